@@ -1,0 +1,609 @@
+"""Operators of a Transformer block: linear maps, norms, gates, rotary embedding, losses.
+
+Every operator works on the last dimension (the columns); the dimensions before it are
+the rows and flatten to the M of a GEMM.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    dims_agree,
+    element_type_of,
+    expect_element_type,
+    expect_rank_at_least,
+    expect_shape,
+    format_shape,
+    is_float,
+    is_integer_tensor,
+    shape_of,
+)
+
+ACTIVATIONS = ("identity", "silu", "gelu", "gelu_tanh", "relu", "relu2", "sigmoid", "tanh")
+ROPE_LAYOUTS = ("half_split", "interleaved")
+LOSS_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _get(value: SSAValue | Operation | None) -> list[SSAValue]:
+    return [] if value is None else [SSAValue.get(value)]
+
+
+def _verify_linear(
+    x: SSAValue, weight: SSAValue, bias: SSAValue | None, result: SSAValue, *, k: int
+) -> None:
+    """Check x (... x K), weight with K in dimension `k`, bias (N) and result (... x N)."""
+    expect_rank_at_least("operand x", x, 1)
+    if len(shape_of(weight)) != 2:
+        raise VerifyException(
+            f"operand weight has rank {len(shape_of(weight))}, expected 2"
+        )
+    inner, outer = shape_of(weight)[k], shape_of(weight)[1 - k]
+    if not dims_agree(shape_of(x)[-1], inner):
+        raise VerifyException(
+            f"operand weight of shape {format_shape(shape_of(weight))} has K = {inner} in "
+            f"dimension {k}, expected {shape_of(x)[-1]}, the last dimension of operand x"
+        )
+    expect_element_type("operand weight", weight, element_type_of(x))
+    if bias is not None:
+        expect_shape("operand bias", bias, (outer,))
+        expect_element_type("operand bias", bias, element_type_of(x))
+    expect_shape("result", result, (*shape_of(x)[:-1], outer))
+    if not is_float(element_type_of(x)) or not is_float(element_type_of(result)):
+        raise VerifyException("linear maps need floating-point operands and results")
+
+
+@irdl_op_definition
+class LinearOp(CodaOp):
+    """x · Wᵀ (+ b) with the weight as PyTorch stores it: W is N x K.
+
+    Accumulates in float32; the result may have a wider element type than the operands.
+
+    `%y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>`
+    """
+
+    name = "coda.linear"
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        bias: SSAValue | Operation | None = None,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        x, weight = SSAValue.get(x), SSAValue.get(weight)
+        element_type = result_element_type or element_type_of(x)
+        shape = (*shape_of(x)[:-1], shape_of(weight)[0])
+        super().__init__(
+            operands=[x, weight, _get(bias)],
+            result_types=[TensorType(element_type, shape)],
+        )
+
+    def verify_(self) -> None:
+        _verify_linear(self.x, self.weight, self.bias, self.result, k=1)
+
+
+@irdl_op_definition
+class MatmulOp(CodaOp):
+    """x · W with W a K x N matrix (the layout of GPT-2's Conv1D). Accumulates in float32.
+
+    `%y = coda.matmul %x, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>`
+    """
+
+    name = "coda.matmul"
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        x, weight = SSAValue.get(x), SSAValue.get(weight)
+        element_type = result_element_type or element_type_of(x)
+        shape = (*shape_of(x)[:-1], shape_of(weight)[-1])
+        super().__init__(
+            operands=[x, weight], result_types=[TensorType(element_type, shape)]
+        )
+
+    def verify_(self) -> None:
+        _verify_linear(self.x, self.weight, None, self.result, k=0)
+
+
+def _expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
+    expect_shape(what, value, (extent,))
+    expect_element_type(what, value, element_type_of(x))
+
+
+@irdl_op_definition
+class RMSNormOp(CodaOp):
+    """x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension (arXiv 1910.07467).
+
+    With `group`, each run of `group` columns is normalized by itself and the weight has
+    `group` elements: the per-head QK norm. Statistics are computed in float32.
+
+    `coda.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> ...`
+    """
+
+    name = "coda.rms_norm"
+    x = operand_def(TensorType)
+    weight = opt_operand_def(TensorType)
+    eps = prop_def(FloatAttr)
+    group = opt_prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation | None = None,
+        *,
+        eps: float,
+        group: int | None = None,
+    ):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x, _get(weight)],
+            properties={
+                "eps": FloatAttr(eps, 64),
+                "group": None if group is None else IntegerAttr(group, 64),
+            },
+            result_types=[x.type],
+        )
+
+    @property
+    def group_size(self) -> int:
+        """Number of columns that are normalized together; -1 where it is dynamic."""
+        return shape_of(self.x)[-1] if self.group is None else self.group.value.data
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        columns = shape_of(self.x)[-1]
+        if self.group is not None:
+            _verify_group("group", self.group.value.data, columns)
+        if self.weight is not None:
+            _expect_row_parameter("operand weight", self.weight, self.x, self.group_size)
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+def _verify_group(what: str, group: int, columns: int) -> None:
+    if group < 1 or (columns != DYNAMIC_INDEX and columns % group):
+        raise VerifyException(
+            f"property {what} is {group}, expected a divisor of the "
+            f"{format_shape((columns,))} columns"
+        )
+
+
+@irdl_op_definition
+class LayerNormOp(CodaOp):
+    """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
+    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing.
+    """
+
+    name = "coda.layer_norm"
+    x = operand_def(TensorType)
+    params = var_operand_def(TensorType)
+    eps = prop_def(FloatAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float
+    ):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x, params],
+            properties={"eps": FloatAttr(eps, 64)},
+            result_types=[x.type],
+        )
+
+    @property
+    def weight(self) -> SSAValue | None:
+        return self.params[0] if self.params else None
+
+    @property
+    def bias(self) -> SSAValue | None:
+        return self.params[1] if len(self.params) > 1 else None
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        if len(self.params) > 2:
+            raise VerifyException(
+                f"{len(self.params)} parameters, expected a weight and a bias at most"
+            )
+        for what, value in zip(("weight", "bias"), self.params, strict=False):
+            _expect_row_parameter(
+                f"operand {what}", value, self.x, shape_of(self.x)[-1]
+            )
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class NormStatsOp(CodaOp):
+    """Row statistics of a norm, in float32, as a column (... x 1).
+
+    `kind = "rms"` gives rstd = rsqrt(mean(x²) + eps); `kind = "layer"` gives rstd =
+    rsqrt(var + eps) and the mean. Produced by the deferral of norms.
+
+    `%r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> ...`
+    """
+
+    name = "coda.norm_stats"
+    x = operand_def(TensorType)
+    kind = prop_def(StringAttr)
+    eps = prop_def(FloatAttr)
+    stats = var_result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, kind: str, eps: float):
+        x = SSAValue.get(x)
+        column = TensorType(f32, (*shape_of(x)[:-1], 1))
+        super().__init__(
+            operands=[x],
+            properties={"kind": StringAttr(kind), "eps": FloatAttr(eps, 64)},
+            result_types=[[column] * (2 if kind == "layer" else 1)],
+        )
+
+    def verify_(self) -> None:
+        counts = {"rms": 1, "layer": 2}
+        if self.kind.data not in counts:
+            raise VerifyException(
+                f'property kind is "{self.kind.data}", expected "rms" or "layer"'
+            )
+        if len(self.stats) != counts[self.kind.data]:
+            raise VerifyException(
+                f'{len(self.stats)} results, expected {counts[self.kind.data]} for kind '
+                f'"{self.kind.data}"'
+            )
+        for stat in self.stats:
+            expect_shape("result", stat, (*shape_of(self.x)[:-1], 1))
+            expect_element_type("result", stat, f32)
+
+
+@irdl_op_definition
+class SoftmaxOp(CodaOp):
+    """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
+
+    name = "coda.softmax"
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation):
+        x = SSAValue.get(x)
+        super().__init__(operands=[x], result_types=[x.type])
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class ReduceOp(CodaOp):
+    """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
+    (log of the sum of exponentials). Accumulates in float32.
+    """
+
+    name = "coda.reduce"
+    x = operand_def(TensorType)
+    kind = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    KINDS: ClassVar = ("sum", "mean", "max", "lse")
+
+    def __init__(
+        self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None
+    ):
+        x = SSAValue.get(x)
+        element_type = element_type or element_type_of(x)
+        super().__init__(
+            operands=[x],
+            properties={"kind": StringAttr(kind)},
+            result_types=[TensorType(element_type, (*shape_of(x)[:-1], 1))],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        if self.kind.data not in self.KINDS:
+            raise VerifyException(
+                f'property kind is "{self.kind.data}", expected one of '
+                + ", ".join(self.KINDS)
+            )
+        expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))
+
+
+@irdl_op_definition
+class GluOp(CodaOp):
+    """act(x[..., :F]) ⊙ x[..., F:] for a packed gate and up projection of 2F columns
+    (arXiv 2002.05202).
+
+    `coda.glu %x {activation = "silu"} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.glu"
+    x = operand_def(TensorType)
+    activation = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, activation: str):
+        x = SSAValue.get(x)
+        columns = shape_of(x)[-1]
+        half = columns if columns == DYNAMIC_INDEX else columns // 2
+        super().__init__(
+            operands=[x],
+            properties={"activation": StringAttr(activation)},
+            result_types=[TensorType(element_type_of(x), (*shape_of(x)[:-1], half))],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        if self.activation.data not in ACTIVATIONS:
+            raise VerifyException(
+                f'property activation is "{self.activation.data}", expected one of '
+                + ", ".join(ACTIVATIONS)
+            )
+        columns = shape_of(self.x)[-1]
+        if columns != DYNAMIC_INDEX and columns % 2:
+            raise VerifyException(
+                f"operand x has {columns} columns, expected an even number"
+            )
+        half = columns if columns == DYNAMIC_INDEX else columns // 2
+        expect_shape("result", self.result, (*shape_of(self.x)[:-1], half))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class RopeOp(CodaOp):
+    """Rotary position embedding (arXiv 2104.09864) of heads laid side by side in the columns.
+
+    `cos` and `sin` are (positions x head_dim/2), or have the leading dimensions of x. A pair
+    (a, b) becomes (a·cos − b·sin, b·cos + a·sin); `layout` says which columns of a head pair up:
+    `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1).
+
+    `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
+    """
+
+    name = "coda.rope"
+    x = operand_def(TensorType)
+    cos = operand_def(TensorType)
+    sin = operand_def(TensorType)
+    head_dim = prop_def(IntegerAttr)
+    layout = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        cos: SSAValue | Operation,
+        sin: SSAValue | Operation,
+        *,
+        head_dim: int,
+        layout: str = "half_split",
+    ):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x, cos, sin],
+            properties={
+                "head_dim": IntegerAttr(head_dim, 64),
+                "layout": StringAttr(layout),
+            },
+            result_types=[x.type],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 2)
+        head_dim = self.head_dim.value.data
+        if head_dim % 2:
+            raise VerifyException(
+                f"property head_dim is {head_dim}, expected an even number"
+            )
+        _verify_group("head_dim", head_dim, shape_of(self.x)[-1])
+        if self.layout.data not in ROPE_LAYOUTS:
+            raise VerifyException(
+                f'property layout is "{self.layout.data}", expected one of '
+                + ", ".join(ROPE_LAYOUTS)
+            )
+        for what, table in (("cos", self.cos), ("sin", self.sin)):
+            rank = len(shape_of(table))
+            leading = shape_of(self.x)[:-1]
+            if not 2 <= rank <= len(leading) + 1:
+                raise VerifyException(
+                    f"operand {what} has rank {rank}, expected 2 to {len(leading) + 1}"
+                )
+            rows = leading[len(leading) - rank + 1 :]
+            expect_shape(f"operand {what}", table, (*rows, head_dim // 2))
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class AttentionOp(CodaOp):
+    """Scaled dot-product attention of heads laid side by side in the columns.
+
+    q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor of
+    heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. `scale` defaults to
+    1/sqrt(head_dim); `softcap` caps the scores before the softmax.
+    """
+
+    name = "coda.attention"
+    q = operand_def(TensorType)
+    k = operand_def(TensorType)
+    v = operand_def(TensorType)
+    head_dim = prop_def(IntegerAttr)
+    causal = prop_def(BoolAttr)
+    scale = opt_prop_def(FloatAttr)
+    softcap = opt_prop_def(FloatAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        q: SSAValue | Operation,
+        k: SSAValue | Operation,
+        v: SSAValue | Operation,
+        *,
+        head_dim: int,
+        causal: bool = False,
+        scale: float | None = None,
+        softcap: float | None = None,
+    ):
+        q = SSAValue.get(q)
+        super().__init__(
+            operands=[q, k, v],
+            properties={
+                "head_dim": IntegerAttr(head_dim, 64),
+                "causal": BoolAttr.from_bool(causal),
+                "scale": None if scale is None else FloatAttr(scale, 64),
+                "softcap": None if softcap is None else FloatAttr(softcap, 64),
+            },
+            result_types=[q.type],
+        )
+
+    def verify_(self) -> None:
+        head_dim = self.head_dim.value.data
+        for what, value in (("q", self.q), ("k", self.k), ("v", self.v)):
+            if len(shape_of(value)) not in (2, 3):
+                raise VerifyException(
+                    f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
+                )
+            _verify_group("head_dim", head_dim, shape_of(value)[-1])
+            expect_element_type(f"operand {what}", value, element_type_of(self.q))
+        expect_shape("operand v", self.v, shape_of(self.k))
+        expect_shape(
+            "operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:])
+        )
+        q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
+        if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
+            raise VerifyException(
+                f"operand k has {k_columns // head_dim} heads, expected a divisor of the "
+                f"{q_columns // head_dim} heads of operand q"
+            )
+        expect_shape("result", self.result, shape_of(self.q))
+        expect_element_type("result", self.result, element_type_of(self.q))
+
+
+@irdl_op_definition
+class CrossEntropyOp(CodaOp):
+    """logsumexp(logits) − logits[target] per row, in float32, as `torch.nn.functional.cross_entropy`.
+
+    Rows whose target is `ignore_index` contribute 0 and do not count in the mean. The result
+    has the shape of `target` for reduction `none` and is a scalar otherwise.
+    """
+
+    name = "coda.cross_entropy"
+    logits = operand_def(TensorType)
+    target = operand_def(TensorType)
+    ignore_index = prop_def(IntegerAttr)
+    reduction = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        logits: SSAValue | Operation,
+        target: SSAValue | Operation,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ):
+        target = SSAValue.get(target)
+        shape = shape_of(target) if reduction == "none" else ()
+        super().__init__(
+            operands=[logits, target],
+            properties={
+                "ignore_index": IntegerAttr(ignore_index, 64),
+                "reduction": StringAttr(reduction),
+            },
+            result_types=[TensorType(f32, shape)],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand logits", self.logits, 1)
+        expect_shape("operand target", self.target, shape_of(self.logits)[:-1])
+        if not is_integer_tensor(self.target):
+            raise VerifyException(
+                f"operand target has element type {element_type_of(self.target)}, "
+                "expected i32 or i64"
+            )
+        if self.reduction.data not in LOSS_REDUCTIONS:
+            raise VerifyException(
+                f'property reduction is "{self.reduction.data}", expected one of '
+                + ", ".join(LOSS_REDUCTIONS)
+            )
+        scalar = self.reduction.data != "none"
+        expect_shape("result", self.result, () if scalar else shape_of(self.target))
+        expect_element_type("result", self.result, f32)
+
+
+@irdl_op_definition
+class EmbeddingOp(CodaOp):
+    """Rows of `table` (V x D) selected by integer `ids`: the result is (ids x D)."""
+
+    name = "coda.embedding"
+    ids = operand_def(TensorType)
+    table = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, ids: SSAValue | Operation, table: SSAValue | Operation):
+        ids, table = SSAValue.get(ids), SSAValue.get(table)
+        shape = (*shape_of(ids), shape_of(table)[-1])
+        super().__init__(
+            operands=[ids, table],
+            result_types=[TensorType(element_type_of(table), shape)],
+        )
+
+    def verify_(self) -> None:
+        if not is_integer_tensor(self.ids):
+            raise VerifyException(
+                f"operand ids has element type {element_type_of(self.ids)}, "
+                "expected i32 or i64"
+            )
+        if len(shape_of(self.table)) != 2:
+            raise VerifyException(
+                f"operand table has rank {len(shape_of(self.table))}, expected 2"
+            )
+        expect_shape(
+            "result", self.result, (*shape_of(self.ids), shape_of(self.table)[1])
+        )
+        expect_element_type("result", self.result, element_type_of(self.table))

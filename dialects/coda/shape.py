@@ -1,0 +1,191 @@
+"""Operators that move or view elements: reshape, transpose, slice, concat."""
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    IntegerAttr,
+    TensorType,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_element_type,
+    expect_shape,
+    format_shape,
+    shape_of,
+)
+
+
+@irdl_op_definition
+class ReshapeOp(CodaOp):
+    """The same elements in row-major order under another shape.
+
+    At most one dimension of the result is taken from the number of elements.
+    """
+
+    name = "coda.reshape"
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x], result_types=[TensorType(element_type_of(x), shape)]
+        )
+
+    def verify_(self) -> None:
+        before, after = shape_of(self.x), shape_of(self.result)
+        static = DYNAMIC_INDEX not in (*before, *after)
+        if static and prod(before) != prod(after):
+            raise VerifyException(
+                f"result of shape {format_shape(after)} has {prod(after)} elements, "
+                f"expected the {prod(before)} of operand x"
+            )
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class TransposeOp(CodaOp):
+    """Permutation of the dimensions: result dimension i is dimension perm[i] of x."""
+
+    name = "coda.transpose"
+    x = operand_def(TensorType)
+    perm = prop_def(ArrayAttr[IntegerAttr])
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, perm: Sequence[int]):
+        x = SSAValue.get(x)
+        shape = [shape_of(x)[p] for p in perm]
+        super().__init__(
+            operands=[x],
+            properties={"perm": ArrayAttr([IntegerAttr(p, 64) for p in perm])},
+            result_types=[TensorType(element_type_of(x), shape)],
+        )
+
+    @property
+    def permutation(self) -> tuple[int, ...]:
+        return tuple(p.value.data for p in self.perm)
+
+    def verify_(self) -> None:
+        rank = len(shape_of(self.x))
+        if sorted(self.permutation) != list(range(rank)):
+            raise VerifyException(
+                f"property perm is {list(self.permutation)}, expected a permutation of "
+                f"{list(range(rank))}"
+            )
+        expected = [shape_of(self.x)[p] for p in self.permutation]
+        expect_shape("result", self.result, expected)
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class SliceOp(CodaOp):
+    """Elements start <= i < stop of dimension `dim`.
+
+    `coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<?x16xf32>) -> ...`
+    """
+
+    name = "coda.slice"
+    x = operand_def(TensorType)
+    dim = prop_def(IntegerAttr)
+    start = prop_def(IntegerAttr)
+    stop = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, dim: int, start: int, stop: int):
+        x = SSAValue.get(x)
+        shape = list(shape_of(x))
+        shape[dim] = stop - start
+        super().__init__(
+            operands=[x],
+            properties={
+                "dim": IntegerAttr(dim, 64),
+                "start": IntegerAttr(start, 64),
+                "stop": IntegerAttr(stop, 64),
+            },
+            result_types=[TensorType(element_type_of(x), shape)],
+        )
+
+    @property
+    def range(self) -> tuple[int, int, int]:
+        """Dimension, start and stop."""
+        return self.dim.value.data, self.start.value.data, self.stop.value.data
+
+    def verify_(self) -> None:
+        dim, start, stop = self.range
+        shape = list(shape_of(self.x))
+        if not 0 <= dim < len(shape):
+            raise VerifyException(
+                f"property dim is {dim}, expected 0 to {len(shape) - 1}"
+            )
+        extent = shape[dim]
+        if not 0 <= start <= stop or (extent != DYNAMIC_INDEX and stop > extent):
+            raise VerifyException(
+                f"range {start} to {stop} is outside of the {format_shape((extent,))} "
+                f"elements of dimension {dim}"
+            )
+        shape[dim] = stop - start
+        expect_shape("result", self.result, shape)
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class ConcatOp(CodaOp):
+    """The operands one after the other along dimension `dim`."""
+
+    name = "coda.concat"
+    parts = var_operand_def(TensorType)
+    dim = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, parts: Sequence[SSAValue], dim: int):
+        super().__init__(
+            operands=[parts],
+            properties={"dim": IntegerAttr(dim, 64)},
+            result_types=[TensorType(element_type_of(parts[0]), _joined(parts, dim))],
+        )
+
+    def verify_(self) -> None:
+        dim = self.dim.value.data
+        if not self.parts:
+            raise VerifyException("no operands, expected at least one")
+        rank = len(shape_of(self.parts[0]))
+        if not 0 <= dim < rank:
+            raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
+        for index, part in enumerate(self.parts):
+            expected = list(shape_of(self.parts[0]))
+            if len(shape_of(part)) == rank:
+                expected[dim] = shape_of(part)[dim]
+            expect_shape(f"operand {index}", part, expected)
+            expect_element_type(
+                f"operand {index}", part, element_type_of(self.parts[0])
+            )
+        expect_shape("result", self.result, _joined(self.parts, dim))
+        expect_element_type("result", self.result, element_type_of(self.parts[0]))
+
+
+def _joined(parts: Sequence[SSAValue], dim: int) -> tuple[int, ...]:
+    """The shape of `parts` concatenated along `dim`."""
+    shape = list(shape_of(parts[0]))
+    extents = [shape_of(part)[dim] for part in parts]
+    shape[dim] = DYNAMIC_INDEX if DYNAMIC_INDEX in extents else sum(extents)
+    return tuple(shape)

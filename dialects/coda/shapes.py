@@ -1,0 +1,109 @@
+"""Shape and element-type rules shared by the verifiers of the block level."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+AnyTensor: TypeAlias = TensorType[Attribute]
+
+FLOAT_TYPES = (BFloat16Type, Float16Type, Float32Type, Float64Type)
+
+
+def tensor_type(value: SSAValue) -> AnyTensor:
+    """The type of a value that is known to be a tensor."""
+    assert isa(value.type, AnyTensor), f"expected a tensor, got {value.type}"
+    return value.type
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX` (-1)."""
+    return tensor_type(value).get_shape()
+
+
+def element_type_of(value: SSAValue) -> Attribute:
+    return tensor_type(value).element_type
+
+
+def is_float(type: Attribute) -> bool:
+    return isinstance(type, FLOAT_TYPES)
+
+
+def float_type(type: Attribute) -> AnyFloat:
+    """`type`, known to be one of the supported floating-point types."""
+    assert isinstance(type, FLOAT_TYPES), f"expected a float type, got {type}"
+    return type
+
+
+def dims_agree(a: int, b: int) -> bool:
+    """Whether two extents can be the same number: equal, or at least one is dynamic."""
+    return a == b or DYNAMIC_INDEX in (a, b)
+
+
+def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
+    return len(a) == len(b) and all(map(dims_agree, a, b))
+
+
+def merge_dims(a: int, b: int) -> int:
+    """The more precise of two extents that agree."""
+    return b if a == DYNAMIC_INDEX else a
+
+
+def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
+    """The NumPy broadcast of two shapes, or None where they do not fit.
+
+    A dynamic extent never stands for a broadcast 1: broadcasting is visible in the types.
+    """
+    rank = max(len(a), len(b))
+    padded_a = (1,) * (rank - len(a)) + tuple(a)
+    padded_b = (1,) * (rank - len(b)) + tuple(b)
+    result: list[int] = []
+    for x, y in zip(padded_a, padded_b, strict=True):
+        if x == 1 or y == 1:
+            result.append(y if x == 1 else x)
+        elif dims_agree(x, y):
+            result.append(merge_dims(x, y))
+        else:
+            return None
+    return tuple(result)
+
+
+def format_shape(shape: Sequence[int]) -> str:
+    return "x".join("?" if d == DYNAMIC_INDEX else str(d) for d in shape) or "scalar"
+
+
+def expect_shape(what: str, value: SSAValue, expected: Sequence[int]) -> None:
+    """Raise unless `value` has a shape that agrees with `expected`."""
+    actual = shape_of(value)
+    if not shapes_agree(actual, expected):
+        raise VerifyException(
+            f"{what} has shape {format_shape(actual)}, expected {format_shape(expected)}"
+        )
+
+
+def expect_element_type(what: str, value: SSAValue, expected: Attribute) -> None:
+    actual = element_type_of(value)
+    if actual != expected:
+        raise VerifyException(f"{what} has element type {actual}, expected {expected}")
+
+
+def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
+    actual = len(shape_of(value))
+    if actual < rank:
+        raise VerifyException(f"{what} has rank {actual}, expected at least {rank}")
+
+
+def is_integer_tensor(value: SSAValue) -> bool:
+    return isinstance(element_type_of(value), IntegerType)
