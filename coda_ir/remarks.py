@@ -1,0 +1,154 @@
+"""Optimization remarks: what a pass did, what it refused, and what the refusal costs.
+
+with collect_remarks() as remarks:
+    CodaToGemmPass().apply(context, module)
+for remark in remarks:
+    print(remark)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from coda_ir.symbolic_size import SymbolicSize
+
+RemarkKind: TypeAlias = Literal["passed", "missed", "analysis"]
+
+REMARK_KINDS: tuple[RemarkKind, ...] = get_args(RemarkKind)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One statement of a pass about one operator.
+
+    `passed` reports a rewrite that was done, `missed` one that was refused, and `analysis` a fact
+    behind such a decision.
+    """
+
+    kind: RemarkKind
+    pass_name: str
+    operator: str
+    """Name of the operator that the remark is about, such as `coda.rms_norm`."""
+    location: LocationAttr
+    message: str
+    condition: str | None = None
+    """The legality condition that failed, for a missed rewrite."""
+    bytes: int | str | SymbolicSize | None = None
+    """Memory traffic that a missed rewrite costs, or that a passed one saves."""
+    suggestion: str | None = None
+    """What the user can change so that the rewrite becomes legal."""
+
+    @property
+    def position(self) -> tuple[str, int, int] | None:
+        """File, line and column (both from 1), or None where the location is unknown."""
+        return source_position(self.location)
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Plain data for YAML or JSON; fields without a value are left out."""
+        fields: dict[str, str | int | None] = {
+            "kind": self.kind,
+            "pass": self.pass_name,
+            "operator": self.operator,
+        }
+        if self.position is not None:
+            fields["file"], fields["line"], fields["column"] = self.position
+        fields["message"] = self.message
+        fields["condition"] = self.condition
+        fields["bytes"] = str(self.bytes) if isinstance(self.bytes, SymbolicSize) else self.bytes
+        fields["suggestion"] = self.suggestion
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def __str__(self) -> str:
+        """`file:line:col: remark[missed] pass: operator: message; costs N bytes`."""
+        text = f"{format_location(self.location)}: remark[{self.kind}] {self.pass_name}: "
+        text += f"{self.operator}: {self.message}"
+        if self.condition is not None:
+            text += f"; failed condition: {self.condition}"
+        if self.bytes is not None:
+            text += f"; {'saves' if self.kind == 'passed' else 'costs'} {self.bytes} bytes"
+        if self.suggestion is not None:
+            text += f"; help: {self.suggestion}"
+        return text
+
+
+def source_position(location: Attribute) -> tuple[str, int, int] | None:
+    """File, line and column that a location stands for: the innermost where it is nested, the
+    first known one where it is fused.
+    """
+    match location:
+        case FileLineColLoc():
+            return location.filename.data, location.line.data, location.column.data
+        case CallSiteLoc():
+            return source_position(location.callee)
+        case NameLoc():
+            return source_position(location.location)
+        case FusedLoc():
+            return _first_position(location)
+        case _:
+            return None
+
+
+def _first_position(location: FusedLoc) -> tuple[str, int, int] | None:
+    assert isa(location.locations, ArrayAttr[Attribute])
+    positions = map(source_position, location.locations)
+    return next((position for position in positions if position is not None), None)
+
+
+def format_location(location: Attribute) -> str:
+    """`file:line:col`, or `<unknown>`."""
+    position = source_position(location)
+    return "<unknown>" if position is None else ":".join(map(str, position))
+
+
+def fuse_locations(*locations: LocationAttr) -> LocationAttr:
+    """The location of an operator that several operators were rewritten to."""
+    known: list[LocationAttr] = []
+    for location in locations:
+        if not isinstance(location, UnknownLoc) and location not in known:
+            known.append(location)
+    if not known:
+        return UnknownLoc()
+    return known[0] if len(known) == 1 else FusedLoc(tuple(known), NoneAttr())
+
+
+_collector: ContextVar[list[Remark] | None] = ContextVar("coda_ir_remarks", default=None)
+
+
+@contextmanager
+def collect_remarks() -> Iterator[list[Remark]]:
+    """Gather the remarks that are emitted inside the `with` block, in order.
+
+    Blocks nest: an inner block hands its remarks on to the outer one when it ends.
+    """
+    outer, remarks = _collector.get(), list[Remark]()
+    token = _collector.set(remarks)
+    try:
+        yield remarks
+    finally:
+        _collector.reset(token)
+        if outer is not None:
+            outer.extend(remarks)
+
+
+def emit_remark(remark: Remark) -> None:
+    """Hand `remark` to the innermost `collect_remarks` block; dropped where there is none."""
+    remarks = _collector.get()
+    if remarks is not None:
+        remarks.append(remark)

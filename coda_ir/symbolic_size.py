@@ -1,0 +1,95 @@
+"""Sizes that depend on symbolic dimensions: polynomials such as `16384*M + 64`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+Monomial = tuple[str, ...]
+"""A product of symbols, sorted: `("B", "T", "T")` is B*T*T and `()` is 1."""
+
+
+@dataclass(frozen=True)
+class SymbolicSize:
+    """A polynomial with integer coefficients in the symbols of a function.
+
+    Immutable and hashable; equal polynomials are equal values. `str()` writes the terms in
+    descending degree: `32*B*T + 8*M + 4`.
+    """
+
+    terms: tuple[tuple[Monomial, int], ...] = field(default=())
+
+    @staticmethod
+    def constant(value: int) -> SymbolicSize:
+        return _from_terms([((), value)])
+
+    @staticmethod
+    def product(dims: Iterable[int | str]) -> SymbolicSize:
+        """The product of extents, each a number or a symbol."""
+        coefficient, symbols = 1, list[str]()
+        for dim in dims:
+            if isinstance(dim, int):
+                coefficient *= dim
+            else:
+                symbols.append(dim)
+        return _from_terms([(tuple(sorted(symbols)), coefficient)])
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset(symbol for monomial, _ in self.terms for symbol in monomial)
+
+    def __add__(self, other: SymbolicSize | int) -> SymbolicSize:
+        return _from_terms([*self.terms, *as_size(other).terms])
+
+    __radd__ = __add__
+
+    def __sub__(self, other: SymbolicSize | int) -> SymbolicSize:
+        return self + as_size(other) * -1
+
+    def __mul__(self, other: SymbolicSize | int) -> SymbolicSize:
+        return _from_terms(
+            (tuple(sorted((*a, *b))), x * y) for a, x in self.terms for b, y in as_size(other).terms
+        )
+
+    __rmul__ = __mul__
+
+    def evaluate(self, bindings: Mapping[str, int] | None = None) -> int:
+        """The value under `bindings`. Raises KeyError with the name of an unbound symbol."""
+        total = 0
+        for monomial, coefficient in self.terms:
+            for symbol in monomial:
+                coefficient *= (bindings or {})[symbol]
+            total += coefficient
+        return total
+
+    def __int__(self) -> int:
+        """The value of a size without symbols. Raises ValueError where it has some."""
+        if self.symbols:
+            raise ValueError(f"size {self} depends on {', '.join(sorted(self.symbols))}")
+        return self.evaluate()
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        text = " + ".join(_format_term(monomial, value) for monomial, value in self.terms)
+        return text.replace("+ -", "- ")
+
+
+def as_size(value: SymbolicSize | int) -> SymbolicSize:
+    return SymbolicSize.constant(value) if isinstance(value, int) else value
+
+
+def _from_terms(terms: Iterable[tuple[Monomial, int]]) -> SymbolicSize:
+    """Collect like terms, drop zeros, and order by descending degree, then by name."""
+    totals: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        totals[monomial] = totals.get(monomial, 0) + coefficient
+    kept = [(monomial, value) for monomial, value in totals.items() if value]
+    return SymbolicSize(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
+
+
+def _format_term(monomial: Monomial, coefficient: int) -> str:
+    if not monomial:
+        return str(coefficient)
+    factor = {1: "", -1: "-"}.get(coefficient, f"{coefficient}*")
+    return factor + "*".join(monomial)
