@@ -8,7 +8,7 @@ for remark in remarks:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -132,7 +132,7 @@ _collector: ContextVar[list[Remark] | None] = ContextVar("coda_ir_remarks", defa
 
 
 @contextmanager
-def collect_remarks() -> Iterator[list[Remark]]:
+def collect_remarks() -> Generator[list[Remark]]:
     """Gather the remarks that are emitted inside the `with` block, in order.
 
     Blocks nest: an inner block hands its remarks on to the outer one when it ends.
