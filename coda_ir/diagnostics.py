@@ -1,0 +1,103 @@
+"""Diagnostics: what a user sees when the input is wrong.
+
+A mistake of the user is a `CodaError`, whose message ends with the remedy. A mistake that has a
+place in a source text is a `Diagnostic`, several of which make a `DiagnosticError`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+
+MAX_REPORTED = 20
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """Columns `column` to `end_column` (exclusive) of a line; all numbers count from 1."""
+
+    file: str
+    line: int
+    column: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message about the input, with its place and what to do about it, where known."""
+
+    severity: Severity
+    range: SourceRange | None
+    message: str
+    remedy: str | None = None
+
+    def render(self, source_text: str | None = None) -> str:
+        """The message as `file:line:col: error: message`, the source line, carets and the remedy.
+
+        The source line and the carets are left out where `source_text` is None or has no such line.
+        """
+        prefix = "" if self.range is None else f"{self.range}: "
+        lines = [f"{prefix}{self.severity}: {self.message}"]
+        if self.range is not None and source_text is not None:
+            lines += _excerpt(self.range, source_text)
+        if self.remedy is not None:
+            lines.append(f"  help: {self.remedy}")
+        return "\n".join(lines)
+
+
+def _excerpt(place: SourceRange, source_text: str) -> list[str]:
+    """The line of `place` and the carets under it."""
+    lines = source_text.split("\n")
+    if not 1 <= place.line <= len(lines):
+        return []
+    line = lines[place.line - 1].rstrip("\r")
+    start = min(place.column - 1, len(line))
+    stop = min(max(place.end_column - 1, start + 1), max(len(line), start + 1))
+    # Tabs stay tabs in front of the carets, so that these align however wide a tab is shown.
+    indent = "".join("\t" if character == "\t" else " " for character in line[:start])
+    return [f"  {line}", f"  {indent}^{'~' * (stop - start - 1)}"]
+
+
+class CodaError(Exception):
+    """A mistake in the input: `message` says what is wrong, `remedy` what to do about it."""
+
+    message: str
+    remedy: str | None
+
+    def __init__(self, message: str, remedy: str | None = None):
+        self.message = message
+        self.remedy = remedy
+        super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
+
+
+class DiagnosticError(CodaError):
+    """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
+
+    `sources` maps the file names of the ranges to their texts.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, str]
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]):
+        self.diagnostics = tuple(diagnostics)
+        self.sources = sources
+        super().__init__(render_diagnostics(self.diagnostics, sources))
+
+
+def render_diagnostics(diagnostics: Sequence[Diagnostic], sources: Mapping[str, str]) -> str:
+    """All `diagnostics` as text, separated by newlines; after 20, only their number is told."""
+    shown = [_render_with_source(diagnostic, sources) for diagnostic in diagnostics[:MAX_REPORTED]]
+    left_out = len(diagnostics) - MAX_REPORTED
+    if left_out > 0:
+        shown.append(f"... and {left_out} more")
+    return "\n".join(shown)
+
+
+def _render_with_source(diagnostic: Diagnostic, sources: Mapping[str, str]) -> str:
+    place = diagnostic.range
+    return diagnostic.render(None if place is None else sources.get(place.file))
