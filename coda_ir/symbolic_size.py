@@ -25,13 +25,14 @@ class SymbolicSize:
 
     @staticmethod
     def product(dims: Iterable[int | str]) -> SymbolicSize:
-        """The product of extents, each a number or a symbol."""
+        """The product of extents: numbers, symbols, or products such as `32*B*T`."""
         coefficient, symbols = 1, list[str]()
         for dim in dims:
-            if isinstance(dim, int):
-                coefficient *= dim
-            else:
-                symbols.append(dim)
+            for factor in str(dim).split("*"):
+                if factor.lstrip("-").isdigit():
+                    coefficient *= int(factor)
+                else:
+                    symbols.append(factor)
         return _from_terms([(tuple(sorted(symbols)), coefficient)])
 
     @property

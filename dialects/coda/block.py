@@ -187,7 +187,7 @@ class RMSNormOp(CodaOp):
 
     @property
     def group_size(self) -> int:
-        """Number of columns that are normalized together; -1 where it is dynamic."""
+        """Number of columns that are normalized together; `DYNAMIC_INDEX` where it is dynamic."""
         return shape_of(self.x)[-1] if self.group is None else self.group.value.data
 
     def verify_(self) -> None:

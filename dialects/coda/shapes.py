@@ -29,7 +29,7 @@ def tensor_type(value: SSAValue) -> AnyTensor:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX` (-1)."""
+    """The shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX`."""
     return tensor_type(value).get_shape()
 
 

@@ -1,0 +1,238 @@
+"""Symbolic sizes and the shape rules that carry symbols through a function."""
+
+import time
+
+import pytest
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+    TensorType,
+    bf16,
+    f32,
+    i1,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.symbolic_shapes import (
+    Dims,
+    SymbolicShapes,
+    SymbolicSize,
+    element_bytes,
+    reshape_dims,
+)
+
+D = DYNAMIC_INDEX
+
+
+def make_func(*arguments: Dims, element_types: tuple[Attribute, ...] = ()) -> FuncOp:
+    """A function whose arguments have these dims; the body is empty."""
+    types = [
+        TensorType(element, [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims])
+        for dims, element in zip(arguments, element_types or (bf16,) * len(arguments), strict=True)
+    ]
+    func = FuncOp("f", (types, []))
+    func.arg_attrs = ArrayAttr(
+        DictionaryAttr(
+            {
+                "coda.dims": ArrayAttr(
+                    StringAttr(dim) if isinstance(dim, str) else IntegerAttr(dim, 64)
+                    for dim in dims
+                )
+            }
+        )
+        for dims in arguments
+    )
+    return func
+
+
+def dims_after(func: FuncOp, *ops: Operation) -> list[Dims]:
+    """The dims of every result of `ops`, put into the body of `func`."""
+    func.body.block.add_ops(ops)
+    shapes = SymbolicShapes(func)
+    return [shapes.dims(result) for op in ops for result in op.results]
+
+
+def arguments(*dims: Dims) -> tuple[FuncOp, list[SSAValue]]:
+    func = make_func(*dims)
+    return func, list(func.args)
+
+
+class TestSymbolicSize:
+    def test_prints_terms_by_descending_degree(self):
+        size = SymbolicSize.product(["M", 16384]) + SymbolicSize.product(["T", "B", 2]) + 4
+        assert str(size) == "2*B*T + 16384*M + 4"
+
+    def test_addition_collects_like_terms_and_drops_zero(self):
+        m = SymbolicSize.product(["M"])
+        assert str(m + m) == "2*M"
+        assert str(m - m) == "0"
+        assert str(4 + m * -1) == "-M + 4"
+
+    def test_multiplication_distributes(self):
+        m, one = SymbolicSize.product(["M"]), SymbolicSize.constant(1)
+        assert (m + one) * (m - one) == SymbolicSize.product(["M", "M"]) - 1
+
+    def test_evaluate(self):
+        size = SymbolicSize.product(["B", "T", 8]) + 3
+        assert size.evaluate({"B": 2, "T": 5}) == 83
+
+    def test_evaluate_names_the_unbound_symbol(self):
+        with pytest.raises(KeyError, match="T"):
+            SymbolicSize.product(["B", "T"]).evaluate({"B": 2})
+
+    def test_int_needs_a_constant(self):
+        assert int(SymbolicSize.product([2, 3])) == 6
+        with pytest.raises(ValueError, match="depends on M"):
+            int(SymbolicSize.product(["M"]))
+
+    def test_products_may_be_factors(self):
+        assert str(SymbolicSize.product(["32*B*T", 2])) == "64*B*T"
+
+
+@pytest.mark.parametrize(
+    "type, expected", [(bf16, 2), (f32, 4), (i64, 8), (i1, 1), (IndexType(), 8)]
+)
+def test_element_bytes(type: Attribute, expected: int):
+    assert element_bytes(type) == expected
+    assert element_bytes(TensorType(type, [3])) == expected
+
+
+def test_element_bytes_of_a_type_without_size():
+    with pytest.raises(TypeError, match="has no size"):
+        element_bytes(NoneAttr())
+
+
+@pytest.mark.parametrize(
+    "source, shape, expected",
+    [
+        (("B", "T", 4096), (D, 4096), ("B*T", 4096)),
+        (("M", 4096), (D, 128), ("32*M", 128)),
+        (("M", 128), (D, 4096), ("d0", 4096)),
+        (("B", "T", 4096), (D, D, 32, 128), ("B", "T", 32, 128)),
+        (("B*T", 4096), (D, D, 4096), ("d0", "d1", 4096)),
+        ((6, 4), (D, 8), (3, 8)),
+    ],
+)
+def test_reshape(source: Dims, shape: tuple[int, ...], expected: Dims):
+    named = tuple("?" if isinstance(dim, str) and dim[0] == "d" else dim for dim in expected)
+    assert reshape_dims(source, shape) == named
+    if all(isinstance(dim, int) or "*" not in dim for dim in source):
+        func, (x,) = arguments(source)
+        (dims,) = dims_after(func, coda.ReshapeOp(x, shape))
+        assert dims == expected
+
+
+class TestRules:
+    def test_elementwise_broadcast_keeps_the_symbol(self):
+        func, (x, w) = arguments(("B", "T", 8), (8,))
+        assert dims_after(func, coda.MulOp(w, x)) == [("B", "T", 8)]
+
+    def test_static_extent_wins_over_a_symbol(self):
+        func, (x, y) = arguments(("M", "N"), ("M", 8))
+        assert dims_after(func, coda.AddOp(x, y)) == [("M", 8)]
+
+    def test_linear_and_matmul(self):
+        func, (x, w, v) = arguments(("B", "T", 8), (16, 8), (8, "V"))
+        ops = [coda.LinearOp(x, w), coda.MatmulOp(x, v)]
+        assert dims_after(func, *ops) == [("B", "T", 16), ("B", "T", "V")]
+
+    def test_norms_rope_and_attention_keep_the_shape(self):
+        func, (x, cos, sin) = arguments(("B", "T", 8), ("T", 2), ("T", 2))
+        ops = [
+            coda.RMSNormOp(x, eps=1e-6),
+            coda.LayerNormOp(x, [], eps=1e-6),
+            coda.SoftmaxOp(x),
+            coda.RopeOp(x, cos, sin, head_dim=4),
+            coda.AttentionOp(x, x, x, head_dim=4, causal=True),
+            coda.CastOp(x, f32),
+        ]
+        assert dims_after(func, *ops) == [("B", "T", 8)] * 6
+
+    def test_reductions_leave_one_column(self):
+        func, (x,) = arguments(("M", 8))
+        ops = [coda.ReduceOp(x, "sum"), coda.NormStatsOp(x, "layer", 1e-5)]
+        assert dims_after(func, *ops) == [("M", 1)] * 3
+
+    def test_glu_halves_the_columns(self):
+        func, (x, y) = arguments(("M", 8), ("M", "N"))
+        assert dims_after(func, coda.GluOp(x, "silu")) == [("M", 4)]
+        assert dims_after(func, coda.GluOp(y, "silu")) == [("M", "d0")]
+
+    def test_cross_entropy_and_embedding(self):
+        func = make_func(("B", "T", 32), ("B", "T"), (32, 8), element_types=(bf16, i64, bf16))
+        logits, target, table = func.args
+        ops = [
+            coda.CrossEntropyOp(logits, target, reduction="none"),
+            coda.CrossEntropyOp(logits, target, reduction="mean"),
+            coda.EmbeddingOp(target, table),
+        ]
+        assert dims_after(func, *ops) == [("B", "T"), (), ("B", "T", 8)]
+
+    def test_shape_operators(self):
+        func, (x, y) = arguments(("B", "T", 8), ("B", "S", 8))
+        ops = [
+            coda.TransposeOp(x, [0, 2, 1]),
+            coda.SliceOp(x, 2, 0, 4),
+            coda.ConcatOp([x, x], 2),
+            coda.ConcatOp([x, y], 1),
+        ]
+        assert dims_after(func, *ops) == [
+            ("B", 8, "T"),
+            ("B", "T", 4),
+            ("B", "T", 16),
+            ("B", "d0", 8),
+        ]
+
+
+def test_fresh_symbols_avoid_the_declared_ones():
+    func, (x, y) = arguments(("d0", 8), ("d2", 8))
+    ops = [coda.ConcatOp([x, y], 0), coda.ConcatOp([y, x], 0)]
+    assert dims_after(func, *ops) == [("d1", 8), ("d3", 8)]
+
+
+def test_arguments_without_metadata_get_fresh_symbols():
+    func = FuncOp("f", ([TensorType(bf16, [D, 8]), TensorType(bf16, [D, 8])], []))
+    shapes = SymbolicShapes(func)
+    assert [shapes.dims(argument) for argument in func.args] == [("d0", 8), ("d1", 8)]
+
+
+def test_sizes_of_a_value_and_of_an_operator():
+    func, (x, w) = arguments(("B", "T", 8), (16, 8))
+    linear, square = coda.LinearOp(x, w), coda.MulOp(x, x)
+    func.body.block.add_ops([linear, square])
+    shapes = SymbolicShapes(func)
+    assert str(shapes.numel(x)) == "8*B*T"
+    assert str(shapes.bytes(x)) == "16*B*T"
+    assert str(shapes.rows(x)) == "B*T"
+    assert str(shapes.traffic(linear)) == "48*B*T + 256"
+    assert str(shapes.traffic(square)) == "32*B*T", "x is read once"
+
+
+def test_operators_made_later_are_added_on_demand():
+    func, (x, w) = arguments(("M", 8), (16, 8))
+    shapes = SymbolicShapes(func)
+    linear = coda.LinearOp(x, w)
+    func.body.block.add_op(linear)
+    assert shapes.dims(linear.result) == ("M", 16)
+
+
+def test_ten_thousand_operators_take_a_second_at_most():
+    func, (x,) = arguments(("M", 8))
+    value = x
+    for _ in range(10_000):
+        op = coda.SiluOp(value)
+        func.body.block.add_op(op)
+        value = op.result
+    ModuleOp([func])
+    start = time.perf_counter()
+    assert SymbolicShapes(func).dims(value) == ("M", 8)
+    assert time.perf_counter() - start < 5
