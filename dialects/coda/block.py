@@ -59,9 +59,7 @@ def _verify_linear(
     """Check x (... x K), weight with K in dimension `k`, bias (N) and result (... x N)."""
     expect_rank_at_least("operand x", x, 1)
     if len(shape_of(weight)) != 2:
-        raise VerifyException(
-            f"operand weight has rank {len(shape_of(weight))}, expected 2"
-        )
+        raise VerifyException(f"operand weight has rank {len(shape_of(weight))}, expected 2")
     inner, outer = shape_of(weight)[k], shape_of(weight)[1 - k]
     if not dims_agree(shape_of(x)[-1], inner):
         raise VerifyException(
@@ -136,9 +134,7 @@ class MatmulOp(CodaOp):
         x, weight = SSAValue.get(x), SSAValue.get(weight)
         element_type = result_element_type or element_type_of(x)
         shape = (*shape_of(x)[:-1], shape_of(weight)[-1])
-        super().__init__(
-            operands=[x, weight], result_types=[TensorType(element_type, shape)]
-        )
+        super().__init__(operands=[x, weight], result_types=[TensorType(element_type, shape)])
 
     def verify_(self) -> None:
         _verify_linear(self.x, self.weight, None, self.result, k=0)
@@ -222,9 +218,7 @@ class LayerNormOp(CodaOp):
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(
-        self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float
-    ):
+    def __init__(self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float):
         x = SSAValue.get(x)
         super().__init__(
             operands=[x, params],
@@ -247,9 +241,7 @@ class LayerNormOp(CodaOp):
                 f"{len(self.params)} parameters, expected a weight and a bias at most"
             )
         for what, value in zip(("weight", "bias"), self.params, strict=False):
-            _expect_row_parameter(
-                f"operand {what}", value, self.x, shape_of(self.x)[-1]
-            )
+            _expect_row_parameter(f"operand {what}", value, self.x, shape_of(self.x)[-1])
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
 
@@ -283,12 +275,10 @@ class NormStatsOp(CodaOp):
     def verify_(self) -> None:
         counts = {"rms": 1, "layer": 2}
         if self.kind.data not in counts:
-            raise VerifyException(
-                f'property kind is "{self.kind.data}", expected "rms" or "layer"'
-            )
+            raise VerifyException(f'property kind is "{self.kind.data}", expected "rms" or "layer"')
         if len(self.stats) != counts[self.kind.data]:
             raise VerifyException(
-                f'{len(self.stats)} results, expected {counts[self.kind.data]} for kind '
+                f"{len(self.stats)} results, expected {counts[self.kind.data]} for kind "
                 f'"{self.kind.data}"'
             )
         for stat in self.stats:
@@ -329,9 +319,7 @@ class ReduceOp(CodaOp):
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")
 
-    def __init__(
-        self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None
-    ):
+    def __init__(self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None):
         x = SSAValue.get(x)
         element_type = element_type or element_type_of(x)
         super().__init__(
@@ -344,8 +332,7 @@ class ReduceOp(CodaOp):
         expect_rank_at_least("operand x", self.x, 1)
         if self.kind.data not in self.KINDS:
             raise VerifyException(
-                f'property kind is "{self.kind.data}", expected one of '
-                + ", ".join(self.KINDS)
+                f'property kind is "{self.kind.data}", expected one of ' + ", ".join(self.KINDS)
             )
         expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))
 
@@ -383,9 +370,7 @@ class GluOp(CodaOp):
             )
         columns = shape_of(self.x)[-1]
         if columns != DYNAMIC_INDEX and columns % 2:
-            raise VerifyException(
-                f"operand x has {columns} columns, expected an even number"
-            )
+            raise VerifyException(f"operand x has {columns} columns, expected an even number")
         half = columns if columns == DYNAMIC_INDEX else columns // 2
         expect_shape("result", self.result, (*shape_of(self.x)[:-1], half))
         expect_element_type("result", self.result, element_type_of(self.x))
@@ -434,9 +419,7 @@ class RopeOp(CodaOp):
         expect_rank_at_least("operand x", self.x, 2)
         head_dim = self.head_dim.value.data
         if head_dim % 2:
-            raise VerifyException(
-                f"property head_dim is {head_dim}, expected an even number"
-            )
+            raise VerifyException(f"property head_dim is {head_dim}, expected an even number")
         _verify_group("head_dim", head_dim, shape_of(self.x)[-1])
         if self.layout.data not in ROPE_LAYOUTS:
             raise VerifyException(
@@ -509,9 +492,7 @@ class AttentionOp(CodaOp):
             _verify_group("head_dim", head_dim, shape_of(value)[-1])
             expect_element_type(f"operand {what}", value, element_type_of(self.q))
         expect_shape("operand v", self.v, shape_of(self.k))
-        expect_shape(
-            "operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:])
-        )
+        expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
         q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
         if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
             raise VerifyException(
@@ -596,14 +577,9 @@ class EmbeddingOp(CodaOp):
     def verify_(self) -> None:
         if not is_integer_tensor(self.ids):
             raise VerifyException(
-                f"operand ids has element type {element_type_of(self.ids)}, "
-                "expected i32 or i64"
+                f"operand ids has element type {element_type_of(self.ids)}, expected i32 or i64"
             )
         if len(shape_of(self.table)) != 2:
-            raise VerifyException(
-                f"operand table has rank {len(shape_of(self.table))}, expected 2"
-            )
-        expect_shape(
-            "result", self.result, (*shape_of(self.ids), shape_of(self.table)[1])
-        )
+            raise VerifyException(f"operand table has rank {len(shape_of(self.table))}, expected 2")
+        expect_shape("result", self.result, (*shape_of(self.ids), shape_of(self.table)[1]))
         expect_element_type("result", self.result, element_type_of(self.table))

@@ -28,6 +28,7 @@ from coda_ir.dialects.coda.shapes import (
     tensor_type,
 )
 
+
 class ElementwiseOp(CodaOp, ABC):
     """An operator that maps elements to elements, after broadcasting its operands."""
 
@@ -39,9 +40,7 @@ class ElementwiseOp(CodaOp, ABC):
         expect_shape("result", self.result, shape)
         expect_element_type("result", self.result, element_type_of(self.operands[0]))
         for index, operand in enumerate(self.operands[1:], 1):
-            expect_element_type(
-                f"operand {index}", operand, element_type_of(self.operands[0])
-            )
+            expect_element_type(f"operand {index}", operand, element_type_of(self.operands[0]))
 
 
 def broadcast_operands(name: str, operands: Sequence[SSAValue]) -> tuple[int, ...]:
@@ -63,9 +62,7 @@ class UnaryOp(ElementwiseOp, ABC):
 
     def __init__(self, operand: SSAValue | Operation, **properties: Attribute):
         value = SSAValue.get(operand)
-        super().__init__(
-            operands=[value], result_types=[value.type], properties=dict(properties)
-        )
+        super().__init__(operands=[value], result_types=[value.type], properties=dict(properties))
 
 
 class BinaryOp(ElementwiseOp, ABC):
@@ -217,8 +214,7 @@ class GeluOp(UnaryOp):
         super().verify_()
         if self.approximate.data not in ("none", "tanh"):
             raise VerifyException(
-                f'property approximate is "{self.approximate.data}", '
-                'expected "none" or "tanh"'
+                f'property approximate is "{self.approximate.data}", expected "none" or "tanh"'
             )
 
 
@@ -277,12 +273,8 @@ class ConstantOp(CodaOp):
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, value: float | int, element_type: Attribute):
-        attr = (
-            IntegerAttr(value, 64) if isinstance(value, int) else FloatAttr(value, 64)
-        )
-        super().__init__(
-            properties={"value": attr}, result_types=[TensorType(element_type, ())]
-        )
+        attr = IntegerAttr(value, 64) if isinstance(value, int) else FloatAttr(value, 64)
+        super().__init__(properties={"value": attr}, result_types=[TensorType(element_type, ())])
 
     @property
     def number(self) -> float | int:
@@ -291,8 +283,7 @@ class ConstantOp(CodaOp):
     def verify_(self) -> None:
         if shape_of(self.result):
             raise VerifyException(
-                f"result has shape {format_shape(shape_of(self.result))}, "
-                "expected a scalar tensor"
+                f"result has shape {format_shape(shape_of(self.result))}, expected a scalar tensor"
             )
         if isinstance(self.value, FloatAttr):
             float_type_or_error(tensor_type(self.result))
@@ -303,8 +294,7 @@ def float_type_or_error(type: AnyTensor) -> None:
         float_type(type.element_type)
     except AssertionError as error:
         raise VerifyException(
-            f"a floating-point constant has element type {type.element_type}, "
-            "expected a float type"
+            f"a floating-point constant has element type {type.element_type}, expected a float type"
         ) from error
 
 

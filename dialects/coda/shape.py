@@ -45,9 +45,7 @@ class ReshapeOp(CodaOp):
 
     def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
         x = SSAValue.get(x)
-        super().__init__(
-            operands=[x], result_types=[TensorType(element_type_of(x), shape)]
-        )
+        super().__init__(operands=[x], result_types=[TensorType(element_type_of(x), shape)])
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)
@@ -133,9 +131,7 @@ class SliceOp(CodaOp):
         dim, start, stop = self.range
         shape = list(shape_of(self.x))
         if not 0 <= dim < len(shape):
-            raise VerifyException(
-                f"property dim is {dim}, expected 0 to {len(shape) - 1}"
-            )
+            raise VerifyException(f"property dim is {dim}, expected 0 to {len(shape) - 1}")
         extent = shape[dim]
         if not 0 <= start <= stop or (extent != DYNAMIC_INDEX and stop > extent):
             raise VerifyException(
@@ -176,9 +172,7 @@ class ConcatOp(CodaOp):
             if len(shape_of(part)) == rank:
                 expected[dim] = shape_of(part)[dim]
             expect_shape(f"operand {index}", part, expected)
-            expect_element_type(
-                f"operand {index}", part, element_type_of(self.parts[0])
-            )
+            expect_element_type(f"operand {index}", part, element_type_of(self.parts[0]))
         expect_shape("result", self.result, _joined(self.parts, dim))
         expect_element_type("result", self.result, element_type_of(self.parts[0]))
 

@@ -1,0 +1,153 @@
+"""Custom assembly of operators with segments.
+
+gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) row(%b : tensor<16xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+^epilogue(%acc : f32, %bias : f32):
+  ...
+}
+"""
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
+from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from coda_ir.dialects.gemm.attrs import (
+    Layout,
+    LayoutAttr,
+    PairingAttr,
+    PortKind,
+    PortKindAttr,
+    ResultPortAttr,
+    SegmentAttr,
+)
+from coda_ir.dialects.gemm.segment import Port, Segment
+
+
+@dataclass
+class ParsedSegments:
+    """What was read of the segments of one operation."""
+
+    weights: list[SSAValue] = field(default_factory=list[SSAValue])
+    ports: list[SSAValue] = field(default_factory=list[SSAValue])
+    result_types: list[Attribute] = field(default_factory=list[Attribute])
+    attrs: list[SegmentAttr] = field(default_factory=list[SegmentAttr])
+    bodies: list[Region] = field(default_factory=list[Region])
+
+
+def print_typed_values(printer: Printer, values: list[SSAValue]) -> None:
+    def print_one(value: SSAValue) -> None:
+        printer.print_ssa_value(value)
+        printer.print_string(" : ")
+        printer.print_attribute(value.type)
+
+    with printer.in_parens():
+        printer.print_list(values, print_one)
+
+
+def parse_typed_value(parser: Parser) -> SSAValue:
+    name = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    return parser.resolve_operand(name, parser.parse_type())
+
+
+def parse_typed_values(parser: Parser) -> list[SSAValue]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parse_typed_value(parser)
+    )
+
+
+def print_ports(printer: Printer, ports: list[Port]) -> None:
+    """Print the ports in order, neighbours of one kind in one group."""
+    start = 0
+    while start < len(ports):
+        kind = ports[start].kind
+        end = start
+        while end < len(ports) and ports[end].kind == kind:
+            end += 1
+        printer.print_string(f" {kind.value}")
+        print_typed_values(printer, [port.value for port in ports[start:end]])
+        start = end
+
+
+def parse_ports(parser: Parser) -> list[Port]:
+    ports: list[Port] = []
+    while (kind := parser.parse_optional_str_enum(PortKind)) is not None:
+        ports.extend(Port(kind, value) for value in parse_typed_values(parser))
+    return ports
+
+
+def print_segment(printer: Printer, segment: Segment) -> None:
+    """Print the weights (if any), ports, results and region of a segment."""
+    if segment.weights:
+        printer.print_string("columns")
+        print_typed_values(printer, segment.weights)
+        if segment.layout != Layout.NK:
+            printer.print_string(f" {segment.layout.value}")
+        if segment.pairing is not None:
+            printer.print_string(" pair")
+            segment.pairing.print_parameters(printer)
+    print_ports(printer, segment.ports)
+    with printer.indented():
+        printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+        printer.print_string("-> ")
+        with printer.in_parens():
+            printer.print_list(segment.results, lambda r: _print_result(printer, *r))
+    printer.print_string(" ")
+    printer.print_region(segment.body)
+
+
+def _print_result(printer: Printer, port: ResultPortAttr, type: Attribute) -> None:
+    port.print_port(printer)
+    printer.print_string(" : ")
+    printer.print_attribute(type)
+
+
+def _parse_result(parser: Parser) -> tuple[ResultPortAttr, Attribute]:
+    port = ResultPortAttr.parse_port(parser)
+    parser.parse_punctuation(":")
+    return port, parser.parse_type()
+
+
+def parse_segment(parser: Parser, into: ParsedSegments, *, with_weights: bool) -> None:
+    """Read one segment, after the keyword `columns` where it has weights."""
+    weights: list[SSAValue] = []
+    layout, pairing = Layout.NK, None
+    if with_weights:
+        weights = parse_typed_values(parser)
+        if parser.parse_optional_keyword(Layout.KN.value):
+            layout = Layout.KN
+        if parser.parse_optional_keyword("pair"):
+            pairing = PairingAttr.new(PairingAttr.parse_parameters(parser))
+    ports = parse_ports(parser)
+    parser.parse_punctuation("->")
+    results = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: _parse_result(parser)
+    )
+    into.weights.extend(weights)
+    into.ports.extend(port.value for port in ports)
+    into.result_types.extend(type for _, type in results)
+    into.bodies.append(parser.parse_region())
+    into.attrs.append(
+        SegmentAttr(
+            IntAttr(len(weights)),
+            LayoutAttr(layout),
+            pairing or NoneAttr(),
+            ArrayAttr([PortKindAttr(port.kind) for port in ports]),
+            ArrayAttr([port for port, _ in results]),
+        )
+    )
+
+
+def segment_attr(segment: Segment) -> SegmentAttr:
+    """The attribute that describes a segment."""
+    return SegmentAttr(
+        IntAttr(len(segment.weights)),
+        LayoutAttr(segment.layout),
+        segment.pairing or NoneAttr(),
+        ArrayAttr([PortKindAttr(port.kind) for port in segment.ports]),
+        ArrayAttr([result.port for result in segment.results]),
+    )

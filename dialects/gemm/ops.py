@@ -1,0 +1,425 @@
+"""Operators of the GEMM level."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType, f32
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure
+
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
+from coda_ir.dialects.gemm import verify
+from coda_ir.dialects.gemm.assembly import (
+    ParsedSegments,
+    parse_ports,
+    parse_segment,
+    parse_typed_value,
+    print_ports,
+    print_segment,
+    segment_attr,
+)
+from coda_ir.dialects.gemm.attrs import (
+    Combiner,
+    CombinerAttr,
+    Layout,
+    LayoutAttr,
+    PairingAttr,
+    PortKindAttr,
+    ScheduleAttr,
+    SegmentAttr,
+)
+from coda_ir.dialects.gemm.segment import Port, Result, Segment
+from coda_ir.dialects.gemm.verify import PortsAreTheOnlyWayIn
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends an epilogue region: the element (or the pair of elements) of each result in order."""
+
+    name = "gemm.yield"
+    values = var_operand_def(Attribute)
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, *values: SSAValue | Operation):
+        super().__init__(operands=[[SSAValue.get(value) for value in values]])
+
+
+@irdl_op_definition
+class GroupReduceOp(IRDLOperation):
+    """Combines a value over each group of `group` consecutive columns of the row and gives the
+    result to every column of the group: statistics that are local to a tile (per-head QK norm).
+
+    In pair mode the value is one per pair and the group has the pairs of `group` columns.
+
+    `%s = gemm.group_reduce %sq {combiner = add, group = 128} : f32`
+    """
+
+    name = "gemm.group_reduce"
+    value = operand_def(Attribute)
+    combiner = prop_def(CombinerAttr)
+    group = prop_def(IntAttr)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue | Operation, combiner: Combiner, group: int):
+        super().__init__(
+            operands=[value],
+            properties={"combiner": CombinerAttr(combiner), "group": IntAttr(group)},
+            result_types=[SSAValue.get(value).type],
+        )
+
+    def verify_(self) -> None:
+        verify.verify_group_reduce(self)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.combiner.data.value} ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(f" over {self.group.data} : ")
+        printer.print_attribute(self.value.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "GroupReduceOp":
+        combiner = parser.parse_str_enum(Combiner)
+        operand = parser.parse_unresolved_operand()
+        parser.parse_keyword("over")
+        group = parser.parse_integer(allow_boolean=False)
+        parser.parse_punctuation(":")
+        return cls(parser.resolve_operand(operand, parser.parse_type()), combiner, group)
+
+
+def read_segments(
+    attrs: Sequence[SegmentAttr],
+    weights: Sequence[SSAValue],
+    ports: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    bodies: Sequence[Region],
+) -> list[Segment]:
+    """The segments described by `attrs`, which share out the flat operands and results."""
+    segments: list[Segment] = []
+    w = p = r = 0
+    for attr, body in zip(attrs, bodies, strict=True):
+        own = outputs[r : r + len(attr.results)]
+        segments.append(
+            Segment(
+                weights=list(weights[w : w + attr.weights.data]),
+                ports=[
+                    Port(kind.data, value)
+                    for kind, value in zip(attr.ports, ports[p:], strict=False)
+                ],
+                results=[
+                    Result(port, value.type)  # pyright: ignore[reportArgumentType]
+                    for port, value in zip(attr.results, own, strict=True)
+                ],
+                body=body,
+                layout=attr.layout.data,
+                pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
+                outputs=own,
+            )
+        )
+        w, p, r = w + attr.weights.data, p + len(attr.ports), r + len(attr.results)
+    return segments
+
+
+@irdl_op_definition
+class FusedOp(IRDLOperation):
+    """A GEMM x · [W0; W1; ...]ᵀ with an epilogue region per column range (segment).
+
+    The leading dimensions of x flatten to M. The region of a segment is applied to every element
+    of its float32 accumulator (in pair mode: to every pair of columns) while the tile is on chip.
+
+        %x1, %ssq = gemm.fused %y : tensor<?x8xbf16>
+            columns(%w : tensor<16x8xbf16>) tile(%x0 : tensor<?x16xbf16>)
+            -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>) {
+        ^epilogue(%acc : f32, %res : f32):
+          %x = arith.addf %acc, %res : f32
+          %sq = arith.mulf %x, %x : f32
+          gemm.yield %x, %sq : f32, f32
+        }
+
+    Source: CODA, arXiv 2605.19269.
+    """
+
+    name = "gemm.fused"
+    x = operand_def(TensorType)
+    weights = var_operand_def(TensorType)
+    ports = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
+    schedule = opt_prop_def(ScheduleAttr)
+    bodies = var_region_def()
+    traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        segments: Sequence[Segment],
+        schedule: ScheduleAttr | None = None,
+    ):
+        super().__init__(
+            operands=[
+                x,
+                [weight for segment in segments for weight in segment.weights],
+                [port.value for segment in segments for port in segment.ports],
+            ],
+            properties={
+                "segments": ArrayAttr([segment_attr(segment) for segment in segments]),
+                "schedule": schedule,
+            },
+            regions=[[segment.body for segment in segments]],
+            result_types=[[result.type for segment in segments for result in segment.results]],
+        )
+
+    def segments(self) -> list[Segment]:
+        """The column ranges, for reading."""
+        return read_segments(
+            self.segment_attrs.data, self.weights, self.ports, self.outputs, self.bodies
+        )
+
+    def take_segments(self) -> list[Segment]:
+        """The column ranges with copies of their regions, for building a changed operator."""
+        segments = self.segments()
+        for segment in segments:
+            segment.body = segment.body.clone()
+        return segments
+
+    def verify_(self) -> None:
+        verify.verify_fused(self.x, self.segments())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.x)
+        printer.print_string(" : ")
+        printer.print_attribute(self.x.type)
+        with printer.indented():
+            if self.schedule is not None:
+                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                printer.print_string("schedule")
+                self.schedule.print_parameters(printer)
+            for segment in self.segments():
+                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                print_segment(printer, segment)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "FusedOp":
+        x = parse_typed_value(parser)
+        schedule = None
+        if parser.parse_optional_keyword("schedule"):
+            schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
+        parsed = ParsedSegments()
+        while parser.parse_optional_keyword("columns"):
+            parse_segment(parser, parsed, with_weights=True)
+        op = cls.build(
+            operands=[x, parsed.weights, parsed.ports],
+            properties={"segments": ArrayAttr(parsed.attrs), "schedule": schedule},
+            regions=[parsed.bodies],
+            result_types=[parsed.result_types],
+        )
+        _parse_attributes(parser, op)
+        return op
+
+
+def _parse_attributes(parser: Parser, op: Operation) -> None:
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    if attributes is not None:
+        op.attributes |= attributes.data
+
+
+@irdl_op_definition
+class MapOp(IRDLOperation):
+    """An epilogue without a GEMM: a pointwise kernel over an M x N domain given by the ports.
+
+    %y = gemm.map tile(%x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>)
+        -> (tile : tensor<?x8xbf16>) {
+    ^epilogue(%a : f32, %c : f32):
+      %s = arith.addf %a, %c : f32
+      gemm.yield %s : f32
+    }
+    """
+
+    name = "gemm.map"
+    ports = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    segment_attr = prop_def(SegmentAttr, prop_name="segment")
+    body = region_def("single_block")
+    traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
+
+    def __init__(self, segment: Segment):
+        super().__init__(
+            operands=[[port.value for port in segment.ports]],
+            properties={"segment": segment_attr(segment)},
+            regions=[segment.body],
+            result_types=[[result.type for result in segment.results]],
+        )
+
+    def segment(self) -> Segment:
+        """The ports, results and region, for reading."""
+        return read_segments([self.segment_attr], [], self.ports, self.outputs, [self.body])[0]
+
+    def take_segment(self) -> Segment:
+        """The ports and results with a copy of the region, for building a changed operator."""
+        segment = self.segment()
+        segment.body = segment.body.clone()
+        return segment
+
+    def verify_(self) -> None:
+        verify.verify_map(self.segment())
+
+    def print(self, printer: Printer) -> None:
+        with printer.indented():
+            print_segment(printer, self.segment())
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "MapOp":
+        parsed = ParsedSegments()
+        parse_segment(parser, parsed, with_weights=False)
+        op = cls.build(
+            operands=[parsed.ports],
+            properties={"segment": parsed.attrs[0]},
+            regions=parsed.bodies,
+            result_types=[parsed.result_types],
+        )
+        _parse_attributes(parser, op)
+        return op
+
+
+@irdl_op_definition
+class FinalizeOp(IRDLOperation):
+    """Combines tile partials to vectors and applies a scalar region to the combined values.
+
+    `row` combines the last dimension of (... x tiles); the results are (... x 1) or (...).
+    `col` combines the first dimension of (tiles x N); the results are (N). The extra ports are
+    `col` (one element per result element, in either direction) or `scalar`.
+
+        %rstd = gemm.finalize row (add %ssq : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+        ^epilogue(%sum : f32):
+          ...
+          gemm.yield %r : f32
+        }
+    """
+
+    name = "gemm.finalize"
+    partials = var_operand_def(TensorType)
+    ports = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    axis = prop_def(StringAttr)
+    combiners = prop_def(ArrayAttr[CombinerAttr])
+    port_kinds = prop_def(ArrayAttr[PortKindAttr])
+    body = region_def("single_block")
+    traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(
+        self,
+        partials: Sequence[tuple[Combiner, SSAValue]],
+        ports: Sequence[Port],
+        result_types: Sequence[AnyTensor],
+        body: Region,
+        *,
+        axis: str = "row",
+    ):
+        super().__init__(
+            operands=[[value for _, value in partials], [port.value for port in ports]],
+            properties={
+                "axis": StringAttr(axis),
+                "combiners": ArrayAttr([CombinerAttr(kind) for kind, _ in partials]),
+                "port_kinds": ArrayAttr([PortKindAttr(port.kind) for port in ports]),
+            },
+            regions=[body],
+            result_types=[result_types],
+        )
+
+    @property
+    def partial_list(self) -> list[tuple[Combiner, SSAValue]]:
+        return [(c.data, v) for c, v in zip(self.combiners, self.partials, strict=True)]
+
+    @property
+    def port_list(self) -> list[Port]:
+        return [Port(k.data, v) for k, v in zip(self.port_kinds, self.ports, strict=True)]
+
+    def verify_(self) -> None:
+        verify.verify_finalize(self)
+
+    def print(self, printer: Printer) -> None:
+        def print_partial(partial: tuple[Combiner, SSAValue]) -> None:
+            printer.print_string(f"{partial[0].value} ")
+            printer.print_ssa_value(partial[1])
+            printer.print_string(" : ")
+            printer.print_attribute(partial[1].type)
+
+        printer.print_string(f" {self.axis.data} ")
+        with printer.in_parens():
+            printer.print_list(self.partial_list, print_partial)
+        print_ports(printer, self.port_list)
+        printer.print_string(" -> ")
+        with printer.in_parens():
+            printer.print_list(self.outputs.types, printer.print_attribute)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "FinalizeOp":
+        def parse_partial() -> tuple[Combiner, SSAValue]:
+            return parser.parse_str_enum(Combiner), parse_typed_value(parser)
+
+        axis = "col" if parser.parse_optional_keyword("col") else "row"
+        if axis == "row":
+            parser.parse_keyword("row")
+        partials = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_partial)
+        ports = parse_ports(parser)
+        parser.parse_punctuation("->")
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        body = parser.parse_region()
+        op = cls(partials, ports, types, body, axis=axis)  # pyright: ignore[reportArgumentType]
+        _parse_attributes(parser, op)
+        return op
+
+
+@irdl_op_definition
+class PackWeightOp(IRDLOperation):
+    """Precomputation on a weight alone: v[n] = sum_k W[n, k] · vector[k] in float32.
+
+    The deferral of LayerNorm needs u = W·gamma and c0 = W·beta. The host program keeps the result
+    and computes it again only when the weight or the vector has changed.
+
+    `%u = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> ...`
+    """
+
+    name = "gemm.pack_weight"
+    weight = operand_def(TensorType)
+    vector = operand_def(TensorType)
+    layout = prop_def(LayoutAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$layout operands attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
+        weight = SSAValue.get(weight)
+        columns = shape_of(weight)[0 if layout == Layout.NK else 1]
+        super().__init__(
+            operands=[weight, vector],
+            properties={"layout": LayoutAttr(layout)},
+            result_types=[TensorType(f32, (columns,))],
+        )
+
+    def verify_(self) -> None:
+        verify.verify_pack_weight(self)

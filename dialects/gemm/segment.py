@@ -1,0 +1,157 @@
+"""The column ranges of a GEMM as Python values: what passes edit and backends read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm.attrs import (
+    Layout,
+    PairingAttr,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+)
+
+
+class Port(NamedTuple):
+    """An operand of an epilogue and how it is indexed."""
+
+    kind: PortKind
+    value: SSAValue
+
+
+class Result(NamedTuple):
+    """A result of an epilogue: its port and its tensor type."""
+
+    port: ResultPortAttr
+    type: AnyTensor
+
+
+@dataclass
+class Segment:
+    """One column range of a GEMM (or, without weights, the domain of a `gemm.map`).
+
+    The block of `body` takes the accumulators (one, or two in pair mode), then the arguments
+    of the ports in order, and yields the values of the results in order.
+    """
+
+    weights: list[SSAValue]
+    ports: list[Port]
+    results: list[Result]
+    body: Region
+    layout: Layout = Layout.NK
+    pairing: PairingAttr | None = None
+    outputs: Sequence[SSAValue] = field(default=())
+    """The results of the operation this segment was read from."""
+
+    @property
+    def block(self) -> Block:
+        return self.body.block
+
+    @property
+    def accumulator_count(self) -> int:
+        if not self.weights:
+            return 0
+        return 2 if self.pairing else 1
+
+    @property
+    def accumulators(self) -> Sequence[BlockArgument]:
+        return self.block.args[: self.accumulator_count]
+
+    def weight_columns(self, index: int) -> int:
+        """N of one weight; -1 where it is dynamic."""
+        return shape_of(self.weights[index])[0 if self.layout == Layout.NK else 1]
+
+    @property
+    def columns(self) -> int:
+        """N of the segment, all weights together; -1 where it is dynamic."""
+        extents = [self.weight_columns(i) for i in range(len(self.weights))]
+        return DYNAMIC_INDEX if DYNAMIC_INDEX in extents else sum(extents)
+
+    @property
+    def group_size(self) -> int | None:
+        """G of the pairing `halves, G`, the segment's N for `halves`, None otherwise."""
+        if self.pairing is None or self.pairing.is_adjacent:
+            return None
+        return self.pairing.group_size or self.columns
+
+    def port_arity(self, kind: PortKind) -> int:
+        """Number of region arguments of a port: two where each column of a pair has its own."""
+        return 2 if self.pairing and kind.has_columns and not kind.is_half else 1
+
+    def port_args(self, index: int) -> Sequence[BlockArgument]:
+        """The region arguments of port `index`."""
+        start = self.accumulator_count + sum(
+            self.port_arity(port.kind) for port in self.ports[:index]
+        )
+        return self.block.args[start : start + self.port_arity(self.ports[index].kind)]
+
+    def result_arity(self, port: ResultPortAttr) -> int:
+        """Number of yielded values of a result."""
+        per_column = port.kind.data in (ResultKind.TILE, ResultKind.PARTIAL_COL)
+        return 2 if self.pairing and per_column else 1
+
+    def yielded(self, index: int) -> Sequence[SSAValue]:
+        """The yielded values of result `index`."""
+        start = sum(self.result_arity(r.port) for r in self.results[:index])
+        assert self.block.last_op is not None
+        values = self.block.last_op.operands
+        return values[start : start + self.result_arity(self.results[index].port)]
+
+    # Editing: the segment must own its body (see FusedOp.take_segments).
+
+    def add_port(self, kind: PortKind, value: SSAValue) -> Sequence[BlockArgument]:
+        """The arguments of the port (kind, value), which is added unless it exists."""
+        for index, port in enumerate(self.ports):
+            if port == (kind, value):
+                return self.port_args(index)
+        self.ports.append(Port(kind, value))
+        for _ in range(self.port_arity(kind)):
+            argument = self.block.insert_arg(
+                region_type(element_type_of(value)), len(self.block.args)
+            )
+            argument.name_hint = value.name_hint
+        return self.port_args(len(self.ports) - 1)
+
+    def add_result(self, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]) -> int:
+        """Append a result that yields `values`; returns its index."""
+        assert len(values) == self.result_arity(port)
+        self.results.append(Result(port, type))
+        self._set_yielded([*self._all_yielded(), *values])
+        return len(self.results) - 1
+
+    def set_yielded(self, index: int, values: Sequence[SSAValue]) -> None:
+        """Replace the values that result `index` yields."""
+        start = sum(self.result_arity(r.port) for r in self.results[:index])
+        operands = self._all_yielded()
+        operands[start : start + self.result_arity(self.results[index].port)] = values
+        self._set_yielded(operands)
+
+    def remove_result(self, index: int) -> None:
+        start = sum(self.result_arity(r.port) for r in self.results[:index])
+        operands = self._all_yielded()
+        del operands[start : start + self.result_arity(self.results[index].port)]
+        del self.results[index]
+        self._set_yielded(operands)
+
+    def _all_yielded(self) -> list[SSAValue]:
+        assert self.block.last_op is not None
+        return list(self.block.last_op.operands)
+
+    def _set_yielded(self, values: Sequence[SSAValue]) -> None:
+        assert self.block.last_op is not None
+        self.block.last_op.operands = values
+
+
+def region_type(element_type: Attribute) -> Attribute:
+    """The type in a region of an element stored as `element_type`: floats compute in float32."""
+    return f32 if is_float(element_type) else element_type
+
+
+def partial_type(rows: Sequence[int]) -> AnyTensor:
+    """The type of a `partial_row`: one float32 per row and tile of columns."""
+    return TensorType(f32, (*rows, DYNAMIC_INDEX))

@@ -1,0 +1,325 @@
+"""Verification of the GEMM level: messages name the property, its value, what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, f32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import IsolatedFromAbove, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.shapes import (
+    dims_agree,
+    element_type_of,
+    expect_element_type,
+    expect_shape,
+    format_shape,
+    is_float,
+    shape_of,
+)
+from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
+from coda_ir.dialects.gemm.segment import Segment, region_type
+
+if TYPE_CHECKING:
+    from coda_ir.dialects.gemm.ops import FinalizeOp, GroupReduceOp, PackWeightOp
+
+
+class PortsAreTheOnlyWayIn(IsolatedFromAbove):
+    """A region that may use only its arguments: what it needs comes in through ports."""
+
+    def verify(self, op: Operation) -> None:
+        for region in op.regions:
+            for inner in region.walk():
+                for operand in inner.operands:
+                    if not op.is_ancestor(operand.owner) or operand.owner is op:
+                        raise VerifyException(
+                            f"region uses %{operand.name_hint or 'value'} of type {operand.type} "
+                            f"in {inner.name}, which is defined outside of it; "
+                            "expected a port (ports are the only way in)"
+                        )
+
+
+def verify_fused(x: SSAValue, segments: Sequence[Segment]) -> None:
+    if not segments:
+        raise VerifyException("no columns(...), expected at least one")
+    if not shape_of(x):
+        raise VerifyException("operand x is a scalar, expected at least one dimension")
+    if not is_float(element_type_of(x)):
+        raise VerifyException(
+            f"operand x has element type {element_type_of(x)}, expected a float type"
+        )
+    for segment in segments:
+        if not segment.weights:
+            raise VerifyException("columns() has no weight, expected at least one")
+        _verify_weights(x, segment)
+        _verify_pairing(segment)
+        domain = (*shape_of(x)[:-1], segment.columns)
+        _verify_ports(segment, domain)
+        _verify_results(segment, domain)
+        _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+
+
+def verify_map(segment: Segment) -> None:
+    if segment.pairing is not None or segment.weights:
+        raise VerifyException("gemm.map has neither weights nor pairs")
+    domain = _map_domain(segment)
+    _verify_ports(segment, domain)
+    _verify_results(segment, domain)
+    _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+
+
+def _map_domain(segment: Segment) -> tuple[int, ...]:
+    """The domain of a map is the shape of its first tile result, else of its first tile port."""
+    for result in segment.results:
+        if result.port.kind.data == ResultKind.TILE:
+            return result.type.get_shape()
+    for port in segment.ports:
+        if port.kind == PortKind.TILE:
+            return shape_of(port.value)
+    raise VerifyException("gemm.map has neither a tile result nor a tile port")
+
+
+def _verify_weights(x: SSAValue, segment: Segment) -> None:
+    k = shape_of(x)[-1]
+    k_dim = 1 if segment.layout == Layout.NK else 0
+    for index, weight in enumerate(segment.weights):
+        shape = shape_of(weight)
+        if len(shape) != 2:
+            raise VerifyException(f"weight {index} has rank {len(shape)}, expected 2")
+        if not dims_agree(shape[k_dim], k):
+            raise VerifyException(
+                f"weight {index} of shape {format_shape(shape)} in layout {segment.layout.value} "
+                f"has K = {shape[k_dim]}, expected {k}, the last dimension of operand x"
+            )
+        expect_element_type(f"weight {index}", weight, element_type_of(x))
+
+
+def _verify_pairing(segment: Segment) -> None:
+    if segment.pairing is None:
+        return
+    n = segment.columns
+    group = segment.pairing.group_size
+    if group is not None and (group < 2 or group % 2):
+        raise VerifyException(f"pair group is {group}, expected an even number")
+    if n == DYNAMIC_INDEX:
+        return
+    if group is not None and n % group:
+        raise VerifyException(f"pair group is {group}, expected a divisor of the {n} columns")
+    if n % 2:
+        raise VerifyException(f"pair mode on {n} columns, expected an even number")
+    if len(segment.weights) > 1 and (group is not None or segment.pairing.is_adjacent):
+        raise VerifyException(
+            f"pair mode on {len(segment.weights)} weights, expected 'halves' without a group"
+        )
+    if len(segment.weights) > 1:
+        halves = {segment.weight_columns(i) for i in range(len(segment.weights))}
+        if len(segment.weights) != 2 or len(halves) != 1:
+            raise VerifyException(
+                "pair mode takes one weight, or two weights with the same number of columns"
+            )
+
+
+def _halved(n: int) -> int:
+    return n if n == DYNAMIC_INDEX else n // 2
+
+
+def _verify_ports(segment: Segment, domain: Sequence[int]) -> None:
+    rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
+    for index, (kind, value) in enumerate(segment.ports):
+        what = f"port {index} ({kind.value})"
+        if kind.is_half and segment.pairing is None:
+            raise VerifyException(f"{what} is a pair port, expected only in pair mode")
+        columns = _halved(n) if kind.is_half else n
+        shape = shape_of(value)
+        match kind:
+            case PortKind.TILE | PortKind.HALF_TILE:
+                expect_shape(what, value, (*rows, columns))
+            case PortKind.ROW | PortKind.HALF_ROW:
+                expect_shape(what, value, (columns,))
+            case PortKind.COL:
+                if not _is_column(shape, rows):
+                    raise VerifyException(
+                        f"{what} has shape {format_shape(shape)}, expected "
+                        f"{format_shape((*rows, 1))} or {format_shape(rows)}"
+                    )
+            case PortKind.SCALAR:
+                if any(extent != 1 for extent in shape):
+                    raise VerifyException(
+                        f"{what} has shape {format_shape(shape)}, expected one element"
+                    )
+            case PortKind.TABLE | PortKind.HALF_TABLE:
+                _verify_table(what, shape, rows, columns)
+
+
+def _is_column(shape: Sequence[int], rows: Sequence[int]) -> bool:
+    def agree(a: Sequence[int], b: Sequence[int]) -> bool:
+        return len(a) == len(b) and all(map(dims_agree, a, b))
+
+    return agree(shape, (*rows, 1)) or agree(shape, rows)
+
+
+def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns: int) -> None:
+    if not shape:
+        raise VerifyException(f"{what} is a scalar, expected at least one dimension")
+    period = shape[-1]
+    if DYNAMIC_INDEX not in (period, columns) and columns % period:
+        raise VerifyException(
+            f"{what} has {period} columns, expected a divisor of the {columns} columns"
+        )
+    leading = tuple(shape[:-1])
+    expected = tuple(rows[len(rows) - len(leading) :])
+    if len(leading) > len(rows) or not all(map(dims_agree, leading, expected)):
+        raise VerifyException(
+            f"{what} has rows {format_shape(leading)}, expected the last row dimensions of "
+            f"{format_shape(rows)}"
+        )
+
+
+def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
+    rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
+    expected_shapes = {
+        ResultKind.TILE: tuple(domain),
+        ResultKind.HALF: (*rows, _halved(n)),
+        ResultKind.PARTIAL_ROW: (*rows, DYNAMIC_INDEX),
+        ResultKind.PARTIAL_COL: (DYNAMIC_INDEX, n),
+        ResultKind.SELECT: rows,
+    }
+    for index, (port, type) in enumerate(segment.results):
+        kind = port.kind.data
+        what = f"result {index} ({kind.value})"
+        if kind == ResultKind.HALF and segment.pairing is None:
+            raise VerifyException(f"{what} is a pair port, expected only in pair mode")
+        if kind == ResultKind.SELECT:
+            _verify_select(what, segment, port.index.data)  # pyright: ignore
+        shape, expected = type.get_shape(), expected_shapes[kind]
+        if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
+            raise VerifyException(
+                f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
+            )
+        if kind not in (ResultKind.TILE, ResultKind.HALF) and type.element_type != f32:
+            raise VerifyException(f"{what} has element type {type.element_type}, expected f32")
+    _verify_partial_uses(segment)
+
+
+def _verify_select(what: str, segment: Segment, index: int) -> None:
+    if segment.pairing is not None:
+        raise VerifyException(f"{what} is not supported in pair mode")
+    if index >= len(segment.ports):
+        raise VerifyException(f"{what} names port {index}, expected 0 to {len(segment.ports) - 1}")
+    kind, value = segment.ports[index]
+    if kind != PortKind.COL or not isinstance(element_type_of(value), IntegerType):
+        raise VerifyException(
+            f"{what} names port {index} ({kind.value} of {element_type_of(value)}), "
+            "expected a col port of integers"
+        )
+
+
+def _verify_partial_uses(segment: Segment) -> None:
+    for (port, _), value in zip(segment.results, segment.outputs, strict=False):
+        for use in value.uses if port.is_partial else ():
+            if use.operation.name not in ("gemm.finalize", "func.return"):
+                raise VerifyException(
+                    f"{port.kind.data.value} is used by {use.operation.name} as if it were "
+                    "complete, expected gemm.finalize"
+                )
+
+
+def _argument_types(segment: Segment) -> list[Attribute]:
+    types: list[Attribute] = [f32] * segment.accumulator_count
+    for kind, value in segment.ports:
+        types += [region_type(element_type_of(value))] * segment.port_arity(kind)
+    return types
+
+
+def _yield_types(segment: Segment) -> list[Attribute]:
+    types: list[Attribute] = []
+    for port, type in segment.results:
+        types += [region_type(type.element_type)] * segment.result_arity(port)
+    return types
+
+
+def _verify_region(
+    body: Region, arguments: Sequence[Attribute], yields: Sequence[Attribute]
+) -> None:
+    if len(body.blocks) != 1:
+        raise VerifyException(f"region has {len(body.blocks)} blocks, expected 1")
+    block = body.block
+    actual = list(block.arg_types)
+    if actual != list(arguments):
+        raise VerifyException(
+            f"region takes ({_types(actual)}), expected ({_types(arguments)}): the "
+            "accumulators, then the ports"
+        )
+    _verify_region_ops(block)
+    terminator = block.last_op
+    if terminator is None or terminator.name != "gemm.yield":
+        raise VerifyException("region does not end in gemm.yield")
+    yielded = [operand.type for operand in terminator.operands]
+    if yielded != list(yields):
+        raise VerifyException(f"region yields ({_types(yielded)}), expected ({_types(yields)})")
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _verify_region_ops(block: Block) -> None:
+    for op in block.ops:
+        allowed = op.name.startswith(("arith.", "math.", "gemm.group_reduce", "gemm.yield"))
+        if not allowed or not op.has_trait(Pure):
+            raise VerifyException(
+                f"region contains {op.name}, expected pure operators of arith and math"
+            )
+
+
+def verify_group_reduce(op: GroupReduceOp) -> None:
+    if op.value.type != f32:
+        raise VerifyException(f"operand has type {op.value.type}, expected f32")
+    if op.group.data < 1:
+        raise VerifyException(f"property group is {op.group.data}, expected at least 1")
+    if op.result.type != op.value.type:
+        raise VerifyException(f"result has type {op.result.type}, expected {op.value.type}")
+
+
+def verify_finalize(op: FinalizeOp) -> None:
+    if op.axis.data not in ("row", "col"):
+        raise VerifyException(f'property axis is "{op.axis.data}", expected "row" or "col"')
+    if not op.partials:
+        raise VerifyException("no partials, expected at least one")
+    by_row = op.axis.data == "row"
+    first = shape_of(op.partials[0])
+    kept = first[:-1] if by_row else first[1:]
+    for index, partial in enumerate(op.partials):
+        expect_shape(f"partial {index}", partial, (*kept, -1) if by_row else (-1, *kept))
+        expect_element_type(f"partial {index}", partial, f32)
+    for index, (kind, value) in enumerate(op.port_list):
+        if kind not in (PortKind.COL, PortKind.SCALAR):
+            raise VerifyException(f"port {index} is {kind.value}, expected col or scalar")
+        if kind == PortKind.COL and not _is_column(shape_of(value), kept):
+            raise VerifyException(
+                f"port {index} has shape {format_shape(shape_of(value))}, expected "
+                f"{format_shape(kept)}"
+            )
+    for index, result in enumerate(op.outputs):
+        if not _is_column(shape_of(result), kept):
+            raise VerifyException(
+                f"result {index} has shape {format_shape(shape_of(result))}, expected "
+                f"{format_shape((*kept, 1))} or {format_shape(kept)}"
+            )
+    arguments: list[Attribute] = [f32] * len(op.partials)
+    arguments += [region_type(element_type_of(value)) for _, value in op.port_list]
+    yields = [region_type(element_type_of(result)) for result in op.outputs]
+    _verify_region(op.body, arguments, yields)
+
+
+def verify_pack_weight(op: PackWeightOp) -> None:
+    if len(shape_of(op.weight)) != 2:
+        raise VerifyException(f"weight has rank {len(shape_of(op.weight))}, expected 2")
+    n, k = shape_of(op.weight)
+    if op.layout.data == Layout.KN:
+        n, k = k, n
+    expect_shape("vector", op.vector, (k,))
+    expect_shape("result", op.result, (n,))
+    expect_element_type("result", op.result, f32)
