@@ -20,14 +20,16 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.parser import Parser
 
+from coda_ir.context import make_context
 from coda_ir.dialects import coda
+from coda_ir.shape_rules import reshape_dims
 from coda_ir.symbolic_shapes import (
     Dims,
     SymbolicShapes,
     SymbolicSize,
     element_bytes,
-    reshape_dims,
 )
 
 D = DYNAMIC_INDEX
@@ -236,3 +238,78 @@ def test_ten_thousand_operators_take_a_second_at_most():
     start = time.perf_counter()
     assert SymbolicShapes(func).dims(value) == ("M", 8)
     assert time.perf_counter() - start < 5
+
+
+GEMM_LEVEL = """
+func.func @f(
+    %x: tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w: tensor<32x8xbf16> {coda.dims = [32, 8]},
+    %v: tensor<?x8xbf16> {coda.dims = ["V", 8]}, %t: tensor<?xi64> {coda.dims = ["M"]},
+    %b: tensor<8xbf16> {coda.dims = [8]}) {
+  %h, %s, %g = gemm.fused %x : tensor<?x8xbf16> SCHEDULE
+      columns(%w : tensor<32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>,
+        partial_row<max> : tensor<?x?xf32>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc, %acc, %acc : f32, f32, f32
+  }
+  %l, %k, %c = gemm.fused %x : tensor<?x8xbf16> SCHEDULE
+      columns(%v : tensor<?x8xbf16>) col(%t : tensor<?xi64>)
+      -> (partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>,
+          partial_col<add> : tensor<?x?xf32>) {
+  ^epilogue(%acc : f32, %target : i64):
+    gemm.yield %acc, %acc, %acc : f32, f32, f32
+  }
+  %r = gemm.finalize row (add %s : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^epilogue(%sum : f32):
+    gemm.yield %sum : f32
+  }
+  %d = gemm.finalize col (add %c : tensor<?x?xf32>) -> (tensor<?xf32>) {
+  ^epilogue(%sum : f32):
+    gemm.yield %sum : f32
+  }
+  %m = gemm.map tile(%x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>) -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%e : f32, %f : f32):
+    gemm.yield %e : f32
+  }
+  %p = gemm.map col(%r : tensor<?x1xf32>) row(%b : tensor<8xbf16>) -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%e : f32, %f : f32):
+    gemm.yield %e : f32
+  }
+  %u = gemm.pack_weight nk %v, %b :
+      (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?xf32>
+  func.return
+}
+"""
+
+
+def gemm_level_dims(schedule: str) -> dict[str, Dims]:
+    """The dims of the results of GEMM_LEVEL by name."""
+    module = Parser(make_context(), GEMM_LEVEL.replace("SCHEDULE", schedule)).parse_module()
+    module.verify()
+    (func,) = module.ops
+    assert isinstance(func, FuncOp)
+    shapes = SymbolicShapes(func)
+    results = (result for op in func.body.block.ops for result in op.results)
+    return {result.name_hint or "": shapes.dims(result) for result in results}
+
+
+class TestGemmLevel:
+    def test_without_a_schedule_the_number_of_tiles_is_a_symbol(self):
+        dims = gemm_level_dims("")
+        assert dims["h"] == ("M", 32)
+        assert dims["s"] == dims["g"] == ("M", "tiles0"), "partials of a segment share it"
+        assert dims["l"] == ("M", "tiles1")
+        assert dims["c"] == ("row_tiles0", "V")
+
+    def test_with_a_schedule_the_number_of_tiles_is_known(self):
+        dims = gemm_level_dims('schedule<pointer, "64x16x16", warps = 4, stages = 2, group_m = 8>')
+        assert dims["s"] == ("M", 2)
+        assert dims["l"] == ("M", "tiles0"), "V is a symbol"
+
+    def test_other_results(self):
+        dims = gemm_level_dims("")
+        assert dims["k"] == ("M",)
+        assert dims["r"] == ("M", 1)
+        assert dims["d"] == ("V",)
+        assert dims["m"] == dims["p"] == ("M", 8)
+        assert dims["u"] == ("V",)

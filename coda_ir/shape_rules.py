@@ -1,0 +1,276 @@
+"""The shape rules of the operators: dims of the results from dims of the operands."""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation
+
+from coda_ir.dialects.coda import (
+    AttentionOp,
+    CastOp,
+    ConcatOp,
+    CrossEntropyOp,
+    ElementwiseOp,
+    EmbeddingOp,
+    GluOp,
+    LayerNormOp,
+    LinearOp,
+    MatmulOp,
+    NormStatsOp,
+    ReduceOp,
+    ReshapeOp,
+    RMSNormOp,
+    RopeOp,
+    SliceOp,
+    SoftmaxOp,
+    TransposeOp,
+)
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import (
+    FinalizeOp,
+    FusedOp,
+    Layout,
+    MapOp,
+    PackWeightOp,
+    PortKind,
+    ResultKind,
+    ScheduleAttr,
+    Segment,
+)
+from coda_ir.symbolic_size import SymbolicSize
+
+Dim: TypeAlias = int | str
+"""An extent: a number, a symbol `M`, or a product of them as Python writes it, `32*B*T`."""
+
+Dims: TypeAlias = tuple[Dim, ...]
+
+UNKNOWN = "?"
+"""What a rule answers for an extent that it cannot tell; it becomes a fresh symbol.
+
+`?name3` becomes a fresh symbol too, the same one wherever an operator's results have it.
+"""
+
+
+def broadcast_dims(operands: Iterable[Dims]) -> Dims:
+    """The dims of an elementwise result; of two names for one extent the known one wins."""
+    result: Dims = ()
+    for dims in operands:
+        rank = max(len(result), len(dims))
+        left = (1,) * (rank - len(result)) + result
+        right = (1,) * (rank - len(dims)) + dims
+        result = tuple(map(_merge, left, right))
+    return result
+
+
+def _merge(a: Dim, b: Dim) -> Dim:
+    if a == 1 or (isinstance(b, int) and b != 1):
+        return b
+    return a
+
+
+def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
+    """The dims of `source` viewed as `shape`, in which `?` is `DYNAMIC_INDEX`.
+
+    One unknown extent is the quotient of the sizes. Several are the symbols of `source`, in
+    order, where there are as many and the static extents have the same product.
+    """
+    known = prod(extent for extent in shape if extent != DYNAMIC_INDEX)
+    unknown = sum(extent == DYNAMIC_INDEX for extent in shape)
+    symbols = [dim for dim in source if isinstance(dim, str)]
+    if unknown == 1:
+        names = [_quotient(source, known)]
+    elif unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
+        names = symbols
+    else:
+        names = [UNKNOWN] * unknown
+    remaining = iter(names)
+    return tuple(next(remaining) if extent == DYNAMIC_INDEX else extent for extent in shape)
+
+
+def _quotient(dims: Dims, divisor: int) -> Dim:
+    """The product of `dims` over `divisor`, where it is a single term with an exact quotient."""
+    terms = SymbolicSize.product(dims).terms
+    if len(terms) != 1 or not divisor or terms[0][1] % divisor:
+        return UNKNOWN
+    symbols, coefficient = terms[0]
+    quotient = coefficient // divisor
+    factors = symbols if quotient == 1 else (str(quotient), *symbols)
+    return "*".join(factors) if symbols else quotient
+
+
+Rule: TypeAlias = Callable[[Operation, list[Dims]], Sequence[Dims]]
+
+
+def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [operands[0]]
+
+
+def _broadcast(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [broadcast_dims(operands)]
+
+
+def _linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, LinearOp | MatmulOp)
+    columns = operands[1][0] if isinstance(op, LinearOp) else operands[1][1]
+    return [(*operands[0][:-1], columns)]
+
+
+def _glu(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [(*operands[0][:-1], _quotient((operands[0][-1],), 2))]
+
+
+def _columns_to_one(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [(*operands[0][:-1], 1)] * len(op.results)
+
+
+def _cross_entropy(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, CrossEntropyOp)
+    return [operands[1] if op.reduction.data == "none" else ()]
+
+
+def _embedding(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [(*operands[0], operands[1][-1])]
+
+
+def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, ReshapeOp)
+    return [reshape_dims(operands[0], shape_of(op.result))]
+
+
+def _transpose(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, TransposeOp)
+    return [tuple(operands[0][axis] for axis in op.permutation)]
+
+
+def _slice(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, SliceOp)
+    dim, start, stop = op.range
+    return [(*operands[0][:dim], stop - start, *operands[0][dim + 1 :])]
+
+
+def _concat(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, ConcatOp)
+    dim = op.dim.value.data
+    joined = _sum([part[dim] for part in operands])
+    return [(*operands[0][:dim], joined, *operands[0][dim + 1 :])]
+
+
+def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, FusedOp)
+    of = dict(zip(op.operands, operands, strict=True))
+    rows = of[op.x][:-1]
+    results: list[Dims] = []
+    for index, segment in enumerate(op.segments()):
+        axis = 0 if segment.layout == Layout.NK else 1
+        columns = _sum([of[weight][axis] for weight in segment.weights])
+        results += _results(segment, rows, columns, op.schedule, index)
+    return results
+
+
+def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, MapOp)
+    segment = op.segment()
+    rank = _domain_rank(segment)
+    pairs = zip(segment.ports, operands, strict=True)
+    # A table may have fewer rows than the domain, and repeats: it tells nothing.
+    known = [
+        _port_domain(port.kind, dims, rank) for port, dims in pairs if port.kind != PortKind.TABLE
+    ]
+    domain = broadcast_dims([(1,) * rank, *known])
+    # What is 1 in all ports may still be broadcast by the type of the result.
+    *rows, columns = (UNKNOWN if dim == 1 else dim for dim in domain)
+    return _results(segment, tuple(rows), columns, None, 0)
+
+
+def _domain_rank(segment: Segment) -> int:
+    """The rank of the domain of a map: of its first tile result, else of its first tile port."""
+    for port, type in segment.results:
+        if port.kind.data == ResultKind.TILE:
+            return len(type.get_shape())
+    return max((len(shape_of(value)) for _, value in segment.ports), default=1)
+
+
+def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
+    """The part of the domain that a port of `kind` tells, as dims that broadcast."""
+    if kind == PortKind.SCALAR:
+        return ()
+    return (*dims, 1) if kind == PortKind.COL and len(dims) < rank else dims
+
+
+def _results(
+    segment: Segment, rows: Dims, columns: Dim, schedule: ScheduleAttr | None, index: int
+) -> list[Dims]:
+    """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
+    row_tile, column_tile = schedule.tile[:2] if schedule else (None, None)
+    by_kind: dict[ResultKind, Dims] = {
+        ResultKind.TILE: (*rows, columns),
+        ResultKind.HALF: (*rows, _quotient((columns,), 2)),
+        ResultKind.PARTIAL_ROW: (*rows, _tiles(columns, column_tile, f"?tiles{index}")),
+        ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
+        ResultKind.SELECT: rows,
+    }
+    return [by_kind[result.port.kind.data] for result in segment.results]
+
+
+def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
+    """Number of tiles that cover `extent`, known where the extent and the schedule are."""
+    if tile is None or isinstance(extent, str):
+        return placeholder
+    return -(-extent // tile)
+
+
+def _sum(extents: Sequence[Dim]) -> Dim:
+    if len(extents) == 1:
+        return extents[0]
+    numbers = [extent for extent in extents if isinstance(extent, int)]
+    return sum(numbers) if len(numbers) == len(extents) else UNKNOWN
+
+
+def _product(dims: Dims) -> Dim:
+    return _quotient(dims, 1)
+
+
+def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (tiles, N) becomes N."""
+    assert isinstance(op, FinalizeOp)
+    kept = operands[0][:-1] if op.axis.data == "row" else operands[0][1:]
+    return [kept if len(shape_of(result)) == len(kept) else (*kept, 1) for result in op.results]
+
+
+def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, PackWeightOp)
+    return [(operands[0][0 if op.layout.data == Layout.NK else 1],)]
+
+
+RULES: dict[type, Rule] = {
+    ElementwiseOp: _broadcast,
+    CastOp: _like_first,
+    RMSNormOp: _like_first,
+    LayerNormOp: _like_first,
+    SoftmaxOp: _like_first,
+    RopeOp: _like_first,
+    AttentionOp: _like_first,
+    LinearOp: _linear,
+    MatmulOp: _linear,
+    GluOp: _glu,
+    ReduceOp: _columns_to_one,
+    NormStatsOp: _columns_to_one,
+    CrossEntropyOp: _cross_entropy,
+    EmbeddingOp: _embedding,
+    ReshapeOp: _reshape,
+    TransposeOp: _transpose,
+    SliceOp: _slice,
+    ConcatOp: _concat,
+    FusedOp: _fused,
+    MapOp: _map,
+    FinalizeOp: _finalize,
+    PackWeightOp: _pack_weight,
+}
+
+
+def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    """The dims of the results of `op` from those of its operands; [] where no rule is known."""
+    rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
+    return [] if rule is None else rule(op, operands)
