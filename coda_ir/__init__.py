@@ -1,0 +1,32 @@
+"""CODA IR rewrites Transformer blocks as GEMM-plus-epilogue programs and lowers them to Triton.
+
+`coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coda_ir.api import CompiledFunction, compile, parse
+    from coda_ir.diagnostics import CodaError
+
+__version__ = "0.1.0"
+
+__all__ = ["CodaError", "CompiledFunction", "__version__", "compile", "parse"]
+
+_MODULES = {
+    "CodaError": "coda_ir.diagnostics",
+    "CompiledFunction": "coda_ir.api",
+    "compile": "coda_ir.api",
+    "parse": "coda_ir.api",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the public names on first use: xdsl-opt loads this package just to list passes."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,0 +1,43 @@
+"""Runs the lit goldens of tests/filecheck, one pytest test per file and one lit run for all."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent / "filecheck"
+
+GOLDENS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for suffix in ("*.mlir", "*.coda")
+    for path in ROOT.rglob(suffix)
+    if "Inputs" not in path.parts
+)
+
+
+@pytest.fixture(scope="session")
+def lit_results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, str]]:
+    """The results of lit by file, for those files that this run of pytest has selected."""
+    names = [item.name for item in request.session.items]
+    selected = [ROOT / golden for golden in GOLDENS if f"test_golden[{golden}]" in names]
+    report = tmp_path_factory.mktemp("lit") / "report.json"
+    command = [sys.executable, "-c", "from lit.main import main; main()", "-q", "-v", "-j2"]
+    completed = subprocess.run(
+        [*command, "--output", str(report), *map(str, selected)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert report.exists(), completed.stdout + completed.stderr
+    tests = json.loads(report.read_text())["tests"]
+    return {test["name"].partition(" :: ")[2]: test for test in tests}
+
+
+@pytest.mark.parametrize("golden", GOLDENS)
+def test_golden(golden: str, lit_results: dict[str, dict[str, str]]):
+    result = lit_results[golden]
+    assert result["code"] == "PASS", result["output"]
