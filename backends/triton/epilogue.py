@@ -1,0 +1,159 @@
+"""Scalar regions (`arith`, `math`) as `tl` statements: `RegionEmitter`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.backends.triton.expressions import EXPRESSIONS, Expression, atom, default_name, literal
+from coda_ir.backends.triton.kernel import NameAllocator, location_comment
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import GroupReduceOp
+from coda_ir.remarks import format_location
+
+LONGEST_EXPRESSION = 76
+"""Characters of an expression before a part of it becomes a statement of its own."""
+
+
+@dataclass(frozen=True)
+class EmittedRegion:
+    """The statements of a region, and one expression (a name or a literal) per yielded value."""
+
+    lines: tuple[str, ...]
+    yields: tuple[str, ...]
+
+
+@dataclass
+class RegionEmitter:
+    """Writes the operators of a region as `tl` statements, with names from the name hints.
+
+        emitter = RegionEmitter(names)
+        region = emitter.emit(block, {block.args[0]: "acc", block.args[1]: "bias"})
+        # region.lines: ["# mlp.coda:3:7", "pre = acc + bias", ...], region.yields: ["pre"]
+
+    The expressions of the arguments are float32 (or integer) `tl` values that broadcast against
+    each other; `helpers` gathers the functions of `prelude.py` that the statements call.
+    Raises CodaError for an operator that has no portable `tl` counterpart.
+    """
+
+    names: NameAllocator
+    group_reduce: Callable[[GroupReduceOp, str], str] | None = None
+    """The expression of a `gemm.group_reduce` of an operand; None where there are no columns."""
+    helpers: set[str] = field(default_factory=set[str])
+
+    def emit(self, block: Block, arguments: Mapping[SSAValue, str]) -> EmittedRegion:
+        terminator = block.last_op
+        assert terminator is not None, "a region ends in gemm.yield"
+        statements = _Statements(self, _live_operations(block, terminator))
+        for value, text in arguments.items():
+            statements.values[value] = atom(text)
+        for op in block.ops:
+            if op in statements.live:
+                statements.add(op)
+        yields = [statements.operand_name(value) for value in terminator.operands]
+        return EmittedRegion(tuple(statements.lines), tuple(yields))
+
+
+def _live_operations(block: Block, terminator: Operation) -> set[Operation]:
+    """The operators on which the terminator depends."""
+    live: set[Operation] = set()
+    pending: list[SSAValue] = list(terminator.operands)
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, Operation) and owner.parent is block and owner not in live:
+            live.add(owner)
+            pending += owner.operands
+    return live
+
+
+class _Statements:
+    """The statements of one region while they are written.
+
+    An unnamed value with one use stays an expression inside its user, as long as it is short.
+    """
+
+    def __init__(self, emitter: RegionEmitter, live: set[Operation]):
+        self.emitter = emitter
+        self.live = live
+        self.lines: list[str] = []
+        self.values: dict[SSAValue, Expression] = {}
+        self._place: str | None = None
+
+    def add(self, op: Operation) -> None:
+        result = op.results[0]
+        if isinstance(op, arith.ConstantOp):
+            self.values[result] = literal(op)
+            return
+        expression = self._expression(op)
+        uses = sum(1 for use in result.uses if use.operation in self.live or _is_yield(use.operation))
+        self.values[result] = expression
+        if result.name_hint or uses > 1 or isinstance(op, GroupReduceOp):
+            self._assign(result, op.location)
+
+    def _expression(self, op: Operation) -> Expression:
+        if isinstance(op, GroupReduceOp):
+            return self._group_reduce(op)
+        write = EXPRESSIONS.get(op.name)
+        if write is None:
+            raise CodaError(
+                f"{format_location(op.location)}: the triton backend cannot emit {op.name}",
+                "write it with operators that the epilogue language has, such as exp, log, sqrt",
+            )
+        expression = write(op, self._operands(op), self.emitter.helpers)
+        while len(expression.text) > LONGEST_EXPRESSION and self._name_longest(op):
+            expression = write(op, self._operands(op), self.emitter.helpers)
+        return expression
+
+    def _operands(self, op: Operation) -> list[Expression]:
+        """The operands; an operator on constants alone needs one of them as a tensor."""
+        operands = [self.values[value] for value in op.operands]
+        if operands and all(operand.is_literal for operand in operands):
+            operands[-1] = operands[-1].materialized(op.operands[-1].type)
+        return operands
+
+    def _group_reduce(self, op: GroupReduceOp) -> Expression:
+        if self.emitter.group_reduce is None:
+            raise CodaError(
+                f"{format_location(op.location)}: gemm.group_reduce outside of a tile of columns"
+            )
+        return atom(self.emitter.group_reduce(op, self.operand_name(op.value)))
+
+    def operand_name(self, value: SSAValue) -> str:
+        """A name or literal for a value, which gets a statement unless it has one."""
+        if not self.values[value].is_atom:
+            owner = value.owner
+            assert isinstance(owner, Operation)
+            self._assign(value, owner.location)
+        return self.values[value].text
+
+    def _name_longest(self, op: Operation) -> bool:
+        """Give the longest unnamed operand of `op` a statement; False where there is none."""
+        unnamed = [value for value in op.operands if not self.values[value].is_atom]
+        if not unnamed:
+            return False
+        self.operand_name(max(unnamed, key=lambda value: len(self.values[value].text)))
+        return True
+
+    def _assign(self, value: SSAValue, location: LocationAttr) -> None:
+        comment = location_comment(location)
+        if comment is not None and comment != self._place:
+            self.lines.append(comment)
+            self._place = comment
+        name = self.emitter.names.fresh(value.name_hint, default_name(value))
+        self.lines.append(f"{name} = {self.values[value].text}")
+        self.values[value] = atom(name)
+
+
+def _is_yield(op: Operation) -> bool:
+    return op.name == "gemm.yield"
+
+
+def emit_region(
+    emitter: RegionEmitter, block: Block, arguments: Sequence[str]
+) -> EmittedRegion:
+    """`emitter.emit` with the expressions of all block arguments in order."""
+    return emitter.emit(block, dict(zip(block.args, arguments, strict=True)))

@@ -1,0 +1,290 @@
+"""Each scalar operator of `arith` and `math` as a `tl` expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isinf, isnan
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float32Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.backends.triton.kernel import tl_type
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import is_float
+from coda_ir.remarks import format_location
+
+# Binding strength of Python's operators, from `a < b` to a name.
+COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(9)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A Python expression, and how tightly its outermost operator binds."""
+
+    text: str
+    strength: int
+    is_literal: bool = False
+
+    @property
+    def is_atom(self) -> bool:
+        """Whether it can be repeated without computing it again."""
+        return self.is_literal or self.text.isidentifier()
+
+    def inside(self, strength: int) -> str:
+        """The text as an operand of an operator that binds with `strength`."""
+        return self.text if self.strength >= strength else f"({self.text})"
+
+    def materialized(self, type: Attribute) -> Expression:
+        """A literal as a `tl` scalar of `type`."""
+        return call("tl.full", "()", self.text, _dtype(type))
+
+
+Writer = Callable[[Operation, Sequence[Expression], set[str]], Expression]
+"""Writes an operator over its operands' expressions; adds the helpers that it calls."""
+
+
+def atom(text: str) -> Expression:
+    return Expression(text, ATOM)
+
+
+def call(function: str, *arguments: str) -> Expression:
+    return atom(f"{function}({', '.join(arguments)})")
+
+
+def literal(op: arith.ConstantOp) -> Expression:
+    """A constant as a Python literal."""
+    match op.value:
+        case FloatAttr():
+            text = _float_literal(op.value.value.data)
+        case IntegerAttr(type=IntegerType(width=width)) if width.data == 1:
+            text = str(bool(op.value.value.data))
+        case IntegerAttr():
+            text = str(op.value.value.data)
+        case _:
+            raise _unsupported(op, f"a constant of type {op.result.type}")
+    return Expression(text, UNARY if text.startswith("-") else ATOM, is_literal=True)
+
+
+def _float_literal(value: float) -> str:
+    if isnan(value):
+        return 'float("nan")'
+    if isinf(value):
+        return 'float("inf")' if value > 0 else 'float("-inf")'
+    return repr(value)
+
+
+def default_name(value: SSAValue) -> str:
+    """A name for a value without a hint: after its operator."""
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    name = owner.name.split(".")[-1]
+    return _NAMES.get(name, name)
+
+
+_NAMES = {
+    "addf": "total",
+    "subf": "difference",
+    "mulf": "product",
+    "divf": "quotient",
+    "negf": "negated",
+    "maximumf": "larger",
+    "minimumf": "smaller",
+    "maxnumf": "larger",
+    "minnumf": "smaller",
+    "cmpf": "holds",
+    "cmpi": "holds",
+    "select": "chosen",
+    "truncf": "rounded",
+    "extf": "extended",
+    "group_reduce": "group_total",
+    "absf": "magnitude",
+}
+
+
+def _dtype(type: Attribute) -> str:
+    return "tl.int64" if isinstance(type, IndexType) else tl_type(type)
+
+
+def _unsupported(op: Operation, what: str) -> CodaError:
+    return CodaError(
+        f"{format_location(op.location)}: the triton backend cannot emit {op.name} on {what}",
+        "extend the operands to f32 first",
+    )
+
+
+def _require_f32(op: Operation) -> None:
+    for value in op.operands:
+        if is_float(value.type) and not isinstance(value.type, Float32Type):
+            raise _unsupported(op, str(value.type))
+
+
+def _infix(symbol: str, strength: int) -> Writer:
+    def write(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+        _require_f32(op)
+        left, right = operands
+        return Expression(
+            f"{left.inside(strength)} {symbol} {right.inside(strength + 1)}", strength
+        )
+
+    return write
+
+
+def _function(name: str, *, helper: bool = False) -> Writer:
+    def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+        _require_f32(op)
+        if helper:
+            helpers.add(name)
+        return call(name, *(operand.text for operand in operands))
+
+    return write
+
+
+def _negate(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+    _require_f32(op)
+    return Expression(f"-{operands[0].inside(UNARY)}", UNARY)
+
+
+def _compare(symbol: str, left: str, right: str) -> Expression:
+    return Expression(f"{left} {symbol} {right}", COMPARE)
+
+
+_ORDERED = {"oeq": "==", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<="}
+_NEGATED = {"une": "==", "ule": ">", "ult": ">=", "uge": "<", "ugt": "<="}
+_CMPF = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge")
+_CMPF += ("ult", "ule", "une", "uno", "true")
+
+
+def _write_cmpf(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+    """An unordered predicate is the negation of the opposite ordered one."""
+    assert isinstance(op, arith.CmpfOp)
+    _require_f32(op)
+    predicate = _CMPF[op.predicate.value.data]
+    a, b = (operand.inside(OR) for operand in operands)
+    differ = f"(({a} < {b}) | ({a} > {b}))"
+    both_numbers = f"(({a} == {a}) & ({b} == {b}))"
+    if predicate in _ORDERED:
+        return _compare(_ORDERED[predicate], a, b)
+    if predicate == "une":
+        return _compare("!=", a, b)
+    if predicate in _NEGATED:
+        return Expression(f"~({a} {_NEGATED[predicate]} {b})", UNARY)
+    special = {"one": differ, "ueq": f"~{differ}", "ord": both_numbers, "uno": f"~{both_numbers}"}
+    if predicate not in special:
+        raise _unsupported(op, f"the predicate {predicate}")
+    return Expression(special[predicate], UNARY)
+
+
+_CMPI = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+
+
+def _write_cmpi(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+    assert isinstance(op, arith.CmpiOp)
+    predicate = op.predicate.value.data
+    if predicate >= 6:
+        operands = _as_unsigned(op, operands)
+    return _compare(_CMPI[predicate], *(operand.inside(OR) for operand in operands))
+
+
+def _as_unsigned(op: Operation, operands: Sequence[Expression]) -> list[Expression]:
+    dtype = _dtype(op.operands[0].type).replace("int", "uint")
+    return [
+        operand if operand.is_literal else atom(f"{operand.inside(ATOM)}.to({dtype}, bitcast=True)")
+        for operand in operands
+    ]
+
+
+def _unsigned(write: Writer) -> Writer:
+    """An operator on the operands' bits as unsigned integers, with a signless result."""
+
+    def write_unsigned(
+        op: Operation, operands: Sequence[Expression], helpers: set[str]
+    ) -> Expression:
+        result = write(op, _as_unsigned(op, operands), helpers)
+        return atom(f"{result.inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
+
+    return write_unsigned
+
+
+def _write_select(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+    condition, if_true, if_false = operands
+    if if_true.is_literal and if_false.is_literal:
+        if_false = if_false.materialized(op.operands[2].type)
+    return call("tl.where", condition.text, if_true.text, if_false.text)
+
+
+def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+    """A conversion by value; to bf16 it rounds to nearest even, in the interpreter too."""
+    target, source = op.results[0].type, operands[0]
+    if isinstance(target, BFloat16Type):
+        helpers.add("to_bf16")
+        if isinstance(op.operands[0].type, Float32Type):
+            return call("to_bf16", source.text)
+        return call("to_bf16", f"{source.inside(ATOM)}.to(tl.float32)")
+    return atom(f"{source.inside(ATOM)}.to({_dtype(target)})")
+
+
+def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+    return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
+
+
+EXPRESSIONS: dict[str, Writer] = {
+    "arith.addf": _infix("+", SUM),
+    "arith.subf": _infix("-", SUM),
+    "arith.mulf": _infix("*", PRODUCT),
+    "arith.divf": _infix("/", PRODUCT),
+    "arith.remf": _infix("%", PRODUCT),
+    "arith.negf": _negate,
+    "arith.maximumf": _function("maximum", helper=True),
+    "arith.minimumf": _function("minimum", helper=True),
+    "arith.maxnumf": _function("tl.maximum"),
+    "arith.minnumf": _function("tl.minimum"),
+    "arith.addi": _infix("+", SUM),
+    "arith.subi": _infix("-", SUM),
+    "arith.muli": _infix("*", PRODUCT),
+    "arith.divsi": _infix("//", PRODUCT),
+    "arith.remsi": _infix("%", PRODUCT),
+    "arith.divui": _unsigned(_infix("//", PRODUCT)),
+    "arith.remui": _unsigned(_infix("%", PRODUCT)),
+    "arith.andi": _infix("&", AND),
+    "arith.ori": _infix("|", OR),
+    "arith.xori": _infix("^", XOR),
+    "arith.shli": _infix("<<", SHIFT),
+    "arith.shrsi": _infix(">>", SHIFT),
+    "arith.shrui": _unsigned(_infix(">>", SHIFT)),
+    "arith.maxsi": _function("tl.maximum"),
+    "arith.minsi": _function("tl.minimum"),
+    "arith.maxui": _unsigned(_function("tl.maximum")),
+    "arith.minui": _unsigned(_function("tl.minimum")),
+    "arith.cmpf": _write_cmpf,
+    "arith.cmpi": _write_cmpi,
+    "arith.select": _write_select,
+    "arith.bitcast": _write_bitcast,
+    "math.absf": _function("tl.abs"),
+    "math.absi": _function("tl.abs"),
+    "math.ceil": _function("tl.ceil"),
+    "math.cos": _function("tl.cos"),
+    "math.erf": _function("tl.erf"),
+    "math.exp": _function("tl.exp"),
+    "math.exp2": _function("tl.exp2"),
+    "math.floor": _function("tl.floor"),
+    "math.fma": _function("tl.fma"),
+    "math.log": _function("tl.log"),
+    "math.log2": _function("tl.log2"),
+    "math.rsqrt": _function("tl.rsqrt"),
+    "math.sin": _function("tl.sin"),
+    "math.sqrt": _function("tl.sqrt"),
+    "math.tanh": _function("tanh", helper=True),
+}
+EXPRESSIONS |= {
+    f"arith.{name}": _write_cast
+    for name in ("extf", "truncf", "extsi", "trunci", "sitofp", "fptosi", "index_cast")
+}

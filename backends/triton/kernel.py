@@ -1,0 +1,156 @@
+"""What every kernel emitter returns: the text of a Triton function and how the host launches it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from keyword import iskeyword, issoftkeyword
+from pathlib import PurePath
+from types import MappingProxyType
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    LocationAttr,
+)
+from xdsl.ir import Attribute
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.remarks import source_position
+
+_TRITON_TYPES: Mapping[type[Attribute], str] = MappingProxyType(
+    {BFloat16Type: "bf16", Float16Type: "fp16", Float32Type: "fp32"}
+)
+_TL_TYPES: Mapping[str, str] = MappingProxyType(
+    {"bf16": "tl.bfloat16", "fp16": "tl.float16", "fp32": "tl.float32", "i1": "tl.int1"}
+    | {f"i{bits}": f"tl.int{bits}" for bits in (8, 16, 32, 64)}
+)
+
+
+@dataclass(frozen=True)
+class KernelArgument:
+    """One run-time argument of a kernel, in the order of its parameters.
+
+    `value` is a `str.format` template of the Python expression that the host passes, over the
+    fields of `EmittedKernel.launch`: `{operands[0]}`, `{outputs[2]}`, `{rows}`, or
+    `{operands[3]}.numel() // 128`.
+    """
+
+    name: str
+    """Name of the parameter in the kernel."""
+    type: str
+    """Triton's signature type: `*bf16`, `*i64`, `i32`, or `tensordesc<bf16[128, 64]>`."""
+    value: str
+
+
+@dataclass(frozen=True)
+class EmittedKernel:
+    """One `@triton.jit` function of an emitted module, and everything the host must know of it.
+
+    Pure data: the source has all tile shapes and static extents written into it, so that the
+    arguments are tensors (or tensor descriptors) and run-time integers only.
+    """
+
+    name: str
+    """Name of the function, unique in its module, after what the kernel fuses."""
+    source: str
+    """The decorated function, ending in a newline."""
+    arguments: tuple[KernelArgument, ...]
+    grid: str
+    """Number of programs: a template of a Python expression, as `KernelArgument.value`."""
+    helpers: frozenset[str] = frozenset()
+    """Functions of `prelude.py` that the source calls."""
+    num_warps: int = 4
+    num_stages: int = 2
+    description: str = ""
+    """One line for listings: what is fused, and the tile shape."""
+    imports: frozenset[str] = field(default=frozenset())
+    """Import statements that the *host* code of the launch needs."""
+
+    def launch(self, rows: str, operands: Sequence[str], outputs: Sequence[str]) -> list[str]:
+        """The host statement that launches the kernel, as source lines without indentation.
+
+        `rows` is an expression of the number of rows M (all dimensions but the last, flattened);
+        `operands` are expressions of the operator's operands in the order of `op.operands`, and
+        `outputs` of preallocated tensors in the order of `op.results`. All tensors must be
+        contiguous. Nothing runs when M is 0: the host must skip the launch or allow a grid of 0.
+        """
+        fields = {"rows": rows, "operands": list(operands), "outputs": list(outputs)}
+        lines = [f"{self.name}[({self.grid.format(**fields)},)]("]
+        lines += [f"    {argument.value.format(**fields)}," for argument in self.arguments]
+        lines += [f"    num_warps={self.num_warps},", f"    num_stages={self.num_stages},", ")"]
+        return lines
+
+
+class NameAllocator:
+    """Gives out Python identifiers, each one once.
+
+    `fresh("x")` is `x`, then `x_1`, `x_2`, ...; a hint that is no identifier is made one.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()):
+        self._taken = {"tl", "triton", "torch", "INTERPRET", *reserved}
+
+    def reserve(self, *names: str) -> None:
+        self._taken.update(names)
+
+    def fresh(self, hint: str | None, default: str = "value") -> str:
+        base = identifier(hint) if hint else default
+        name, count = base, 0
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+    def scope(self) -> "NameAllocator":
+        """A copy, for a branch whose names do not outlive it."""
+        return NameAllocator(self._taken)
+
+
+def identifier(hint: str) -> str:
+    """`hint` as a Python identifier that is no keyword."""
+    name = re.sub(r"\W", "_", hint, flags=re.ASCII).strip("_") or "value"
+    if name[0].isdigit():
+        name = f"v{name}"
+    return f"{name}_" if iskeyword(name) or issoftkeyword(name) else name
+
+
+def triton_type(type: Attribute) -> str:
+    """Triton's short name of an element type: bf16, fp16, fp32, i1, i8, i16, i32, i64.
+
+    Raises CodaError for a type that the backend does not store.
+    """
+    if name := _TRITON_TYPES.get(type.__class__):
+        return name
+    if isinstance(type, IntegerType) and f"i{type.width.data}" in _TL_TYPES:
+        return f"i{type.width.data}"
+    raise CodaError(
+        f"the triton backend does not support tensors of {type}",
+        "use f32, f16, bf16 or an integer type, or the reference target",
+    )
+
+
+def tl_type(type: Attribute) -> str:
+    """The `tl` dtype of an element type, such as `tl.bfloat16`."""
+    return _TL_TYPES[triton_type(type)]
+
+
+def pointer_type(type: Attribute) -> str:
+    """Triton's signature type of a pointer to elements of `type`, such as `*bf16`."""
+    return f"*{triton_type(type)}"
+
+
+def location_comment(location: LocationAttr) -> str | None:
+    """`# llama_layer.coda:12:9` for a known location, without the folder of the file."""
+    position = source_position(location)
+    if position is None:
+        return None
+    file, line, column = position
+    return f"# {PurePath(file).name}:{line}:{column}"
+
+
+def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
+    """`lines` moved right by `depth` levels; empty lines stay empty."""
+    return ["    " * depth + line if line else line for line in lines]

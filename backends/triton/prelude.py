@@ -1,0 +1,120 @@
+"""Device functions that emitted kernels call; a module contains those that it uses.
+
+Portable `tl` only: no libdevice, no inline assembly. In Triton's CPU interpreter bf16 arithmetic
+is wrong and float32 -> bfloat16 truncates, so that `dot` and `to_bf16` take other ways there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MODULE_HEADER = '''\
+import os
+
+import torch
+import triton
+import triton.language as tl
+
+# Triton's CPU interpreter computes wrongly in bfloat16: some helpers go through float32 there.
+INTERPRET: tl.constexpr = tl.constexpr(os.environ.get("TRITON_INTERPRET", "0") == "1")
+'''
+"""The imports and constants at the head of every emitted module."""
+
+
+@dataclass(frozen=True)
+class _Helper:
+    source: str
+    uses: tuple[str, ...] = ()
+
+
+_HELPERS: dict[str, _Helper] = {
+    "grouped_tile": _Helper('''\
+@triton.jit
+def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr):
+    """The tile of a program: GROUP_M row tiles share the weight's columns in L2."""
+    first = program // (GROUP_M * tiles_n) * GROUP_M
+    rows = tl.minimum(tiles_m - first, GROUP_M)
+    within = program % (GROUP_M * tiles_n)
+    return first + within % rows, within // rows
+'''),
+    "dot": _Helper('''\
+@triton.jit
+def dot(a, b, acc):
+    """acc + a @ b in float32."""
+    if INTERPRET:
+        a = a.to(tl.float32)
+        b = b.to(tl.float32)
+    return tl.dot(a, b, acc, input_precision="ieee")
+'''),
+    "to_bf16": _Helper('''\
+@triton.jit
+def to_bf16(x):
+    """x rounded to the nearest bfloat16, ties to even."""
+    if INTERPRET:
+        bits = x.to(tl.uint32, bitcast=True)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        quiet_nan = (bits >> 16) | 0x40
+        return tl.where(x == x, rounded, quiet_nan).to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    else:
+        return x.to(tl.bfloat16)
+'''),
+    "tanh": _Helper('''\
+@triton.jit
+def tanh(x):
+    """Hyperbolic tangent to about 2 ulp: odd polynomial near 0 (Cephes), exponential elsewhere."""
+    square = x * x
+    series = -5.70498872745e-3 * square + 2.06390887954e-2
+    series = series * square - 5.37397155531e-2
+    series = series * square + 1.33314422036e-1
+    series = series * square - 3.33332819422e-1
+    small = x + x * square * series
+    magnitude = tl.abs(x)
+    large = 1.0 - 2.0 / (tl.exp(2.0 * magnitude) + 1.0)
+    return tl.where(magnitude < 0.625, small, tl.where(x < 0.0, -large, large))
+'''),
+    "maximum": _Helper('''\
+@triton.jit
+def maximum(a, b):
+    """The larger of two elements; NaN wins."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+'''),
+    "minimum": _Helper('''\
+@triton.jit
+def minimum(a, b):
+    """The smaller of two elements; NaN wins."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+'''),
+    "reduce_max": _Helper(
+        '''\
+@triton.jit
+def reduce_max(x, axis: tl.constexpr):
+    """Maximum over an axis; NaN wins."""
+    return tl.reduce(x, axis, maximum)
+''',
+        ("maximum",),
+    ),
+    "reduce_lse": _Helper('''\
+@triton.jit
+def reduce_lse(x, axis: tl.constexpr):
+    """log(sum(exp(x))) over an axis: -inf where all are -inf, NaN where one is NaN or +inf."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+'''),
+}
+
+
+def render_prelude(helpers: Iterable[str]) -> str:
+    """The source of `helpers` and of what they use, in a fixed order, two empty lines apart."""
+    needed: set[str] = set()
+    pending = list(helpers)
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending += _HELPERS[name].uses
+    return "\n\n".join(helper.source for name, helper in _HELPERS.items() if name in needed)
+
+
+def helper_names() -> frozenset[str]:
+    """The names of all helpers: reserved in every emitted module."""
+    return frozenset(_HELPERS)
