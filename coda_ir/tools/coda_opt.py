@@ -26,6 +26,7 @@ from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 from coda_ir.remarks import REMARK_KINDS, collect_remarks
+from coda_ir.sources import decode
 
 FAILURE, USAGE = 1, 2
 """Exit codes: the input is wrong; the command line is wrong."""
@@ -227,19 +228,6 @@ def extent(text: str) -> int:
     if size < 0:
         raise ValueError(f"a dimension has {size} elements, expected 0 or more")
     return size
-
-
-def decode(data: bytes, name: str) -> str:
-    """The text of a source file. Raises CodaError where it is not UTF-8."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise CodaError(
-            f"{name}:{line}: the file is not UTF-8: byte 0x{data[error.start]:02x} at offset "
-            f"{error.start}",
-            "save the file as UTF-8",
-        ) from error
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -1,0 +1,283 @@
+"""The Python interface: `parse` a program, `compile` it, call it, and look inside.
+
+layer = coda_ir.compile("examples/llama_layer.coda", device="cuda")
+y = layer(x=x, w_o=w_o, ...)
+print(layer.ir("gemm"), layer.source, *layer.remarks, sep="\\n")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.registry import get_all_passes
+from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.sources import read_source
+
+if TYPE_CHECKING:
+    import torch
+
+    from coda_ir.arguments import Signature
+    from coda_ir.backends.reference import Precision
+
+Syntax: TypeAlias = Literal["coda", "mlir"]
+Target: TypeAlias = Literal["triton", "reference"]
+Level: TypeAlias = Literal["block", "gemm", "scheduled"]
+Program: TypeAlias = ModuleOp | str | os.PathLike[str]
+Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
+
+PASSES: dict[Level, str] = {"gemm": "coda-to-gemm", "scheduled": "schedule,plan-buffers"}
+"""The passes that lead to each level from the one before."""
+
+
+def parse(
+    program: str | os.PathLike[str],
+    *,
+    constants: Mapping[str, int | float] | None = None,
+    syntax: Syntax | None = None,
+) -> ModuleOp:
+    """Read a program from a file or from its text.
+
+    A `str` is a path where it is one line that ends in `.coda` or `.mlir`. The `syntax` of a text
+    defaults to `mlir` where it has a `func.func` and to `coda` otherwise. `constants` override
+    constants of a `.coda` program. Raises CodaError for a file that cannot be read and for a
+    program that is wrong.
+    """
+    if isinstance(program, str) and not _is_path(program):
+        syntax = syntax or ("mlir" if "func.func" in program else "coda")
+        return _parse_text(program, "<text>", syntax, constants)
+    path = Path(program)
+    found = syntax or path.suffix.removeprefix(".")
+    if found not in get_args(Syntax):
+        raise CodaError(f"{path}: unknown kind of file", "name it .coda or .mlir, or pass syntax")
+    return _parse_text(read_source(path), str(path), found, constants)
+
+
+def _is_path(text: str) -> bool:
+    return "\n" not in text and text.endswith((".coda", ".mlir"))
+
+
+def _parse_text(
+    text: str, name: str, syntax: str, constants: Mapping[str, int | float] | None
+) -> ModuleOp:
+    if syntax == "coda":
+        from coda_ir.frontends.coda_text import parse_text
+
+        return parse_text(text, name, constants=constants)
+    if constants:
+        raise CodaError(f"{name}: an .mlir program has no constants to override")
+    try:
+        module = Parser(make_context(), text, name).parse_module()
+        module.verify()
+    except (ParseError, VerifyException) as error:
+        raise CodaError(str(error).rstrip()) from error
+    except ValueError as error:
+        # xDSL's parser lets some malformed names escape as plain ValueErrors.
+        raise CodaError(f"{name}: {error}") from error
+    return module
+
+
+def compile(
+    program: Program,
+    *,
+    target: Target = "triton",
+    device: str | torch.device | None = None,
+    entry: str | None = None,
+    constants: Mapping[str, int | float] | None = None,
+) -> CompiledFunction:
+    """Compile one function of a program, which is a module, a path or a text (see `parse`).
+
+    `entry` names the function and may be left out where there is only one. `device` is where the
+    tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
+    runs in its interpreter. Raises CodaError for whatever is wrong with the input.
+    """
+    import torch
+
+    if target not in get_args(Target):
+        raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
+    if isinstance(program, ModuleOp):
+        if constants:
+            raise CodaError(
+                "constants are folded when a program is parsed", "pass them to coda_ir.parse"
+            )
+        module = program.clone()
+    else:
+        module = parse(program, constants=constants)
+    if device is None:
+        device = "cuda" if target == "triton" and torch.cuda.is_available() else "cpu"
+    compiled = CompiledFunction(module, find_entry(module, entry), target, torch.device(device))
+    compiled.prepare()
+    return compiled
+
+
+def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
+    """The public function named `entry`, or the only one. Raises CodaError where there is none."""
+    functions = {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, FuncOp) and not op.is_declaration and not _is_private(op)
+    }
+    if entry is None and len(functions) == 1:
+        return next(iter(functions.values()))
+    if not functions:
+        raise CodaError("the program has no function", "define one with fn")
+    if entry is None:
+        raise CodaError(
+            f"the program has {len(functions)} functions",
+            f"pass entry, one of {', '.join(functions)}",
+        )
+    if entry not in functions:
+        raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
+    return functions[entry]
+
+
+def _is_private(func: FuncOp) -> bool:
+    return func.sym_visibility is not None and func.sym_visibility.data == "private"
+
+
+class Lowering:
+    """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for."""
+
+    def __init__(self, module: ModuleOp):
+        self.context: Context = make_context()
+        self._modules: dict[Level, ModuleOp] = {"block": module}
+        self.remarks: list[Remark] = []
+
+    def module(self, level: Level) -> ModuleOp:
+        """The module at `level`; it must not be changed."""
+        levels = get_args(Level)
+        if level not in levels:
+            raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
+        if level not in self._modules:
+            before = self.module(levels[levels.index(level) - 1])
+            self._modules[level] = self._lower(before, PASSES[level])
+        return self._modules[level]
+
+    def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
+        module = before.clone()
+        pipeline = PassPipeline.parse_spec(get_all_passes(), passes)
+        with collect_remarks() as remarks:
+            pipeline.apply(self.context, module)
+        self.remarks += remarks
+        module.verify()
+        return module
+
+
+class CompiledFunction:
+    """A function ready to be called with `torch.Tensor`s, by position or by name.
+
+    Gives a tensor, or a tuple where the function has several results. Each call checks the
+    tensors and raises an `ArgumentError` (a CodaError) where one does not fit. Tensors may be
+    strided. A call in which a symbol is 0 launches nothing.
+    """
+
+    def __init__(self, module: ModuleOp, func: FuncOp, target: Target, device: torch.device):
+        from coda_ir.arguments import Signature
+
+        self.name = func.sym_name.data
+        self.signature: Signature = Signature.of(func)
+        self.target: Target = target
+        self.device = device
+        self._lowering = Lowering(module)
+
+    def __repr__(self) -> str:
+        return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
+
+    def prepare(self) -> None:
+        """Do now what the first call would have to do."""
+        if self.target == "triton":
+            _ = self._run
+
+    def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Results:
+        tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
+        if 0 in bindings.values():
+            return _unpack(self._run_empty(tensors, bindings))
+        return _unpack(self._run(*tensors))
+
+    def reference(
+        self,
+        *args: torch.Tensor,
+        level: Level = "block",
+        precision: Precision = "float64",
+        **kwargs: torch.Tensor,
+    ) -> Results:
+        """Run the function at `level` with the reference backend: in float64, or rounding where
+        the IR states it (`stated`).
+        """
+        tensors, _ = self.signature.check(self.signature.collect(args, kwargs), None)
+        return _unpack(self._interpret(tensors, level, precision))
+
+    def module(self, level: Level) -> ModuleOp:
+        """A copy of the module at a level: `block`, `gemm` or `scheduled`."""
+        return self._lowering.module(level).clone()
+
+    def ir(self, level: Level) -> str:
+        """The printed IR at a level: `block`, `gemm` or `scheduled`."""
+        return str(self._lowering.module(level))
+
+    @cached_property
+    def source(self) -> str:
+        """The text of the emitted Triton module."""
+        from coda_ir.backends.triton import emit_module
+
+        return emit_module(self._lowering.module("scheduled"), self.name)
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the passes fused, what they refused, and why."""
+        self._lowering.module("scheduled")
+        return tuple(self._lowering.remarks)
+
+    @cached_property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the generated kernels in the order of their first launch; () for `reference`."""
+        return tuple(self._generated.KERNELS) if self.target == "triton" else ()
+
+    @cached_property
+    def _generated(self) -> ModuleType:
+        from coda_ir.cache import load_source
+        from coda_ir.triton_mode import require_triton_for
+
+        require_triton_for(self.device)
+        return load_source(self.source, self.name)
+
+    @cached_property
+    def _run(self) -> Callable[..., Results]:
+        if self.target == "triton":
+            return self._generated.run
+        return lambda *tensors: self._interpret(tensors, "block", "stated")
+
+    def _interpret(
+        self, tensors: Sequence[torch.Tensor], level: Level, precision: Precision
+    ) -> tuple[torch.Tensor, ...]:
+        from coda_ir.backends.reference import run_function
+
+        func = find_entry(self._lowering.module(level), self.name)
+        return run_function(func, tensors, precision)
+
+    def _run_empty(
+        self, tensors: Sequence[torch.Tensor], bindings: Mapping[str, int]
+    ) -> tuple[torch.Tensor, ...]:
+        """The results for a size of 0; those with elements (a mean of nothing) by the reference."""
+        empty = self.signature.empty_results(bindings, self.device)
+        return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
+
+
+def _unpack(results: Results | list[torch.Tensor]) -> Results:
+    """A single result by itself, several as a tuple."""
+    if not isinstance(results, tuple | list):
+        return results
+    return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,281 @@
+"""Checks of the tensors that a compiled function is called with.
+
+There is one exception class per mistake; each message ends with the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DictionaryAttr, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.diagnostics import CodaError
+from coda_ir.symbolic_shapes import Dims, SymbolicSize, declared_dims
+
+
+class ArgumentError(CodaError):
+    """A call that does not fit the function."""
+
+
+class MissingArgumentError(ArgumentError):
+    """An argument without a value."""
+
+
+class UnknownArgumentError(ArgumentError):
+    """A name that the function does not have, or more values than it takes."""
+
+
+class RepeatedArgumentError(ArgumentError):
+    """An argument given by position and by name."""
+
+
+class ArgumentTypeError(ArgumentError):
+    """A value that is not a dense `torch.Tensor`."""
+
+
+class ArgumentDtypeError(ArgumentError):
+    """A tensor of another element type."""
+
+
+class ArgumentDeviceError(ArgumentError):
+    """A tensor on another device."""
+
+
+class ArgumentShapeError(ArgumentError):
+    """A tensor of another rank or of another static extent."""
+
+
+class SymbolConflictError(ArgumentError):
+    """A symbol that two dimensions bind to different sizes."""
+
+
+class GradientRequiredError(ArgumentError):
+    """A tensor that requires a gradient, which a forward program cannot give."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, extents (number, symbol, or None where nothing is known) and element type."""
+
+    name: str
+    dims: tuple[int | str | None, ...]
+    dtype: torch.dtype
+    is_weight: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {short_name(self.dtype)}{format_dims(self.dims)}"
+
+
+def short_name(dtype: torch.dtype) -> str:
+    """`bfloat16` for `torch.bfloat16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def format_dims(dims: Sequence[int | str | None]) -> str:
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in dims) + "]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes and gives back."""
+
+    name: str
+    arguments: tuple[TensorSpec, ...]
+    results: tuple[TensorSpec, ...]
+
+    @staticmethod
+    def of(func: FuncOp) -> Signature:
+        """The signature from the types and the metadata of `func`.
+
+        Raises CodaError for an argument or a result that is not a tensor.
+        """
+        types = func.function_type
+        return Signature(
+            func.sym_name.data,
+            _specs(types.inputs.data, func.arg_attrs.data if func.arg_attrs else (), "arg"),
+            _specs(types.outputs.data, func.res_attrs.data if func.res_attrs else (), "result"),
+        )
+
+    def __str__(self) -> str:
+        results = ", ".join(map(str, self.results))
+        return f"{self.name}({', '.join(map(str, self.arguments))}) -> ({results})"
+
+    def collect(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
+        """The values of a call in the order of the arguments."""
+        if len(args) > len(self.arguments):
+            raise UnknownArgumentError(
+                f"{self.name} takes {len(self.arguments)} arguments, {len(args)} are given",
+                f"pass {', '.join(spec.name for spec in self.arguments)}",
+            )
+        values = dict(zip((spec.name for spec in self.arguments), args, strict=False))
+        for name, value in kwargs.items():
+            self._check_name(name, values)
+            values[name] = value
+        missing = [spec for spec in self.arguments if spec.name not in values]
+        if missing:
+            raise MissingArgumentError(
+                f"{self.name} lacks {_count(len(missing), 'argument')}: "
+                + ", ".join(spec.name for spec in missing),
+                "pass " + "; ".join(map(str, missing)),
+            )
+        return [values[spec.name] for spec in self.arguments]
+
+    def _check_name(self, name: str, given: Mapping[str, object]) -> None:
+        names = [spec.name for spec in self.arguments]
+        if name not in names:
+            raise UnknownArgumentError(
+                f"{self.name} has no argument '{name}'", f"its arguments are {', '.join(names)}"
+            )
+        if name in given:
+            raise RepeatedArgumentError(
+                f"argument {name} of {self.name} is given by position and by name",
+                "pass it once",
+            )
+
+    def check(
+        self, values: Sequence[object], device: torch.device | None
+    ) -> tuple[list[torch.Tensor], dict[str, int]]:
+        """The values as tensors, and the sizes of the symbols.
+
+        Without a `device`, all tensors have to be on the device of the first one. Raises an
+        ArgumentError where a type, element type, device or shape is wrong.
+        """
+        tensors: list[torch.Tensor] = []
+        bindings: dict[str, tuple[int, str]] = {}
+        for spec, value in zip(self.arguments, values, strict=True):
+            tensor = _check_tensor(spec, value)
+            device = _check_device(spec, tensor, device)
+            _check_shape(spec, tensor, bindings)
+            tensors.append(tensor)
+        return tensors, {symbol: size for symbol, (size, _) in bindings.items()}
+
+    def empty_results(
+        self, bindings: Mapping[str, int], device: torch.device
+    ) -> list[torch.Tensor] | None:
+        """The results where the sizes say that they have no elements; None where one has some."""
+        results: list[torch.Tensor] = []
+        for spec in self.results:
+            shape = [_size(dim, bindings) for dim in spec.dims]
+            if 0 not in shape or None in shape:
+                return None
+            extents = [extent for extent in shape if extent is not None]
+            results.append(torch.empty(extents, dtype=spec.dtype, device=device))
+        return results
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _specs(
+    types: Sequence[Attribute], attributes: Sequence[DictionaryAttr], prefix: str
+) -> tuple[TensorSpec, ...]:
+    specs: list[TensorSpec] = []
+    for index, type in enumerate(types):
+        if not isa(type, TensorType[Attribute]):
+            raise CodaError(
+                f"{prefix}{index} has type {type}, expected a tensor",
+                "pass a scalar as a tensor<f32>",
+            )
+        metadata = attributes[index] if index < len(attributes) else None
+        named = None if metadata is None else metadata.data.get("coda.name")
+        specs.append(
+            TensorSpec(
+                named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
+                _known_dims(type, declared_dims(metadata)),
+                stated_dtype(type),
+                metadata is not None and "coda.weight" in metadata.data,
+            )
+        )
+    return tuple(specs)
+
+
+def _known_dims(type: TensorType[Attribute], declared: Dims | None) -> tuple[int | str | None, ...]:
+    shape = type.get_shape()
+    if declared is not None and len(declared) == len(shape):
+        return declared
+    return tuple(None if extent == DYNAMIC_INDEX else extent for extent in shape)
+
+
+def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:
+    if dim is None:
+        return None
+    size = SymbolicSize.product([dim])
+    return size.evaluate(bindings) if size.symbols <= bindings.keys() else None
+
+
+def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise ArgumentTypeError(
+            f"argument {spec.name} is a {type(value).__name__}, expected a torch.Tensor",
+            f"convert it with torch.as_tensor({spec.name})",
+        )
+    if value.layout != torch.strided:
+        raise ArgumentTypeError(
+            f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
+            f"convert it with {spec.name}.to_dense()",
+        )
+    if value.dtype != spec.dtype:
+        raise ArgumentDtypeError(
+            f"argument {spec.name} has element type {short_name(value.dtype)}, expected "
+            f"{short_name(spec.dtype)}",
+            f"convert it with {spec.name}.to({spec.dtype})",
+        )
+    if value.requires_grad and torch.is_grad_enabled():
+        raise GradientRequiredError(
+            f"argument {spec.name} requires a gradient, but this program has no backward pass",
+            f"call inside torch.no_grad(), or pass {spec.name}.detach()",
+        )
+    return value
+
+
+def _check_device(
+    spec: TensorSpec, tensor: torch.Tensor, expected: torch.device | None
+) -> torch.device:
+    """The device that the next tensors have to be on."""
+    if expected is None:
+        return tensor.device
+    fits = tensor.device.type == expected.type and expected.index in (None, tensor.device.index)
+    if not fits:
+        raise ArgumentDeviceError(
+            f"argument {spec.name} is on {tensor.device}, expected {expected}",
+            f"move it with {spec.name}.to('{expected}'), or compile with device='{tensor.device}'",
+        )
+    return tensor.device
+
+
+def _check_shape(
+    spec: TensorSpec, tensor: torch.Tensor, bindings: dict[str, tuple[int, str]]
+) -> None:
+    """Check the extents of `tensor`; `bindings` maps a symbol to its size and who gave it."""
+    shape = tuple(tensor.shape)
+    if len(shape) != len(spec.dims):
+        raise ArgumentShapeError(
+            f"argument {spec.name} has shape {format_dims(shape)} of rank {len(shape)}, expected "
+            f"rank {len(spec.dims)}",
+            f"pass a tensor of shape {format_dims(spec.dims)}",
+        )
+    for axis, (size, dim) in enumerate(zip(shape, spec.dims, strict=True)):
+        if isinstance(dim, str):
+            known, giver = bindings.setdefault(dim, (size, spec.name))
+            if known != size:
+                raise _conflict(dim, known, giver, size, spec.name)
+        elif dim is not None and dim != size:
+            raise ArgumentShapeError(
+                f"argument {spec.name} has shape {format_dims(shape)}: dimension {axis} is {size}, "
+                f"expected {dim}",
+                f"pass a tensor of shape {format_dims(spec.dims)}",
+            )
+
+
+def _conflict(symbol: str, known: int, giver: str, size: int, name: str) -> SymbolConflictError:
+    return SymbolConflictError(
+        f"symbol {symbol} is bound to {known} by argument {giver} and to {size} by argument {name}",
+        f"give every dimension {symbol} the same size",
+    )
