@@ -89,7 +89,9 @@ class _Statements:
             self.values[result] = literal(op)
             return
         expression = self._expression(op)
-        uses = sum(1 for use in result.uses if use.operation in self.live or _is_yield(use.operation))
+        uses = sum(
+            1 for use in result.uses if use.operation in self.live or _is_yield(use.operation)
+        )
         self.values[result] = expression
         if result.name_hint or uses > 1 or isinstance(op, GroupReduceOp):
             self._assign(result, op.location)
@@ -152,8 +154,6 @@ def _is_yield(op: Operation) -> bool:
     return op.name == "gemm.yield"
 
 
-def emit_region(
-    emitter: RegionEmitter, block: Block, arguments: Sequence[str]
-) -> EmittedRegion:
+def emit_region(emitter: RegionEmitter, block: Block, arguments: Sequence[str]) -> EmittedRegion:
     """`emitter.emit` with the expressions of all block arguments in order."""
     return emitter.emit(block, dict(zip(block.args, arguments, strict=True)))

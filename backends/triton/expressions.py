@@ -159,8 +159,7 @@ def _compare(symbol: str, left: str, right: str) -> Expression:
 
 _ORDERED = {"oeq": "==", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<="}
 _NEGATED = {"une": "==", "ule": ">", "ult": ">=", "uge": "<", "ugt": "<="}
-_CMPF = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge")
-_CMPF += ("ult", "ule", "une", "uno", "true")
+_CMPF = "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split()
 
 
 def _write_cmpf(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
@@ -232,6 +231,26 @@ def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]
     return atom(f"{source.inside(ATOM)}.to({_dtype(target)})")
 
 
+def _is_boolean(value: SSAValue) -> bool:
+    return isinstance(value.type, IntegerType) and value.type.bitwidth == 1
+
+
+def _write_sign_extension(
+    op: Operation, operands: Sequence[Expression], helpers: set[str]
+) -> Expression:
+    """`tl` extends a boolean with zeros, where `extsi` gives -1."""
+    extended = _write_cast(op, operands, helpers)
+    return Expression(f"-{extended.text}", UNARY) if _is_boolean(op.operands[0]) else extended
+
+
+def _write_zero_extension(
+    op: Operation, operands: Sequence[Expression], helpers: set[str]
+) -> Expression:
+    if _is_boolean(op.operands[0]):
+        return _write_cast(op, operands, helpers)
+    return _write_cast(op, _as_unsigned(op, operands), helpers)
+
+
 def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
     return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
@@ -283,8 +302,12 @@ EXPRESSIONS: dict[str, Writer] = {
     "math.sin": _function("tl.sin"),
     "math.sqrt": _function("tl.sqrt"),
     "math.tanh": _function("tanh", helper=True),
-}
-EXPRESSIONS |= {
-    f"arith.{name}": _write_cast
-    for name in ("extf", "truncf", "extsi", "trunci", "sitofp", "fptosi", "index_cast")
+    **dict.fromkeys(
+        ("arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.trunci"),
+        _write_cast,
+    ),
+    "arith.extsi": _write_sign_extension,
+    "arith.extui": _write_zero_extension,
+    "arith.uitofp": _write_zero_extension,
+    "arith.index_cast": _write_cast,
 }

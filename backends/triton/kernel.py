@@ -124,8 +124,8 @@ def triton_type(type: Attribute) -> str:
     """
     if name := _TRITON_TYPES.get(type.__class__):
         return name
-    if isinstance(type, IntegerType) and f"i{type.width.data}" in _TL_TYPES:
-        return f"i{type.width.data}"
+    if isinstance(type, IntegerType) and f"i{type.bitwidth}" in _TL_TYPES:
+        return f"i{type.bitwidth}"
     raise CodaError(
         f"the triton backend does not support tensors of {type}",
         "use f32, f16, bf16 or an integer type, or the reference target",

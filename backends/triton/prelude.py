@@ -7,7 +7,7 @@ is wrong and float32 -> bfloat16 truncates, so that `dot` and `to_bf16` take oth
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MODULE_HEADER = '''\
+MODULE_HEADER = """\
 import os
 
 import torch
@@ -16,7 +16,7 @@ import triton.language as tl
 
 # Triton's CPU interpreter computes wrongly in bfloat16: some helpers go through float32 there.
 INTERPRET: tl.constexpr = tl.constexpr(os.environ.get("TRITON_INTERPRET", "0") == "1")
-'''
+"""
 """The imports and constants at the head of every emitted module."""
 
 

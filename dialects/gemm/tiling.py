@@ -1,0 +1,137 @@
+"""How a schedule cuts the columns of a segment into tiles.
+
+The number of tiles is the extent of a `partial_row`; kernels, the host program and buffer planning
+have to agree on it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+
+from coda_ir.dialects.gemm.attrs import ScheduleAttr
+from coda_ir.dialects.gemm.ops import FusedOp, GroupReduceOp
+from coda_ir.dialects.gemm.segment import Segment
+
+
+@dataclass(frozen=True)
+class ColumnRange:
+    """Columns of a segment (in pair mode: pairs of columns) whose tiles one main loop computes.
+
+    A tile has `lanes` accumulator columns. Where the region reduces over groups of columns, every
+    group lies inside a tile: a group of `group` columns takes the first of `padded_group` lanes,
+    a power of two.
+    """
+
+    weights: tuple[int, ...]
+    """Indices of the weights: two where a pair takes one column from each."""
+    offset: int
+    """Columns of the segment before the range (0 in pair mode)."""
+    extent: int
+    """Number of columns, or of pairs in pair mode."""
+    lanes: int
+    group: int
+    """Columns (pairs) of a group; 1 where the region does not reduce over groups."""
+
+    @property
+    def padded_group(self) -> int:
+        return 1 << (self.group - 1).bit_length()
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some lanes of a tile have no column."""
+        return self.padded_group != self.group
+
+    @property
+    def per_tile(self) -> int:
+        """Columns (pairs) that a tile covers; 0 where a group does not fit."""
+        return self.lanes // self.padded_group * self.group
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.extent // self.per_tile)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether every lane of every tile has a column."""
+        return not self.is_padded and self.extent % self.per_tile == 0
+
+
+def column_ranges(segment: Segment, block_n: int) -> list[ColumnRange]:
+    """The ranges of a segment under tiles of `block_n` accumulator columns.
+
+    Pair mode splits `block_n` between the first and second columns. A plain segment of several
+    weights has one range per weight, so that no tile straddles two weights.
+    Raises ValueError where N is dynamic, or a group does not fit a tile or does not divide N.
+    """
+    if segment.columns == DYNAMIC_INDEX:
+        raise ValueError("the number of columns is dynamic, expected a static N")
+    if segment.pairing is not None:
+        ranges = [
+            ColumnRange(
+                weights=tuple(range(len(segment.weights))),
+                offset=0,
+                extent=segment.columns // 2,
+                lanes=block_n // 2,
+                group=max(1, _largest_group(segment) // 2),
+            )
+        ]
+    else:
+        ranges = _plain_ranges(segment, block_n)
+    for columns in ranges:
+        _check_groups(columns, segment)
+    return ranges
+
+
+def _plain_ranges(segment: Segment, block_n: int) -> list[ColumnRange]:
+    ranges: list[ColumnRange] = []
+    offset = 0
+    for index in range(len(segment.weights)):
+        extent = segment.weight_columns(index)
+        ranges.append(ColumnRange((index,), offset, extent, block_n, _largest_group(segment)))
+        offset += extent
+    return ranges
+
+
+def group_sizes(segment: Segment) -> Sequence[int]:
+    """The distinct group sizes, in columns, over which the region reduces, ascending."""
+    sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
+    return sorted(sizes)
+
+
+def _largest_group(segment: Segment) -> int:
+    return max(group_sizes(segment), default=1)
+
+
+def _check_groups(columns: ColumnRange, segment: Segment) -> None:
+    sizes = group_sizes(segment)
+    if columns.group > columns.lanes or columns.per_tile == 0:
+        raise ValueError(
+            f"a tile of {columns.lanes} columns cannot hold a group of {columns.group}, "
+            f"which takes {columns.padded_group}"
+        )
+    if columns.extent % columns.group or columns.offset % columns.group:
+        raise ValueError(f"groups of {columns.group} do not divide {columns.extent} columns")
+    if segment.pairing is not None and any(size % 2 for size in sizes):
+        raise ValueError(f"group sizes {sizes}, expected even sizes in pair mode")
+    if len(sizes) > 1 and any(size & (size - 1) for size in sizes):
+        raise ValueError(f"group sizes {sizes}, expected one size, or powers of two")
+
+
+def row_partial_tiles(segment: Segment, schedule: ScheduleAttr) -> int:
+    """T of the `partial_row` results (M x T) of a segment."""
+    return sum(columns.tiles for columns in column_ranges(segment, schedule.block_n.data))
+
+
+def partial_tiles(op: FusedOp, result_index: int) -> int | None:
+    """T of result `result_index` of a scheduled operator, if that is a `partial_row`.
+
+    A `partial_col` has ceil(M / BM) rows, BM = `op.schedule.block_m`.
+    """
+    assert op.schedule is not None, "expected a scheduled gemm.fused"
+    for segment in op.segments():
+        if result_index < len(segment.results):
+            kind = segment.results[result_index].port.kind.data
+            return row_partial_tiles(segment, op.schedule) if kind == "partial_row" else None
+        result_index -= len(segment.results)
+    return None
