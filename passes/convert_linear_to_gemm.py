@@ -1,0 +1,65 @@
+"""Pass `convert-linear-to-gemm`: linear maps become GEMMs with an (almost) empty epilogue."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Region
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import tensor_type
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    Layout,
+    PortKind,
+    Result,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+    YieldOp,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.norms import bias_of
+
+
+@dataclass(frozen=True)
+class ConvertLinearToGemmPass(FunctionPass):
+    """`coda.linear` and `coda.matmul` become `gemm.fused`; a bias becomes a row port.
+
+        %z = coda.linear %x, %w, %b     ->     %z = gemm.fused %x columns(%w) row(%b) {
+                                                 yield acc + b
+                                               }
+
+    Always legal.
+    """
+
+    name: ClassVar[str] = "convert-linear-to-gemm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.LinearOp | coda.MatmulOp):
+                _convert(op, rewriter)
+
+
+def _convert(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:
+    block = Block(arg_types=[f32])
+    accumulator = block.args[0]
+    accumulator.name_hint = "acc"
+    block.add_op(YieldOp(accumulator))
+    segment = Segment(
+        weights=[op.weight],
+        ports=[],
+        results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
+        body=Region(block),
+        layout=Layout.NK if isinstance(op, coda.LinearOp) else Layout.KN,
+    )
+    bias = bias_of(op)
+    if bias is not None:
+        (argument,) = segment.add_port(PortKind.ROW, bias)
+        builder = ScalarBuilder(segment.block, op.location)
+        segment.set_yielded(0, [builder.add(accumulator, argument)])
+    fused = FusedOp(op.x, [segment])
+    fused.location = op.location
+    fused.outputs[0].name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(fused.outputs[0])
+    rewriter.order.replace(op, fused)

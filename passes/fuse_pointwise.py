@@ -1,0 +1,45 @@
+"""Pass `fuse-pointwise`: pointwise operators move into the epilogue that feeds them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation
+
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.passes.legality import find_site, pair_of_siblings
+from coda_ir.passes.support.editing import Site, fuse_consumer, leaf_operands
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.scalar_code import is_pointwise
+
+
+@dataclass(frozen=True)
+class FusePointwisePass(FunctionPass):
+    """A pointwise operator on the tile of a GEMM runs in the GEMM's epilogue.
+
+        %z = gemm.fused ... { yield acc }         %y = gemm.fused ... tile(%x) {
+        %y = coda.add %z, %x                ->      yield acc + x
+                                                  }
+
+    Residuals, biases, activations, casts, norm weights and deferred row scales are all fused by
+    this pass. An intermediate with other consumers is stored as well. Legal iff the operator has
+    the shape of the tile, every other operand fits a port, and none of them depends on the same
+    GEMM. What combines two GEMMs that can share one pair epilogue is left to `pair-glu`.
+    """
+
+    name: ClassVar[str] = "fuse-pointwise"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if is_pointwise(op) and pair_of_siblings(op, rewriter.order) is None:
+                site = find_site(op, rewriter.order)
+                if not isinstance(site, Refusal):
+                    fuse_at(op, site, rewriter)
+
+
+def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> None:
+    """Fuse `op` at a legal site: hoist what it needs, then move its scalar code."""
+    rewriter.passed(op, f"fused into the epilogue of {site.op.name}")
+    outputs = site.op.results
+    leaves = [v for v in leaf_operands(op, shape_of(op.results[0])) if v not in outputs]
+    rewriter.order.hoist(leaves, site.op)
+    fuse_consumer(site, op, rewriter.order)

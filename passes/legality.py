@@ -1,0 +1,195 @@
+"""Legality of fusion: pure questions about the IR, answered without changing it.
+
+Every function returns what a rewrite needs, or a `Refusal` that names the failed condition.
+The conditions are those of the design's table of rewrites; the passes only act on the answers.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import format_shape, shape_of
+from coda_ir.dialects.gemm import FusedOp, MapOp, PairingAttr, ResultKind, Segment
+from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.scalar_code import is_pointwise
+
+NO_PRODUCER = Refusal(
+    "an operand is computed by a GEMM or a pointwise kernel of the same function",
+    "no operand is the tile of a kernel to fuse into",
+)
+
+
+@dataclass(frozen=True)
+class NormDeferral:
+    """A norm that can move past the GEMMs that consume it."""
+
+    consumers: tuple[coda.LinearOp | coda.MatmulOp, ...]
+
+
+def name_of(value: SSAValue) -> str:
+    """How a message calls a value: by its name in the source, or by what it is."""
+    if value.name_hint:
+        return f"%{value.name_hint}"
+    return "an argument" if isinstance(value.owner, Block) else f"a result of {value.owner.name}"
+
+
+def is_tilewise(value: SSAValue) -> bool:
+    """Whether `value` is computed element by element by a kernel that the block contains: the
+    tile of a GEMM, or pointwise code."""
+    op = value.owner
+    if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GluOp) or is_pointwise(op):
+        return True
+    return Site.of(value) is not None
+
+
+def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
+    """The row statistics of a norm come for free only where x is on chip, tile by tile."""
+    if is_tilewise(x):
+        return None
+    where = "is an argument of the function" if isinstance(x.owner, Block) else (
+        f"comes from {x.owner.name}"
+    )
+    return Refusal(
+        "the input of the norm is computed by a GEMM (or pointwise) in the same function",
+        f"the norm runs as a kernel of its own: {name_of(x)} {where}",
+        "put the producer of the input and the norm into one function",
+    )
+
+
+def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | Refusal:
+    """Deferral needs every consumer of the norm to be a GEMM that takes it as its rows."""
+    consumers: list[coda.LinearOp | coda.MatmulOp] = []
+    for use in sorted(norm.results[0].uses, key=lambda use: order.position(use.operation)):
+        op = use.operation
+        if isinstance(op, coda.LinearOp | coda.MatmulOp) and use.index == 0:
+            consumers.append(op)
+            continue
+        what = "it is returned" if isinstance(op, ReturnOp) else f"{op.name} uses it"
+        return Refusal(
+            "every consumer of the norm is a GEMM",
+            f"the norm is not deferred: {what}",
+            "use the norm only as the input of linear or @",
+        )
+    return NormDeferral(tuple(consumers))
+
+
+def static_columns(value: SSAValue) -> int | Refusal:
+    """The number of columns of `value`, which a mean needs as a number."""
+    n = shape_of(value)[-1]
+    if n != DYNAMIC_INDEX:
+        return n
+    return Refusal(
+        "the number of columns is static",
+        f"the reduction runs as a kernel of its own: {name_of(value)} has a symbolic number of "
+        "columns",
+        "give the last dimension as a number or a const",
+    )
+
+
+def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
+    """The epilogue into which the pointwise operator `op` can be fused.
+
+    Legal iff the site has the shape of the result, every other operand fits a port of it, and
+    none of them depends on the site's kernel.
+    """
+    sites = [site for v in op.operands if (site := Site.of(v)) is not None]
+    sites.sort(key=lambda site: order.position(site.op), reverse=True)
+    refusal = NO_PRODUCER
+    for site in sites:
+        verdict = check_site(op, site, order)
+        if verdict is None:
+            return site
+        refusal = verdict
+    return refusal
+
+
+def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
+    segment = segments_of(site.op)[site.segment]
+    domain = shape_of(op.results[0])
+    if domain != segment.results[site.result].type.get_shape():
+        return Refusal(
+            "the consumer has the shape of the producer's tile",
+            f"the result of shape {format_shape(domain)} is larger than the tile it would be fused "
+            "into",
+        )
+    outside = [v for v in leaf_operands(op, domain) if v not in segment.outputs]
+    for value in outside:
+        if port_kind(shape_of(value), domain) is None:
+            return Refusal(
+                "every operand broadcasts along whole rows or columns",
+                f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
+                "dimension in the middle",
+            )
+    if order.slices_after(outside, site.op) is None:
+        return Refusal(
+            "no other operand depends on the same kernel",
+            f"another operand of {op.name} needs the complete result of the kernel that computes "
+            f"{name_of(segment.outputs[site.result])}",
+        )
+    return None
+
+
+def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp] | None:
+    """Two GEMMs that `op` combines element by element and that can run as one in pair mode.
+
+    Legal iff they share the input, K, the number of columns and the types, each has one plain
+    column range, and neither depends on the other.
+    """
+    owners: list[FusedOp] = []
+    for value in op.operands:
+        owner = value.owner
+        if isinstance(owner, FusedOp) and owner not in owners and Site.of(value):
+            owners.append(owner)
+    if len(owners) != 2:
+        return None
+    first, second = sorted(owners, key=order.position)
+    a, b = first.segments(), second.segments()
+    if len(a) != 1 or len(b) != 1 or first.x is not second.x:
+        return None
+    if not (_can_be_half(a[0]) and _can_be_half(b[0])):
+        return None
+    same = a[0].columns == b[0].columns and a[0].layout == b[0].layout
+    if not same or len(a[0].weights) != 1 or len(b[0].weights) != 1:
+        return None
+    return None if order.slices_after(second.operands, first) is None else (first, second)
+
+
+def _can_be_half(segment: Segment) -> bool:
+    kinds = {result.port.kind.data for result in segment.results}
+    return segment.pairing is None and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
+
+
+def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
+    """Whether the segment that computes `value` can run (or runs) in pair mode with `pairing`."""
+    site = Site.of(value)
+    if site is None or isinstance(site.op, MapOp):
+        return Refusal(
+            "the operand is the tile of a GEMM",
+            f"{name_of(value)} is not computed by a GEMM of the same function",
+        )
+    segment = segments_of(site.op)[site.segment]
+    if segment.pairing is not None:
+        same = segment.pairing == pairing and not site.is_half
+        return site if same else Refusal(
+            "the GEMM pairs its columns in one way only",
+            f"the GEMM that computes {name_of(value)} already pairs other columns",
+        )
+    if any(result.port.kind.data == ResultKind.SELECT for result in segment.results):
+        return Refusal(
+            "no element of the tile is selected by column",
+            f"the GEMM that computes {name_of(value)} selects a target column",
+        )
+    if len(segment.weights) != 1:
+        return Refusal(
+            "the columns come from one weight",
+            f"the GEMM that computes {name_of(value)} joins {len(segment.weights)} weights",
+        )
+    return site
+
+

@@ -1,0 +1,235 @@
+"""Editing of the epilogues of `gemm.fused` and `gemm.map` operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    MapOp,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+)
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise
+from coda_ir.remarks import fuse_locations
+
+EpilogueOp: TypeAlias = FusedOp | MapOp
+
+
+@dataclass(frozen=True)
+class Site:
+    """A result of an epilogue that holds one value per element (or per pair): where a consumer
+    can be fused."""
+
+    op: EpilogueOp
+    segment: int
+    result: int
+    is_half: bool
+    """Whether the result has one value per pair instead of one per column."""
+
+    @staticmethod
+    def of(value: SSAValue) -> Site | None:
+        """The site that defines `value`, or None where it is no tile or half result."""
+        op = value.owner
+        if not isinstance(op, FusedOp | MapOp):
+            return None
+        for number, segment in enumerate(segments_of(op)):
+            for index, output in enumerate(segment.outputs):
+                kind = segment.results[index].port.kind.data
+                if output is value and kind in (ResultKind.TILE, ResultKind.HALF):
+                    return Site(op, number, index, kind == ResultKind.HALF)
+        return None
+
+
+def segments_of(op: EpilogueOp) -> list[Segment]:
+    return op.segments() if isinstance(op, FusedOp) else [op.segment()]
+
+
+def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
+    """The tensors that the scalar code of `op` reads, after the recomputation of cheap operands."""
+    leaves: list[SSAValue] = []
+    for operand in op.operands:
+        inner = recomputed(operand, domain)
+        if inner is not None:
+            leaves.extend(leaf_operands(inner, domain))
+        elif not isinstance(operand.owner, coda.ConstantOp):
+            leaves.append(operand)
+    return leaves
+
+
+def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
+    """The pointwise operator that defines `value`, where the epilogue repeats it instead of
+    loading its result.
+
+    Worth it for what does not vary by row (`1 + w` for a norm weight) and for the outer product
+    of a column and a row, which would fill a whole tile.
+    """
+    op = value.owner
+    if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
+        return None
+    kind = port_kind(shape_of(value), domain)
+    if kind in (PortKind.ROW, PortKind.SCALAR):
+        return op
+    outer_product = kind == PortKind.TILE and all(
+        port_kind(shape_of(operand), domain) in (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
+        for operand in op.operands
+    )
+    return op if outer_product else None
+
+
+@dataclass
+class EpilogueEditor:
+    """Takes an epilogue operator apart and builds the changed one in its place.
+
+    Between construction and `commit` the regions belong to the editor.
+    """
+
+    op: EpilogueOp
+    order: BlockOrder
+    segments: list[Segment] = field(init=False)
+    locations: list[LocationAttr] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.segments = segments_of(self.op)
+        self.locations = [self.op.location]
+        self._origins: list[list[SSAValue | None]] = [list(s.outputs) for s in self.segments]
+        for segment in self.segments:
+            self.op.detach_region(segment.body)
+
+    def builder(self, segment: int, location: LocationAttr) -> ScalarBuilder:
+        """Appends to the region of a segment; the operator takes over the location."""
+        self.locations.append(location)
+        return ScalarBuilder(self.segments[segment].block, location)
+
+    def add_result(
+        self, segment: int, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]
+    ) -> int:
+        self._origins[segment].append(None)
+        return self.segments[segment].add_result(port, type, values)
+
+    def remove_result(self, segment: int, index: int) -> None:
+        del self._origins[segment][index]
+        self.segments[segment].remove_result(index)
+
+    def adopt(self, segment: int, index: int, value: SSAValue) -> None:
+        """Let a new result take over the uses of `value` when the edit is committed."""
+        self._origins[segment][index] = value
+
+    def fuse_pointwise(self, op: Operation, segment: int, *, half: bool) -> int:
+        """Append a pointwise consumer as a new tile (or half) result; returns its index.
+
+        `half` says whether `op` consumes one value per pair.
+        """
+        values = self._lanes(op, segment, half)
+        for value in values:
+            if value.name_hint is None:
+                value.name_hint = op.results[0].name_hint
+        port = ResultPortAttr.half() if half else ResultPortAttr.tile()
+        return self.add_result(segment, port, tensor_type(op.results[0]), values)
+
+    def _lanes(self, op: Operation, segment: int, half: bool) -> list[SSAValue]:
+        """The scalar code of `op`: one value, or two for the columns of a pair."""
+        part = self.segments[segment]
+        count = 2 if part.pairing and not half else 1
+        domain = shape_of(op.results[0])
+        operands = [self.lanes_of(v, segment, domain, half=half) for v in op.operands]
+        builder = self.builder(segment, op.location)
+        return [
+            emit_scalar(builder, op, [values[lane] for values in operands]) for lane in range(count)
+        ]
+
+    def lanes_of(
+        self, value: SSAValue, segment: int, domain: Sequence[int], *, half: bool
+    ) -> Sequence[SSAValue]:
+        """The elements of `value` in the region: one value, or two for the columns of a pair.
+
+        `value` broadcasts to `domain`; where the domain has fewer columns than the segment, it
+        repeats along the columns.
+        """
+        part = self.segments[segment]
+        count = 2 if part.pairing and not half else 1
+        if value in self._origins[segment]:
+            return part.yielded(self._origins[segment].index(value))
+        if isinstance(value.owner, coda.ConstantOp):
+            builder = ScalarBuilder(part.block, value.owner.location)
+            return [builder.constant(float(value.owner.number))] * count
+        inner = recomputed(value, domain)
+        if inner is not None:
+            operands = [self.lanes_of(v, segment, domain, half=half) for v in inner.operands]
+            builder = ScalarBuilder(part.block, inner.location)
+            return [
+                emit_scalar(builder, inner, [values[lane] for values in operands])
+                for lane in range(count)
+            ]
+        kind = port_kind(shape_of(value), domain)
+        assert kind is not None, "legality was checked before"
+        if kind == PortKind.ROW and self._repeats(segment, domain):
+            kind = PortKind.TABLE
+        args = part.add_port(kind.halved() if half else kind, value)
+        return args if len(args) == count else [args[0]] * count
+
+    def _repeats(self, segment: int, domain: Sequence[int]) -> bool:
+        part = self.segments[segment]
+        return bool(part.weights) and domain[-1] not in (part.columns, part.columns // 2)
+
+    def commit(self) -> EpilogueOp:
+        """Put the changed operator in the place of the old one, without its unused results.
+
+        A result whose original has no use any more is dropped unless it is the last one left.
+        """
+        self._drop_unused()
+        location = fuse_locations(*self.locations)
+        if isinstance(self.op, FusedOp):
+            new: EpilogueOp = FusedOp(self.op.x, self.segments, self.op.schedule)
+        else:
+            new = MapOp(self.segments[0])
+        new.location = location
+        outputs = iter(new.outputs)
+        for origins in self._origins:
+            for origin in origins:
+                output = next(outputs)
+                if origin is not None:
+                    output.name_hint = origin.name_hint
+                    origin.replace_all_uses_with(output)
+        self.order.replace(self.op, new)
+        return new
+
+    def _drop_unused(self) -> None:
+        for number, origins in enumerate(self._origins):
+            for index in reversed(range(len(origins))):
+                origin = origins[index]
+                if origin is not None and not origin.uses and len(origins) > 1:
+                    self.remove_result(number, index)
+
+
+def fuse_consumer(site: Site, op: Operation, order: BlockOrder) -> EpilogueOp:
+    """Fuse the pointwise operator `op` into the epilogue that defines one of its operands.
+
+    The caller has checked legality and hoisted the other operands.
+    """
+    editor = EpilogueEditor(site.op, order)
+    index = editor.fuse_pointwise(op, site.segment, half=site.is_half)
+    return replace_by_result(editor, op, site.segment, index)
+
+
+def replace_by_result(
+    editor: EpilogueEditor, op: Operation, segment: int, index: int
+) -> EpilogueOp:
+    """Commit the edit and let result `index` of `segment` take the place of `op`'s result."""
+    editor.adopt(segment, index, op.results[0])
+    op.operands = ()
+    new = editor.commit()
+    editor.order.erase(op)
+    return new

@@ -1,0 +1,77 @@
+"""The base class of passes that rewrite the body of each function."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.remarks import Remark, emit_remark
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a rewrite is not legal: the failed condition, what was found, what would help."""
+
+    condition: str
+    found: str
+    suggestion: str | None = None
+
+
+@dataclass
+class FunctionRewriter:
+    """One function under rewriting: the order of its operators and its symbolic shapes."""
+
+    pass_name: str
+    func: FuncOp
+
+    def __post_init__(self) -> None:
+        self.order = BlockOrder(self.func.body.block)
+        self.shapes = SymbolicShapes(self.func)
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The operators of the function now, in order; safe against rewriting while iterating."""
+        return list(self.func.body.block.ops)
+
+    def passed(self, op: Operation, message: str) -> None:
+        """Report a rewrite of `op`; call it before `op` is replaced."""
+        emit_remark(Remark("passed", self.pass_name, op.name, op.location, message))
+
+    def missed(self, op: Operation, refusal: Refusal) -> None:
+        """Report that a rewrite of `op` was refused, with the traffic that this costs."""
+        emit_remark(
+            Remark(
+                "missed",
+                self.pass_name,
+                op.name,
+                op.location,
+                refusal.found,
+                condition=refusal.condition,
+                bytes=self.shapes.traffic(op),
+                suggestion=refusal.suggestion,
+            )
+        )
+
+    def analysis(self, op: Operation, message: str) -> None:
+        """State a fact about `op` that the user should know."""
+        emit_remark(Remark("analysis", self.pass_name, op.name, op.location, message))
+
+
+@dataclass(frozen=True)
+class FunctionPass(ModulePass, ABC):
+    """A pass whose rewriting stays inside one function."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.walk():
+            if isinstance(func, FuncOp) and func.body.blocks:
+                self.run_on_function(FunctionRewriter(self.name, func))
+
+    @abstractmethod
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        """Rewrite the body of one function in place."""

@@ -1,0 +1,88 @@
+"""Positions of operators in a block, and hoisting of what a fused operator needs above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import Block, Operation, SSAValue
+
+
+class BlockOrder:
+    """The order of the operators of one block, with constant-time comparison.
+
+    Rewrites that insert or move operators through this class keep it up to date.
+    """
+
+    def __init__(self, block: Block):
+        self.block = block
+        self._position: dict[Operation, float] = {}
+        self._renumber()
+
+    def _renumber(self) -> None:
+        self._position = {op: float(index) for index, op in enumerate(self.block.ops)}
+
+    def position(self, op: Operation) -> float:
+        return self._position[op]
+
+    def insert_before(self, op: Operation, anchor: Operation) -> None:
+        """Insert a new operator, or move one of the block, to just before `anchor`."""
+        if op.parent is not None:
+            op.detach()
+        self.block.insert_op_before(op, anchor)
+        after = self._position[anchor]
+        previous = op.prev_op
+        before = self._position[previous] if previous is not None else after - 2.0
+        middle = (before + after) / 2
+        if before < middle < after:
+            self._position[op] = middle
+        else:
+            self._renumber()
+
+    def replace(self, old: Operation, new: Operation) -> None:
+        """Put `new` in the place of `old`; the uses of `old` must have been replaced."""
+        self.insert_before(new, old)
+        old.detach()
+        del self._position[old]
+        old.erase()
+
+    def erase(self, op: Operation) -> None:
+        del self._position[op]
+        op.detach()
+        op.erase()
+
+    def slice_after(self, value: SSAValue, anchor: Operation) -> list[Operation] | None:
+        """The operators at or after `anchor` that `value` depends on, in order.
+
+        None where `value` depends on `anchor` itself.
+        """
+        return self.slices_after([value], anchor)
+
+    def slices_after(
+        self, values: Iterable[SSAValue], anchor: Operation
+    ) -> list[Operation] | None:
+        limit = self._position[anchor]
+        found: set[Operation] = set()
+        pending = list(values)
+        while pending:
+            owner = pending.pop().owner
+            if not isinstance(owner, Operation) or owner in found:
+                continue
+            if owner is anchor:
+                return None
+            if self._position[owner] < limit:
+                continue
+            found.add(owner)
+            pending.extend(owner.operands)
+        return sorted(found, key=lambda op: self._position[op])
+
+    def hoist(self, values: Iterable[SSAValue], anchor: Operation) -> bool:
+        """Make `values` available before `anchor` by moving what defines them.
+
+        Moves nothing and returns False where one of them depends on `anchor`.
+        """
+        ops = self.slices_after(values, anchor)
+        if ops is None:
+            return False
+        for op in ops:
+            self.insert_before(op, anchor)
+        return True

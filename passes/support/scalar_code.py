@@ -1,0 +1,75 @@
+"""Block-level elementwise operators as scalar code of an epilogue region."""
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.gemm import ScalarBuilder
+
+Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
+
+
+def _unary(method: Callable[[ScalarBuilder, SSAValue], SSAValue]) -> Emit:
+    return lambda builder, _, args: method(builder, args[0])
+
+
+def _binary(method: Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]) -> Emit:
+    return lambda builder, _, args: method(builder, args[0], args[1])
+
+
+def _emit_gelu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, coda.GeluOp)
+    exact = op.approximate.data == "none"
+    return builder.gelu(args[0]) if exact else builder.gelu_tanh(args[0])
+
+
+def _emit_softcap(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, coda.SoftcapOp)
+    return builder.softcap(args[0], op.cap.value.data)
+
+
+def _emit_cast(_: ScalarBuilder, __: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    # Epilogues compute in float32 and round where they store.
+    return args[0]
+
+
+_EMIT: dict[type[Operation], Emit] = {
+    coda.AddOp: _binary(ScalarBuilder.add),
+    coda.SubOp: _binary(ScalarBuilder.sub),
+    coda.MulOp: _binary(ScalarBuilder.mul),
+    coda.DivOp: _binary(ScalarBuilder.div),
+    coda.MaximumOp: _binary(ScalarBuilder.maximum),
+    coda.MinimumOp: _binary(ScalarBuilder.minimum),
+    coda.NegOp: _unary(ScalarBuilder.neg),
+    coda.AbsOp: _unary(ScalarBuilder.abs),
+    coda.ExpOp: _unary(ScalarBuilder.exp),
+    coda.LogOp: _unary(ScalarBuilder.log),
+    coda.SqrtOp: _unary(ScalarBuilder.sqrt),
+    coda.RsqrtOp: _unary(ScalarBuilder.rsqrt),
+    coda.TanhOp: _unary(ScalarBuilder.tanh),
+    coda.SigmoidOp: _unary(ScalarBuilder.sigmoid),
+    coda.SiluOp: _unary(ScalarBuilder.silu),
+    coda.ReluOp: _unary(ScalarBuilder.relu),
+    coda.Relu2Op: _unary(ScalarBuilder.relu2),
+    coda.GeluOp: _emit_gelu,
+    coda.SoftcapOp: _emit_softcap,
+    coda.CastOp: _emit_cast,
+}
+
+
+def is_pointwise(op: object) -> bool:
+    """Whether `op` maps float elements to float elements and has scalar code."""
+    return (
+        type(op) in _EMIT
+        and isinstance(op, Operation)
+        and all(
+            is_float(element_type_of(value)) for value in (*op.operands, *op.results)
+        )
+    )
+
+
+def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    """Append the scalar code of the pointwise operator `op` on the elements `args`."""
+    return _EMIT[type(op)](builder, op, args)
