@@ -104,7 +104,7 @@ def compile(
     tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
     runs in its interpreter. Raises CodaError for whatever is wrong with the input.
     """
-    import torch
+    from coda_ir.devices import default_device, resolve_device
 
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
@@ -116,9 +116,8 @@ def compile(
         module = program.clone()
     else:
         module = parse(program, constants=constants)
-    if device is None:
-        device = "cuda" if target == "triton" and torch.cuda.is_available() else "cpu"
-    compiled = CompiledFunction(module, find_entry(module, entry), target, torch.device(device))
+    place = default_device() if device is None else resolve_device(device)
+    compiled = CompiledFunction(module, find_entry(module, entry), target, place)
     compiled.prepare()
     return compiled
 
@@ -249,7 +248,7 @@ class CompiledFunction:
     @cached_property
     def _generated(self) -> ModuleType:
         from coda_ir.cache import load_source
-        from coda_ir.triton_mode import require_triton_for
+        from coda_ir.devices import require_triton_for
 
         require_triton_for(self.device)
         return load_source(self.source, self.name)
@@ -266,7 +265,9 @@ class CompiledFunction:
         from coda_ir.backends.reference import run_function
 
         func = find_entry(self._lowering.module(level), self.name)
-        return run_function(func, tensors, precision)
+        results = run_function(func, tensors, precision)
+        device = tensors[0].device if tensors else self.device
+        return tuple(result.to(device) for result in results)
 
     def _run_empty(
         self, tensors: Sequence[torch.Tensor], bindings: Mapping[str, int]

@@ -1,0 +1,65 @@
+"""Where a compiled function runs: on a GPU, or on the CPU in the interpreter of Triton."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from importlib import import_module
+
+import torch
+
+from coda_ir.diagnostics import CodaError
+
+
+def default_device() -> torch.device:
+    """The current GPU, or the CPU where there is none."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device that is meant. Raises CodaError for one that does not exist on this machine."""
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise CodaError(f"unknown device '{device}'", "use cpu or cuda") from error
+    if found.type == "cpu":
+        return found
+    count = torch.cuda.device_count() if found.type == "cuda" else 0
+    if (found.index or 0) >= count:
+        raise CodaError(
+            f"device '{found}' does not exist on this machine, which has "
+            f"{count or 'no'} GPU{'' if count == 1 else 's'} that PyTorch can use",
+            "use cpu" if count == 0 else f"use cpu, or cuda:0 to cuda:{count - 1}",
+        )
+    return found
+
+
+def require_triton_for(device: torch.device) -> None:
+    """Make sure that Triton can run kernels on `device`.
+
+    Triton decides when it is imported whether it compiles or interprets. For the CPU it has to
+    interpret, which is switched on here if nothing has imported triton yet. Raises CodaError
+    where that is too late.
+    """
+    if device.type == "cpu":
+        if "triton" not in sys.modules:
+            os.environ["TRITON_INTERPRET"] = "1"
+        if not _is_interpreting():
+            raise CodaError(
+                "Triton was imported without its interpreter, which the CPU needs",
+                "set TRITON_INTERPRET=1 before Python starts, or compile for the CPU before "
+                "anything imports triton",
+            )
+    elif _is_interpreting():
+        warnings.warn(
+            f"Triton runs in its interpreter, which is slow, although the device is {device}; "
+            "unset TRITON_INTERPRET to compile the kernels",
+            stacklevel=3,
+        )
+
+
+def _is_interpreting() -> bool:
+    """Whether triton's own library functions were made for the interpreter."""
+    library = import_module("triton.language.standard")
+    return type(library.sigmoid).__name__ == "InterpretedFunction"

@@ -1,0 +1,142 @@
+"""Execution of a module for `coda-opt --run`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.api import find_entry
+from coda_ir.arguments import Signature, TensorSpec, format_dims, short_name
+from coda_ir.backends.reference import run_function
+from coda_ir.devices import require_triton_for, resolve_device
+from coda_ir.diagnostics import CodaError
+from coda_ir.random_inputs import random_inputs
+
+SHOWN_ELEMENTS = 4
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to execute, where, and on which inputs."""
+
+    target: Literal["reference", "triton"]
+    entry: str | None
+    sizes: Mapping[str, int]
+    seed: int
+    inputs: str | None
+    device: str
+
+    @staticmethod
+    def from_args(args: argparse.Namespace) -> RunOptions:
+        return RunOptions(
+            target=args.run_target,
+            entry=args.entry,
+            sizes=dict(args.dim),
+            seed=args.seed,
+            inputs=args.inputs,
+            device=args.device,
+        )
+
+
+def run_module(module: ModuleOp, options: RunOptions) -> str:
+    """Execute one function; the text has a line for each result.
+
+    A line tells the type, the Frobenius norm, the first elements, and the largest difference from
+    float64 over the largest value.
+    """
+    func = find_entry(module, options.entry)
+    signature, device = Signature.of(func), resolve_device(options.device)
+    if options.inputs is None:
+        named = random_inputs(func, options.sizes, seed=options.seed, device=device)
+    else:
+        named = load_inputs(Path(options.inputs), signature, device)
+    tensors, _ = signature.check(signature.collect((), named), device)
+    if options.target == "reference":
+        results = run_function(func, tensors, "stated")
+    else:
+        results = _run_triton(module, signature.name, tensors, device)
+    exact = run_function(func, tensors, "float64")
+    lines = map(describe_result, signature.results, results, exact)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _run_triton(
+    module: ModuleOp, entry: str, tensors: list[torch.Tensor], device: torch.device
+) -> tuple[torch.Tensor, ...]:
+    from coda_ir.backends.triton import emit_module
+    from coda_ir.cache import load_source
+
+    require_triton_for(device)
+    results = load_source(emit_module(module, entry), entry).run(*tensors)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def load_inputs(path: Path, signature: Signature, device: torch.device) -> dict[str, torch.Tensor]:
+    """The arguments in a `.npz` or `.safetensors` file; other tensors in it are left out.
+
+    Floats are rounded to the element type of the argument, since NumPy has no bfloat16. Raises
+    CodaError for a file of another kind or with damaged content.
+    """
+    try:
+        stored = _read_tensors(path)
+    except (ValueError, EOFError) as error:
+        raise CodaError(f"{path}: {error}", "pass a .npz or .safetensors file") from error
+    return {
+        spec.name: _as_argument(stored[spec.name], spec).to(device)
+        for spec in signature.arguments
+        if spec.name in stored
+    }
+
+
+def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Raises ValueError for a file of another kind, OSError for one that cannot be read."""
+    match path.suffix:
+        case ".npz":
+            import numpy
+
+            with numpy.load(path) as archive:
+                return {name: torch.as_tensor(archive[name]) for name in archive.files}
+        case ".safetensors":
+            from safetensors import SafetensorError
+            from safetensors.torch import load
+
+            try:
+                return load(path.read_bytes())
+            except SafetensorError as error:
+                raise ValueError(str(error)) from error
+        case suffix:
+            raise ValueError(f"unknown kind of file '{suffix}'")
+
+
+def _as_argument(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    both_float = tensor.is_floating_point() and spec.dtype.is_floating_point
+    return tensor.to(spec.dtype) if both_float else tensor
+
+
+def describe_result(spec: TensorSpec, result: torch.Tensor, exact: torch.Tensor) -> str:
+    """One line about a result, beside what float64 gives."""
+    values = result.detach().to("cpu", torch.float64)
+    shown = values.flatten()[:SHOWN_ELEMENTS]
+    first = ", ".join(f"{value.item():.6g}" for value in shown)
+    norm = values.square().sum().sqrt().item()
+    more = ", ..." if values.numel() > SHOWN_ELEMENTS else ""
+    return (
+        f"{spec.name}: {short_name(result.dtype)}{format_dims(tuple(result.shape))} "
+        f"norm {norm:.6g} first [{first}{more}] "
+        f"error {relative_error(values, exact):.2g}"
+    )
+
+
+def relative_error(values: torch.Tensor, exact: torch.Tensor) -> float:
+    """The largest difference over the largest exact value; 0 for empty tensors."""
+    if not values.numel():
+        return 0.0
+    exact = exact.detach().to("cpu", torch.float64)
+    scale = exact.abs().max().item() or 1.0
+    return (values.to("cpu", torch.float64) - exact).abs().max().item() / scale
