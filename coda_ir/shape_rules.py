@@ -39,6 +39,7 @@ from coda_ir.dialects.gemm import (
     ScheduleAttr,
     Segment,
 )
+from coda_ir.dialects.gemm.tiling import row_partial_tiles
 from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
@@ -203,15 +204,22 @@ def _results(
     segment: Segment, rows: Dims, columns: Dim, schedule: ScheduleAttr | None, index: int
 ) -> list[Dims]:
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
-    row_tile, column_tile = schedule.tile[:2] if schedule else (None, None)
+    row_tile = schedule.block_m.data if schedule else None
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),
-        ResultKind.PARTIAL_ROW: (*rows, _tiles(columns, column_tile, f"?tiles{index}")),
+        ResultKind.PARTIAL_ROW: (*rows, _column_tiles(segment, schedule, index)),
         ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
     }
     return [by_kind[result.port.kind.data] for result in segment.results]
+
+
+def _column_tiles(segment: Segment, schedule: ScheduleAttr | None, index: int) -> Dim:
+    """Number of column tiles of segment number `index`, known where the schedule is."""
+    if schedule is None or segment.columns == DYNAMIC_INDEX:
+        return f"?tiles{index}"
+    return row_partial_tiles(segment, schedule)
 
 
 def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
