@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -159,7 +160,10 @@ def _compare(symbol: str, left: str, right: str) -> Expression:
 
 _ORDERED = {"oeq": "==", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<="}
 _NEGATED = {"une": "==", "ule": ">", "ult": ">=", "uge": "<", "ugt": "<="}
-_CMPF = "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split()
+_CMPF = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
 
 
 def _write_cmpf(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
@@ -232,7 +236,7 @@ def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]
 
 
 def _is_boolean(value: SSAValue) -> bool:
-    return isinstance(value.type, IntegerType) and value.type.bitwidth == 1
+    return value.type == i1
 
 
 def _write_sign_extension(

@@ -26,6 +26,20 @@ class _Helper:
     uses: tuple[str, ...] = ()
 
 
+def _group_helper(name: str, reduction: str, what: str, *uses: str) -> _Helper:
+    return _Helper(
+        f'''\
+@triton.jit
+def group_{name}(x, GROUP: tl.constexpr):
+    """{what} over each group of GROUP neighbouring columns, for every column of the group."""
+    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
+    combined = tl.expand_dims({reduction}, 2)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+''',
+        uses,
+    )
+
+
 _HELPERS: dict[str, _Helper] = {
     "grouped_tile": _Helper('''\
 @triton.jit
@@ -44,6 +58,24 @@ def dot(a, b, acc):
         a = a.to(tl.float32)
         b = b.to(tl.float32)
     return tl.dot(a, b, acc, input_precision="ieee")
+'''),
+    "load_depth": _Helper('''\
+@triton.jit
+def load_depth(
+    pointers,
+    k,
+    K: tl.constexpr,
+    STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    AXIS: tl.constexpr,
+):
+    """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K."""
+    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
+    offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
+    if K % BLOCK_K == 0:
+        return tl.load(pointers + offsets)
+    else:
+        return tl.load(pointers + offsets, mask=depth < K, other=0.0)
 '''),
     "to_bf16": _Helper('''\
 @triton.jit
@@ -88,7 +120,11 @@ def minimum(a, b):
 @triton.jit
 def reduce_max(x, axis: tl.constexpr):
     """Maximum over an axis; NaN wins."""
-    return tl.reduce(x, axis, maximum)
+    if INTERPRET:
+        numbers = tl.max(tl.where(x == x, x, float("-inf")), axis)
+        return tl.where(tl.sum((x != x).to(tl.int32), axis) > 0, float("nan"), numbers)
+    else:
+        return tl.reduce(x, axis, maximum)
 ''',
         ("maximum",),
     ),
@@ -100,6 +136,54 @@ def reduce_lse(x, axis: tl.constexpr):
     shift = tl.where(largest == float("-inf"), 0.0, largest)
     return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
 '''),
+    "group_add": _group_helper("add", "tl.sum(groups, 2)", "Sum"),
+    "group_max": _group_helper("max", "reduce_max(groups, 2)", "Maximum", "reduce_max"),
+    "group_lse": _group_helper("lse", "reduce_lse(groups, 2)", "Logsumexp", "reduce_lse"),
+    "matmul_tile": _Helper(
+        '''\
+@triton.jit
+def matmul_tile(
+    a_rows,
+    b_columns,
+    K: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """A tile of a @ b in float32, from pointers to the rows of a and the columns of b.
+
+    B_STEP is the distance of two elements of a column: 1 where b is stored as N x K.
+    """
+    acc = tl.zeros((a_rows.shape[0], b_columns.shape[1]), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
+        b = load_depth(b_columns, k, K, B_STEP, BLOCK_K, 0)
+        acc = dot(a, b, acc)
+    return acc
+''',
+        ("dot", "load_depth"),
+    ),
+    "matmul_pair_tile": _Helper(
+        '''\
+@triton.jit
+def matmul_pair_tile(
+    a_rows,
+    b_first,
+    b_second,
+    K: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Two tiles of a @ b in float32 that share a: the first and the second columns of pairs."""
+    first = tl.zeros((a_rows.shape[0], b_first.shape[1]), tl.float32)
+    second = tl.zeros((a_rows.shape[0], b_first.shape[1]), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
+        first = dot(a, load_depth(b_first, k, K, B_STEP, BLOCK_K, 0), first)
+        second = dot(a, load_depth(b_second, k, K, B_STEP, BLOCK_K, 0), second)
+    return first, second
+''',
+        ("dot", "load_depth"),
+    ),
 }
 
 
