@@ -1,10 +1,39 @@
 """The passes, one per file: convert_a_to_b.py is the pass convert-a-to-b, ConvertAToBPass."""
 
 from collections.abc import Callable
+from importlib import import_module
 
 from xdsl.passes import ModulePass
+
+PASS_CLASSES = {
+    "coda-to-gemm": "CodaToGemmPass",
+    "convert-linear-to-gemm": "ConvertLinearToGemmPass",
+    "defer-layer-norm": "DeferLayerNormPass",
+    "defer-rms-norm": "DeferRMSNormPass",
+    "fuse-cross-entropy": "FuseCrossEntropyPass",
+    "fuse-finalize": "FuseFinalizePass",
+    "fuse-pointwise": "FusePointwisePass",
+    "fuse-qk-norm": "FuseQkNormPass",
+    "merge-sibling-gemms": "MergeSiblingGemmsPass",
+    "outline-pointwise": "OutlinePointwisePass",
+    "pair-glu": "PairGluPass",
+    "pair-rope": "PairRopePass",
+    "plan-buffers": "PlanBuffersPass",
+    "report-unfused": "ReportUnfusedPass",
+    "schedule": "SchedulePass",
+    "split-packed-linear": "SplitPackedLinearPass",
+    "split-reductions": "SplitReductionsPass",
+}
 
 
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """Map each pass name to a function that imports the pass when it is needed."""
-    return {}
+    return {name: _loader(name, class_name) for name, class_name in PASS_CLASSES.items()}
+
+
+def _loader(name: str, class_name: str) -> Callable[[], type[ModulePass]]:
+    def load() -> type[ModulePass]:
+        module = import_module(f"{__name__}.{name.replace('-', '_')}")
+        return getattr(module, class_name)
+
+    return load

@@ -52,8 +52,10 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     """The row statistics of a norm come for free only where x is on chip, tile by tile."""
     if is_tilewise(x):
         return None
-    where = "is an argument of the function" if isinstance(x.owner, Block) else (
-        f"comes from {x.owner.name}"
+    where = (
+        "is an argument of the function"
+        if isinstance(x.owner, Block)
+        else (f"comes from {x.owner.name}")
     )
     return Refusal(
         "the input of the norm is computed by a GEMM (or pointwise) in the same function",
@@ -176,9 +178,13 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
     segment = segments_of(site.op)[site.segment]
     if segment.pairing is not None:
         same = segment.pairing == pairing and not site.is_half
-        return site if same else Refusal(
-            "the GEMM pairs its columns in one way only",
-            f"the GEMM that computes {name_of(value)} already pairs other columns",
+        return (
+            site
+            if same
+            else Refusal(
+                "the GEMM pairs its columns in one way only",
+                f"the GEMM that computes {name_of(value)} already pairs other columns",
+            )
         )
     if any(result.port.kind.data == ResultKind.SELECT for result in segment.results):
         return Refusal(
@@ -191,5 +197,3 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
             f"the GEMM that computes {name_of(value)} joins {len(segment.weights)} weights",
         )
     return site
-
-

@@ -206,6 +206,17 @@ class EpilogueEditor:
         self.order.replace(self.op, new)
         return new
 
+    def commit_and_locate(self, segment: int, indices: Sequence[int]) -> list[SSAValue]:
+        """Commit, and return the values of new results by their index before the commit."""
+        ports = [self.segments[segment].results[index] for index in indices]
+        new = self.commit()
+        part = segments_of(new)[segment]
+        by_identity = {
+            id(result): value
+            for result, value in zip(self.segments[segment].results, part.outputs, strict=True)
+        }
+        return [by_identity[id(port)] for port in ports]
+
     def _drop_unused(self) -> None:
         for number, origins in enumerate(self._origins):
             for index in reversed(range(len(origins))):

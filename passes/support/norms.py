@@ -50,9 +50,7 @@ def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SS
     return insert.mul(x, weight, f"{x.name_hint}_scaled" if x.name_hint else None)
 
 
-def float32_gemm(
-    insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSAValue
-) -> SSAValue:
+def float32_gemm(insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSAValue) -> SSAValue:
     """The GEMM of `gemm` on `x`, without its bias and not rounded before the row scale."""
     kind = coda.LinearOp if isinstance(gemm, coda.LinearOp) else coda.MatmulOp
     return insert.insert(kind(x, gemm.weight, result_element_type=f32))

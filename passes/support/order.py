@@ -57,9 +57,7 @@ class BlockOrder:
         """
         return self.slices_after([value], anchor)
 
-    def slices_after(
-        self, values: Iterable[SSAValue], anchor: Operation
-    ) -> list[Operation] | None:
+    def slices_after(self, values: Iterable[SSAValue], anchor: Operation) -> list[Operation] | None:
         limit = self._position[anchor]
         found: set[Operation] = set()
         pending = list(values)

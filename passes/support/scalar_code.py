@@ -64,9 +64,7 @@ def is_pointwise(op: object) -> bool:
     return (
         type(op) in _EMIT
         and isinstance(op, Operation)
-        and all(
-            is_float(element_type_of(value)) for value in (*op.operands, *op.results)
-        )
+        and all(is_float(element_type_of(value)) for value in (*op.operands, *op.results))
     )
 
 

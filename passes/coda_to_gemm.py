@@ -1,0 +1,69 @@
+"""Pass `coda-to-gemm`: the pipeline from the block level to the GEMM level."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
+from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
+from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
+from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
+from coda_ir.passes.fuse_finalize import FuseFinalizePass
+from coda_ir.passes.fuse_pointwise import FusePointwisePass
+from coda_ir.passes.fuse_qk_norm import FuseQkNormPass
+from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
+from coda_ir.passes.outline_pointwise import OutlinePointwisePass
+from coda_ir.passes.pair_glu import PairGluPass
+from coda_ir.passes.pair_rope import PairRopePass
+from coda_ir.passes.report_unfused import ReportUnfusedPass
+from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
+from coda_ir.passes.split_reductions import SplitReductionsPass
+
+STEPS: tuple[ModulePass, ...] = (
+    CanonicalizePass(),
+    CommonSubexpressionElimination(),
+    # Algebra on the block level.
+    SplitPackedLinearPass(),
+    DeferRMSNormPass(),
+    DeferLayerNormPass(),
+    # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
+    ConvertLinearToGemmPass(),
+    FusePointwisePass(),
+    PairGluPass(),
+    FuseQkNormPass(),
+    PairRopePass(),
+    FusePointwisePass(),
+    FuseCrossEntropyPass(),
+    # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
+    # those of the pointwise kernels that remain.
+    SplitReductionsPass(),
+    FuseFinalizePass(),
+    DeadCodeElimination(),
+    OutlinePointwisePass(),
+    SplitReductionsPass(),
+    FuseFinalizePass(),
+    MergeSiblingGemmsPass(),
+    CanonicalizePass(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+    ReportUnfusedPass(),
+)
+
+
+@dataclass(frozen=True)
+class CodaToGemmPass(ModulePass):
+    """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
+
+    Operators that cannot be fused stay, each with a remark.
+    """
+
+    name: ClassVar[str] = "coda-to-gemm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PassPipeline(STEPS).apply(ctx, op)

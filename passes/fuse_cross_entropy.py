@@ -1,0 +1,157 @@
+"""Pass `fuse-cross-entropy`: the loss in the epilogue of the language-model head."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
+from coda_ir.dialects.gemm import (
+    Combiner,
+    FinalizeOp,
+    FusedOp,
+    Port,
+    PortKind,
+    ResultPortAttr,
+    ScalarBuilder,
+    YieldOp,
+    partial_type,
+)
+from coda_ir.passes.legality import name_of
+from coda_ir.passes.split_reductions import make_finalize
+from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+
+@dataclass(frozen=True)
+class FuseCrossEntropyPass(FunctionPass):
+    """loss = logsumexp(logits) − logits[target] without a pass over the logits.
+
+        %z = gemm.fused ... { yield v }              %p, %t = gemm.fused ... col(%target) {
+        %l = coda.cross_entropy %z, %target    ->      yield v (partial_row<lse>), v (select)
+                                                     }
+                                                     %l = gemm.finalize row (lse %p) col(%t, ...)
+
+    The logits are stored only where something else uses them. Rows whose target is `ignore_index`
+    contribute 0. A mean or a sum over the rows is one more finalize. Legal iff the logits are the
+    tile of a GEMM in plain columns and the target does not depend on it.
+    """
+
+    name: ClassVar[str] = "fuse-cross-entropy"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.CrossEntropyOp):
+                site = _check(op, rewriter)
+                if isinstance(site, Refusal):
+                    rewriter.missed(op, site)
+                else:
+                    rewriter.passed(op, "fused into the GEMM that computes the logits")
+                    _rewrite(op, site, rewriter)
+
+
+def _check(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> Site | Refusal:
+    site = Site.of(op.logits)
+    if site is None or not isinstance(site.op, FusedOp):
+        return Refusal(
+            "the logits are the tile of a GEMM",
+            f"{name_of(op.logits)} is not computed by a GEMM of the same function",
+        )
+    if site.op.segments()[site.segment].pairing is not None:
+        return Refusal(
+            "the logits are computed in plain columns",
+            f"the GEMM that computes {name_of(op.logits)} pairs its columns",
+        )
+    if rewriter.order.slice_after(op.target, site.op) is None:
+        return Refusal(
+            "the target does not depend on the logits",
+            f"{name_of(op.target)} is computed from the logits",
+        )
+    return site
+
+
+def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) -> None:
+    rewriter.order.hoist([op.target], site.op)
+    lse, target_logit = _add_results(op, site, rewriter)
+    rows = shape_of(op.target)
+    per_row = _per_row_loss(op, lse, target_logit, TensorType(f32, rows))
+    _insert(per_row, op, rewriter)
+    outputs: Sequence[SSAValue] = per_row.outputs
+    if op.reduction.data != "none":
+        outputs = _over_rows(op, outputs, rewriter)
+    outputs[0].name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(outputs[0])
+    rewriter.order.erase(op)
+
+
+def _insert(new: Operation, op: Operation, rewriter: FunctionRewriter) -> None:
+    new.location = op.location
+    rewriter.order.insert_before(new, op)
+
+
+def _add_results(
+    op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter
+) -> tuple[SSAValue, SSAValue]:
+    editor = EpilogueEditor(site.op, rewriter.order)
+    segment = editor.segments[site.segment]
+    values = list(segment.yielded(site.result))
+    segment.add_port(PortKind.COL, op.target)
+    port = segment.ports.index(Port(PortKind.COL, op.target))
+    rows = shape_of(op.target)
+    lse = editor.add_result(
+        site.segment, ResultPortAttr.partial_row(Combiner.LSE), partial_type(rows), values
+    )
+    select = editor.add_result(
+        site.segment, ResultPortAttr.select(port), TensorType(f32, rows), values
+    )
+    editor.locations.append(op.location)
+    # The loss no longer uses the logits: without other uses they are not stored.
+    op.operands = (op.target, op.target)
+    partial, target_logit = editor.commit_and_locate(site.segment, [lse, select])
+    partial.name_hint, target_logit.name_hint = "lse", "target_logit"
+    return partial, target_logit
+
+
+def _per_row_loss(
+    op: coda.CrossEntropyOp, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
+) -> FinalizeOp:
+    """lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts."""
+    index_type = element_type_of(op.target)
+    block = Block(arg_types=[f32, f32, index_type])
+    builder = ScalarBuilder(block)
+    total, logit, target = block.args
+    ignored = builder.insert(
+        arith.CmpiOp(target, builder.integer(op.ignore_index.value.data, index_type), "eq")
+    )
+    zero, one = builder.constant(0.0), builder.constant(1.0)
+    loss = builder.insert(arith.SelectOp(ignored, zero, builder.sub(total, logit)))
+    values = [loss]
+    if op.reduction.data == "mean":
+        values.append(builder.insert(arith.SelectOp(ignored, zero, one)))
+    block.add_op(YieldOp(*values))
+    ports = [Port(PortKind.COL, target_logit), Port(PortKind.COL, op.target)]
+    return FinalizeOp([(Combiner.LSE, lse)], ports, [type] * len(values), Region(block))
+
+
+def _over_rows(
+    op: coda.CrossEntropyOp, columns: Sequence[SSAValue], rewriter: FunctionRewriter
+) -> Sequence[SSAValue]:
+    """The sum of the losses over all rows, divided by the number of rows that count for a mean."""
+    flat: list[SSAValue] = []
+    for column in columns:
+        if len(shape_of(column)) > 1:
+            reshape = coda.ReshapeOp(column, (DYNAMIC_INDEX,))
+            _insert(reshape, op, rewriter)
+            column = reshape.result
+        flat.append(column)
+    finalize = make_finalize(
+        [(Combiner.ADD, column) for column in flat],
+        [TensorType(f32, ())],
+        lambda b, total: [b.div(total[0], total[1]) if len(total) > 1 else total[0]],
+    )
+    _insert(finalize, op, rewriter)
+    return finalize.outputs

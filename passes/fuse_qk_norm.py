@@ -1,0 +1,96 @@
+"""Pass `fuse-qk-norm`: per-head RMSNorm of queries and keys in the epilogue of their projection."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of, tensor_type
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ResultPortAttr, ScalarBuilder
+from coda_ir.passes.legality import name_of
+from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+MAX_GROUP = 256
+
+
+@dataclass(frozen=True)
+class FuseQkNormPass(FunctionPass):
+    """A norm over groups of columns (heads) that fit into one tile needs no second kernel.
+
+        %z = gemm.fused ... { yield acc }              %q = gemm.fused ... table(%w) {
+        %q = coda.rms_norm %z, %w {group = 128}   ->     s = gemm.group_reduce add acc² over 128
+                                                         yield acc · rsqrt(s/128 + eps) · w
+                                                       }
+
+    Legal iff the operand is the tile of a GEMM in plain columns and a group fits into a tile; the
+    schedule then gives every tile whole groups.
+    """
+
+    name: ClassVar[str] = "fuse-qk-norm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.RMSNormOp) and op.group is not None:
+                site = _check(op, rewriter)
+                if isinstance(site, Refusal):
+                    rewriter.missed(op, site)
+                else:
+                    rewriter.passed(op, "fused into the GEMM of its projection")
+                    _rewrite(op, site, rewriter)
+
+
+def _check(op: coda.RMSNormOp, rewriter: FunctionRewriter) -> Site | Refusal:
+    site = Site.of(op.x)
+    if site is None or isinstance(site.op, MapOp):
+        return Refusal(
+            "the operand is the tile of a GEMM",
+            f"{name_of(op.x)} is not computed by a GEMM of the same function",
+        )
+    segment = site.op.segments()[site.segment]
+    if segment.pairing is not None:
+        return Refusal(
+            "the norm comes before the rotation",
+            f"the GEMM that computes {name_of(op.x)} pairs its columns already",
+        )
+    if len(segment.weights) != 1:
+        return Refusal(
+            "the columns come from one weight",
+            f"the GEMM that computes {name_of(op.x)} joins {len(segment.weights)} weights",
+        )
+    if op.group_size > MAX_GROUP:
+        return Refusal(
+            f"a group has at most {MAX_GROUP} columns",
+            f"a group of {op.group_size} columns does not fit into a tile",
+        )
+    if op.weight is not None and rewriter.order.slice_after(op.weight, site.op) is None:
+        return Refusal(
+            "the weight does not depend on the projection",
+            f"{name_of(op.weight)} is computed from the projection that it scales",
+        )
+    return site
+
+
+def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None:
+    if op.weight is not None:
+        rewriter.order.hoist([op.weight], site.op)
+    editor = EpilogueEditor(site.op, rewriter.order)
+    (value,) = editor.segments[site.segment].yielded(site.result)
+    scaled = _normalize(editor.builder(site.segment, op.location), op, value)
+    if op.weight is not None:
+        domain = (*shape_of(op.x)[:-1], op.group_size)
+        (weight,) = editor.lanes_of(op.weight, site.segment, domain, half=False)
+        scaled = editor.builder(site.segment, op.location).mul(scaled, weight)
+    port = ResultPortAttr.tile()
+    index = editor.add_result(site.segment, port, tensor_type(op.result), [scaled])
+    replace_by_result(editor, op, site.segment, index)
+
+
+def _normalize(builder: ScalarBuilder, op: coda.RMSNormOp, value: SSAValue) -> SSAValue:
+    square = builder.mul(value, value)
+    total = builder.insert(GroupReduceOp(square, Combiner.ADD, op.group_size))
+    mean = builder.scale(total, 1 / op.group_size)
+    rstd = builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
+    rstd.name_hint = "rstd"
+    return builder.mul(value, rstd)

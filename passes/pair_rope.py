@@ -1,0 +1,74 @@
+"""Pass `pair-rope`: rotary embedding in a pair epilogue of the projection."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import tensor_type
+from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind, ResultPortAttr
+from coda_ir.passes.legality import check_pairing
+from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.pairing import pair_columns
+
+
+@dataclass(frozen=True)
+class PairRopePass(FunctionPass):
+    """Rotary embedding rotates the two columns of a pair while the tile is on chip.
+
+        %z = gemm.fused ... columns(%w)            %q = gemm.fused ... columns(%w) pair<halves, 128>
+        %q = coda.rope %z, %cos, %sin      ->          half_table(%cos, %sin) {
+                                                     yield a·cos − b·sin, b·cos + a·sin
+                                                   }
+
+    The columns stay where they are: the pair port says which belong together (half-split: j and
+    j + head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that
+    pairs no other columns, and cos and sin do not depend on that GEMM.
+    """
+
+    name: ClassVar[str] = "pair-rope"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.RopeOp):
+                _rewrite(op, rewriter)
+
+
+def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
+    interleaved = op.layout.data == "interleaved"
+    pairing = (
+        PairingAttr.adjacent_columns()
+        if interleaved
+        else PairingAttr.halves(op.head_dim.value.data)
+    )
+    site = check_pairing(op.x, pairing)
+    if not isinstance(site, Refusal) and not rewriter.order.hoist([op.cos, op.sin], site.op):
+        site = Refusal(
+            "cos and sin do not depend on the projection",
+            "the angles are computed from the projection that they rotate",
+        )
+    if isinstance(site, Refusal):
+        rewriter.missed(op, site)
+        return
+    rewriter.passed(op, "fused into the GEMM of its projection")
+    assert isinstance(site.op, FusedOp)
+    pair_columns(site.op, site.segment, pairing, rewriter.order)
+    _fuse_rope(op, rewriter)
+
+
+def _fuse_rope(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
+    site = Site.of(op.x)
+    assert site is not None
+    editor = EpilogueEditor(site.op, rewriter.order)
+    segment = editor.segments[site.segment]
+    (cos,) = segment.add_port(PortKind.HALF_TABLE, op.cos)
+    (sin,) = segment.add_port(PortKind.HALF_TABLE, op.sin)
+    a, b = segment.yielded(site.result)
+    builder = editor.builder(site.segment, op.location)
+    rotated = [
+        builder.sub(builder.mul(a, cos), builder.mul(b, sin)),
+        builder.add(builder.mul(b, cos), builder.mul(a, sin)),
+    ]
+    port = ResultPortAttr.tile()
+    index = editor.add_result(site.segment, port, tensor_type(op.result), rotated)
+    replace_by_result(editor, op, site.segment, index)

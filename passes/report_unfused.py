@@ -1,0 +1,44 @@
+"""Pass `report-unfused`: a remark for every operator that runs outside of a GEMM by design."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation
+
+from coda_ir.dialects import coda
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+_REASONS: dict[type[Operation], Refusal] = {
+    coda.AttentionOp: Refusal(
+        "the operator is not attention", "runs as PyTorch's scaled dot-product attention"
+    ),
+    coda.EmbeddingOp: Refusal("the operator is not a gather", "runs as PyTorch's embedding"),
+    coda.SoftmaxOp: Refusal(
+        "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
+    ),
+    coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
+}
+
+
+@dataclass(frozen=True)
+class ReportUnfusedPass(FunctionPass):
+    """Reports attention, embedding, softmax and copies; changes nothing.
+
+    Operators that another pass refused to fuse have been reported by that pass.
+    """
+
+    name: ClassVar[str] = "report-unfused"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            reason = _REASONS.get(type(op))
+            if reason is not None:
+                rewriter.missed(op, reason)
+            elif isinstance(op, coda.NormStatsOp | coda.ReduceOp):
+                rewriter.missed(
+                    op,
+                    Refusal(
+                        "the operand is the tile of a kernel of the same function",
+                        "the reduction runs as a kernel of its own",
+                    ),
+                )

@@ -1,0 +1,63 @@
+"""Pass `split-packed-linear`: slices of a packed projection become projections of their own."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Use
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.norms import OpInserter
+
+
+@dataclass(frozen=True)
+class SplitPackedLinearPass(FunctionPass):
+    """Columns of x·Wᵀ are rows of W: a slice of the product is a product with a view of W.
+
+        %z = coda.linear %x, %w                   %wq = coda.slice %w {dim = 0, ...}
+        %q = coda.slice %z {dim = 1, ...}   ->    %q = coda.linear %x, %wq
+
+    Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
+    again. Legal iff the product is used by slices of its columns only; worth it iff a slice feeds
+    more than attention, which reads slices as they are.
+    """
+
+    name: ClassVar[str] = "split-packed-linear"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.LinearOp) and _is_sliced(op):
+                rewriter.passed(op, f"split into {len(list(op.result.uses))} column ranges")
+                _split(op, rewriter)
+
+
+def _column_slice(use: Use) -> coda.SliceOp | None:
+    op = use.operation
+    if isinstance(op, coda.SliceOp) and op.range[0] == len(shape_of(op.x)) - 1:
+        return op
+    return None
+
+
+def _is_sliced(op: coda.LinearOp) -> bool:
+    slices = [_column_slice(use) for use in op.result.uses]
+    if not slices or None in slices:
+        return False
+    consumers = {u.operation.name for s in slices if s is not None for u in s.result.uses}
+    return bool(consumers - {"coda.attention", "func.return"})
+
+
+def _split(op: coda.LinearOp, rewriter: FunctionRewriter) -> None:
+    for use in list(op.result.uses):
+        part = _column_slice(use)
+        assert part is not None
+        _, start, stop = part.range
+        insert = OpInserter(rewriter, part, part.location)
+        weight = insert.insert(coda.SliceOp(op.weight, 0, start, stop))
+        bias = None if op.bias is None else insert.insert(coda.SliceOp(op.bias, 0, start, stop))
+        element_type = element_type_of(op.result)
+        linear = coda.LinearOp(op.x, weight, bias, result_element_type=element_type)
+        insert.insert(linear, part.result.name_hint)
+        part.result.replace_all_uses_with(linear.result)
+        rewriter.order.erase(part)
+    rewriter.order.erase(op)

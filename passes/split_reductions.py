@@ -1,0 +1,146 @@
+"""Pass `split-reductions`: row reductions of a tile become partials and a finalize."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
+from coda_ir.dialects.gemm import (
+    Combiner,
+    FinalizeOp,
+    ResultPortAttr,
+    ScalarBuilder,
+    YieldOp,
+    partial_type,
+)
+from coda_ir.passes.legality import static_columns
+from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+Contributions = list[tuple[Combiner, Callable[[ScalarBuilder, SSAValue], SSAValue]]]
+"""Per partial: how the tile's columns combine, and the element that each of them contributes."""
+
+Closing = Callable[[ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
+"""From the combined partials of a row to the results of the reduction."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A row reduction taken apart: what each element contributes, and how the row closes."""
+
+    contributions: Contributions
+    close: Closing
+
+
+@dataclass(frozen=True)
+class SplitReductionsPass(FunctionPass):
+    """The sum over N columns is the sum of the sums of the tiles.
+
+        %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
+        %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
+                                                    yield rsqrt(sum/N + eps)
+                                                  }
+
+    Partials are float32, taken from the unrounded element, and combined in a fixed order without
+    atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
+    the same function; a mean needs a static number of columns.
+    """
+
+    name: ClassVar[str] = "split-reductions"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.NormStatsOp | coda.ReduceOp):
+                reduction = _take_apart(op)
+                if isinstance(reduction, Refusal):
+                    rewriter.missed(op, reduction)
+                elif (site := Site.of(op.x)) is not None:
+                    rewriter.passed(op, "split into tile partials")
+                    _rewrite(op, site, reduction, rewriter)
+
+
+def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:
+    return builder.mul(value, value)
+
+
+def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
+    return value
+
+
+def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
+    columns = static_columns(op.x)
+    kind = op.kind.data
+    if kind in ("rms", "layer", "mean") and isinstance(columns, Refusal):
+        return columns
+    scale = 1.0 if isinstance(columns, Refusal) else 1 / columns
+    if isinstance(op, coda.NormStatsOp):
+        return _norm_stats(kind, op.eps.value.data, scale)
+    combiner = {"max": Combiner.MAX, "lse": Combiner.LSE}.get(kind, Combiner.ADD)
+    return Reduction(
+        [(combiner, _itself)],
+        lambda builder, total: [builder.scale(total[0], scale) if kind == "mean" else total[0]],
+    )
+
+
+def _norm_stats(kind: str, eps: float, scale: float) -> Reduction:
+    def rstd(builder: ScalarBuilder, variance: SSAValue) -> SSAValue:
+        return builder.rsqrt(builder.add(variance, builder.constant(eps)))
+
+    def close_rms(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        return [rstd(builder, builder.scale(total[0], scale))]
+
+    def close_layer(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        mean = builder.scale(total[0], scale)
+        spread = builder.sub(builder.scale(total[1], scale), builder.mul(mean, mean))
+        variance = builder.maximum(spread, builder.constant(0.0))
+        return [rstd(builder, variance), mean]
+
+    if kind == "rms":
+        return Reduction([(Combiner.ADD, _square)], close_rms)
+    return Reduction([(Combiner.ADD, _itself), (Combiner.ADD, _square)], close_layer)
+
+
+def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
+    partials = add_partials(op, site, reduction.contributions, rewriter)
+    types = [tensor_type(result) for result in op.results]
+    finalize = make_finalize(partials, types, reduction.close)
+    finalize.location = op.location
+    for old, new in zip(op.results, finalize.outputs, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    rewriter.order.replace(op, finalize)
+
+
+def add_partials(
+    op: Operation, site: Site, contributions: Contributions, rewriter: FunctionRewriter
+) -> list[tuple[Combiner, SSAValue]]:
+    """Yield the contributions of `op` from the epilogue at `site`; returns the partials."""
+    editor = EpilogueEditor(site.op, rewriter.order)
+    lanes = list(editor.segments[site.segment].yielded(site.result))
+    indices: list[int] = []
+    for combiner, contribution in contributions:
+        builder = editor.builder(site.segment, op.location)
+        values = [contribution(builder, lane) for lane in lanes]
+        total = values[0] if len(values) == 1 else builder.combine(combiner, *values)
+        port = ResultPortAttr.partial_row(combiner)
+        type = partial_type(shape_of(op.operands[0])[:-1])
+        indices.append(editor.add_result(site.segment, port, type, [total]))
+    outputs = editor.commit_and_locate(site.segment, indices)
+    for output in outputs:
+        output.name_hint = "partial"
+    return [(kind, output) for (kind, _), output in zip(contributions, outputs, strict=True)]
+
+
+def make_finalize(
+    partials: Sequence[tuple[Combiner, SSAValue]], types: Sequence[AnyTensor], close: Closing
+) -> FinalizeOp:
+    """A finalize of `partials` without ports whose region is written by `close`."""
+    block = Block(arg_types=[f32] * len(partials))
+    builder = ScalarBuilder(block)
+    values = close(builder, block.args)
+    block.add_op(YieldOp(*values))
+    return FinalizeOp(partials, [], types, Region(block))

@@ -1,0 +1,148 @@
+"""Turning a plain column range into pair mode, and joining two sibling GEMMs as a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects.gemm import (
+    CombinerAttr,
+    FusedOp,
+    GroupReduceOp,
+    PairingAttr,
+    ResultKind,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+    YieldOp,
+)
+from coda_ir.passes.support.editing import EpilogueEditor
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.remarks import fuse_locations
+
+Lanes = dict[SSAValue, tuple[SSAValue, SSAValue]]
+
+
+def to_pair_mode(segment: Segment, pairing: PairingAttr) -> Segment:
+    """The plain `segment` with every operator of its region done for both columns of a pair.
+
+    Tile results stay tiles; what the rows combine is combined over the pair first.
+    """
+    old = segment.block
+    paired = Segment(
+        weights=segment.weights,
+        ports=[],
+        results=[],
+        body=Region(Block(arg_types=[f32, f32])),
+        layout=segment.layout,
+        pairing=pairing,
+    )
+    paired.block.add_op(YieldOp())
+    lanes: Lanes = {old.args[0]: _named(paired.block.args, old.args[0])}
+    for index, (kind, value) in enumerate(segment.ports):
+        args = paired.add_port(kind, value)
+        lanes[segment.port_args(index)[0]] = (args[0], args[-1])
+    for op in old.ops:
+        if not isinstance(op, YieldOp):
+            _clone_for_pair(op, lanes, paired.block)
+    for index, (port, type) in enumerate(segment.results):
+        (value,) = segment.yielded(index)
+        paired.add_result(port, type, _pair_result(paired, port, lanes[value]))
+    return paired
+
+
+def _named(values: Sequence[SSAValue], source: SSAValue) -> tuple[SSAValue, SSAValue]:
+    for value in values:
+        value.name_hint = source.name_hint
+    return values[0], values[1]
+
+
+def _clone_for_pair(op: Operation, lanes: Lanes, block: Block) -> None:
+    terminator = block.last_op
+    assert terminator is not None
+    if not op.operands:
+        shared = op.clone()
+        block.insert_op_before(shared, terminator)
+        lanes[op.results[0]] = (shared.results[0], shared.results[0])
+        return
+    if isinstance(op, GroupReduceOp):
+        builder = ScalarBuilder(block, op.location)
+        both = builder.combine(op.combiner.data, *lanes[op.value])
+        total = builder.insert(GroupReduceOp(both, op.combiner.data, op.group.data))
+        lanes[op.result] = (total, total)
+        return
+    first, second = (
+        op.clone({operand: lanes[operand][lane] for operand in op.operands}) for lane in (0, 1)
+    )
+    block.insert_op_before(first, terminator)
+    block.insert_op_before(second, terminator)
+    lanes[op.results[0]] = (first.results[0], second.results[0])
+
+
+def _pair_result(
+    segment: Segment, port: ResultPortAttr, lanes: tuple[SSAValue, SSAValue]
+) -> Sequence[SSAValue]:
+    if segment.result_arity(port) == 2:
+        return lanes
+    assert isinstance(port.combiner, CombinerAttr)
+    return [ScalarBuilder(segment.block).combine(port.combiner.data, *lanes)]
+
+
+def pair_columns(op: FusedOp, index: int, pairing: PairingAttr, order: BlockOrder) -> FusedOp:
+    """Put segment `index` of `op` into pair mode, in place of `op`."""
+    editor = EpilogueEditor(op, order)
+    if editor.segments[index].pairing is None:
+        editor.segments[index] = to_pair_mode(editor.segments[index], pairing)
+    new = editor.commit()
+    assert isinstance(new, FusedOp)
+    return new
+
+
+def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
+    """One GEMM in place of two that share x: its pairs hold a column of each.
+
+    The weights stay where they are: `first` gives the left half of the columns, `second` the
+    right half. What `second` needs must be available before `first`.
+    """
+    left, right = first.segments()[0], second.segments()[0]
+    block = Block(arg_types=[f32, f32])
+    joined = Segment(
+        weights=[*left.weights, *right.weights],
+        ports=[],
+        results=[],
+        body=Region(block),
+        layout=left.layout,
+        pairing=PairingAttr.halves(),
+    )
+    block.add_op(YieldOp())
+    for lane, part in enumerate((left, right)):
+        _append_half(joined, part, block.args[lane])
+    fused = FusedOp(first.x, [joined])
+    fused.location = fuse_locations(first.location, second.location)
+    for old, new in zip((*left.outputs, *right.outputs), fused.outputs, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    order.replace(first, fused)
+    order.erase(second)
+    return fused
+
+
+def _append_half(joined: Segment, part: Segment, accumulator: SSAValue) -> None:
+    """Add the ports, the code and the results of `part`, with one element per pair."""
+    accumulator.name_hint = part.block.args[0].name_hint
+    values: dict[SSAValue, SSAValue] = {part.block.args[0]: accumulator}
+    for index, (kind, value) in enumerate(part.ports):
+        values[part.port_args(index)[0]] = joined.add_port(kind.halved(), value)[0]
+    terminator = joined.block.last_op
+    assert terminator is not None
+    for op in part.block.ops:
+        if not isinstance(op, YieldOp):
+            copy = op.clone(values)
+            joined.block.insert_op_before(copy, terminator)
+            values[op.results[0]] = copy.results[0]
+    for index, (port, type) in enumerate(part.results):
+        (value,) = part.yielded(index)
+        kind = ResultPortAttr.half() if port.kind.data == ResultKind.TILE else port
+        joined.add_result(kind, type, [values[value]])
