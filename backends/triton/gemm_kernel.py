@@ -1,0 +1,178 @@
+"""`gemm.fused` as one Triton kernel: `emit_gemm`."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
+
+from coda_ir.backends.triton.gemm_names import describe_segment, gemm_kernel_name
+from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    KernelArgument,
+    NameAllocator,
+    indented,
+    location_comment,
+)
+from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop
+from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.remarks import format_location
+
+_RESERVED = (
+    *("M", "K", "BLOCK_M", "BLOCK_K", "a_rows"),
+    *("tile", "tile_m", "tile_n", "rows", "row", "row_mask"),
+)
+
+
+def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
+    """The kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
+
+    One program computes one tile: BLOCK_M rows of BLOCK_N accumulator columns of one segment.
+    Raises CodaError without a schedule, for a dynamic N or K, and for types other than float32,
+    float16 and bfloat16.
+    """
+    return _GemmEmitter(op, _schedule_of(op), names).emit()
+
+
+def _schedule_of(op: FusedOp) -> ScheduleAttr:
+    where = format_location(op.location)
+    if op.schedule is None:
+        raise CodaError(f"{where}: gemm.fused has no schedule", "run the pass 'schedule' first")
+    if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type | Float32Type):
+        raise CodaError(
+            f"{where}: the triton backend multiplies f32, f16 and bf16, "
+            f"not {element_type_of(op.x)}",
+            "convert the operands, or use the reference target",
+        )
+    if shape_of(op.x)[-1] == DYNAMIC_INDEX:
+        raise CodaError(f"{where}: gemm.fused has a dynamic K", "give x a static last dimension")
+    return op.schedule
+
+
+class _GemmEmitter:
+    def __init__(self, op: FusedOp, schedule: ScheduleAttr, module_names: NameAllocator):
+        self.op = op
+        self.schedule = schedule
+        self.k = shape_of(op.x)[-1]
+        self.name = module_names.fresh(gemm_kernel_name(op))
+        self.names = NameAllocator((*_RESERVED, *helper_names(), self.name))
+        self.helpers = {"grouped_tile"}
+        self.arguments = ArgumentList(op, self.names)
+        self.main_loop: MainLoop = PointerMainLoop(self.arguments, op.x, self.k, self.helpers)
+        self.segments = op.segments()
+        self.ranges = [self._ranges(segment) for segment in self.segments]
+
+    def _ranges(self, segment: Segment) -> list[ColumnRange]:
+        try:
+            return column_ranges(segment, self.schedule.block_n.data)
+        except ValueError as error:
+            raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all segments in one row of tiles."""
+        return sum(columns.tiles for ranges in self.ranges for columns in ranges)
+
+    def emit(self) -> EmittedKernel:
+        body = [*self._emit_prologue(), *self._emit_segments()]
+        parameters = [*(a.name for a in self.arguments.arguments), "M"]
+        integers = [a.name for a in self.arguments.arguments if a.type == "i32"]
+        fixed = ", ".join(f'"{name}"' for name in [*integers, "M"])
+        lines = [
+            f"@triton.jit(do_not_specialize=[{fixed}])",
+            *_signature(self.name, parameters),
+            *indented(self._docstring()),
+            *indented(body),
+        ]
+        bm = self.schedule.block_m.data
+        return EmittedKernel(
+            name=self.name,
+            source="\n".join(lines) + "\n",
+            arguments=(*self.arguments.arguments, KernelArgument("M", "i32", "{rows}")),
+            grid=f"triton.cdiv({{rows}}, {bm}) * {self.tiles}",
+            helpers=frozenset(self.helpers),
+            num_warps=self.schedule.warps.data,
+            num_stages=self.schedule.stages.data,
+            description=self._summary(),
+        )
+
+    def _summary(self) -> str:
+        n = sum(segment.columns for segment in self.segments)
+        tile = " x ".join(map(str, self.schedule.tile))
+        return f"M x {n} x {self.k} GEMM in tiles of {tile}"
+
+    def _docstring(self) -> list[str]:
+        parts = [describe_segment(segment) for segment in self.segments]
+        place = location_comment(self.op.location)
+        lines = [f'"""{self._summary()}, with its epilogue.', "", *parts]
+        if place is not None:
+            lines.append(f"Source: {place.removeprefix('# ')}")
+        return [*lines, '"""']
+
+    def _emit_prologue(self) -> list[str]:
+        bm, _, bk = self.schedule.tile
+        group_m = self.schedule.group_m.data
+        return [
+            f"K: tl.constexpr = {self.k}",
+            f"BLOCK_M: tl.constexpr = {bm}",
+            f"BLOCK_K: tl.constexpr = {bk}",
+            "tile_m, tile_n = grouped_tile(",
+            f"    tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.tiles}, {group_m}",
+            ")",
+            "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+            "row_mask = rows < M",
+            "# Rows past the end repeat the last one, so that loads need no mask.",
+            "row = tl.minimum(rows, M - 1).to(tl.int64)",
+            *self.main_loop.prologue(),
+        ]
+
+    def _emit_segments(self) -> list[str]:
+        lines: list[str] = []
+        start = 0
+        for segment, ranges in zip(self.segments, self.ranges, strict=True):
+            first = 0
+            segment_tiles = sum(columns.tiles for columns in ranges)
+            for columns in ranges:
+                emitter = SegmentEmitter(
+                    segment=segment,
+                    columns=columns,
+                    first_tile=first,
+                    segment_tiles=segment_tiles,
+                    arguments=self.arguments,
+                    main_loop=self.main_loop,
+                    names=self.names.scope(),
+                    helpers=self.helpers,
+                )
+                tile = f"tile_n - {start}" if start else "tile_n"
+                lines += self._branch(segment, columns, start, emitter.emit(tile))
+                first += columns.tiles
+                start += columns.tiles
+        return lines
+
+    def _branch(
+        self, segment: Segment, columns: ColumnRange, start: int, body: list[str]
+    ) -> list[str]:
+        """The code of one column range, under its condition where there are several."""
+        end = start + columns.tiles
+        weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
+        comment = f"# {weights}: tiles {start} to {end - 1} of {self.tiles}"
+        if columns.tiles == self.tiles:
+            return ["", *body]
+        if start == 0:
+            condition = f"tile_n < {end}"
+        elif end == self.tiles:
+            condition = f"tile_n >= {start}"
+        else:
+            condition = f"(tile_n >= {start}) & (tile_n < {end})"
+        return ["", comment, f"if {condition}:", *indented(body)]
+
+
+def _signature(name: str, parameters: list[str]) -> list[str]:
+    line = f"def {name}({', '.join(parameters)}):"
+    if len(line) <= 96:
+        return [line]
+    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]

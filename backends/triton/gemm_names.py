@@ -1,0 +1,149 @@
+"""Names and descriptions of GEMM kernels, after what they fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects import arith
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.dialects.gemm import (
+    CombinerAttr,
+    FusedOp,
+    GroupReduceOp,
+    PortKind,
+    ResultKind,
+    Segment,
+)
+
+_LONGEST_NAME = 60
+
+
+def gemm_kernel_name(op: FusedOp) -> str:
+    """A name such as `gemm_residual_ssq_scale`, `gemm_silu_glu` or `gemm_qk_norm_rope`."""
+    parts = dict.fromkeys(part for segment in op.segments() for part in segment_features(segment))
+    name = "gemm"
+    for part in parts:
+        if len(name) + len(part) < _LONGEST_NAME:
+            name += f"_{part}"
+    return name
+
+
+def segment_features(segment: Segment) -> list[str]:
+    """What the epilogue of a segment does, in the order in which it does it."""
+    return [
+        *_port_features(segment),
+        *_group_features(segment),
+        *_activation_features(segment.block),
+        *_pair_features(segment),
+        *_result_features(segment),
+    ]
+
+
+def describe_segment(segment: Segment) -> str:
+    """One line of a kernel's docstring: weights, columns, pairing and what is fused."""
+    weights = ", ".join(weight.name_hint or "w" for weight in segment.weights)
+    text = f"{weights}: {segment.columns} columns"
+    if segment.pairing is not None:
+        group = segment.group_size
+        text += " in pairs (2p, 2p + 1)" if group is None else f" in pairs (j, j + {group // 2})"
+        if group is not None and group != segment.columns:
+            text += f" of each {group}"
+    features = segment_features(segment)
+    return f"{text}; {', '.join(features)}" if features else text
+
+
+def _port_features(segment: Segment) -> list[str]:
+    features: list[str] = []
+    for index, (kind, _) in enumerate(segment.ports):
+        users = {use.operation.name for arg in segment.port_args(index) for use in arg.uses}
+        added = bool(users & {"arith.addf", "arith.subf"})
+        match kind:
+            case PortKind.COL if "arith.mulf" in users:
+                features.append("row_scale")
+            case PortKind.TILE | PortKind.HALF_TILE:
+                features.append("residual" if added else "gate" if users else "tile")
+            case PortKind.ROW | PortKind.HALF_ROW:
+                features.append("bias" if added else "scale")
+            case _:
+                pass
+    return features
+
+
+def _group_features(segment: Segment) -> list[str]:
+    has_groups = any(isinstance(op, GroupReduceOp) for op in segment.block.ops)
+    return ["qk_norm"] if has_groups else []
+
+
+def _pair_features(segment: Segment) -> list[str]:
+    if segment.pairing is None:
+        return []
+    if any(kind in (PortKind.TABLE, PortKind.HALF_TABLE) for kind, _ in segment.ports):
+        return ["rope"]
+    if any(result.port.kind.data == ResultKind.HALF for result in segment.results):
+        return ["glu"]
+    return ["pair"]
+
+
+def _activation_features(block: Block) -> Iterable[str]:
+    """The activations in a region, told by their characteristic operators."""
+    for op in block.ops:
+        match op.name:
+            case "math.erf":
+                yield "gelu"
+            case "math.tanh":
+                yield "gelu_tanh" if _follows_cube(op) else "tanh"
+            case "math.exp":
+                if (numerator := _sigmoid_numerator(op)) is not None:
+                    yield "sigmoid" if isinstance(numerator, arith.ConstantOp) else "silu"
+            case "arith.maximumf" if any(_is_zero(operand) for operand in op.operands):
+                yield "relu"
+            case _:
+                pass
+
+
+def _follows_cube(tanh: Operation) -> bool:
+    """Whether the argument is √(2/π)·(a + 0.044715 a³): a sum, scaled."""
+    scaled = tanh.operands[0].owner
+    return isinstance(scaled, arith.MulfOp) and any(
+        isinstance(operand.owner, arith.AddfOp) for operand in scaled.operands
+    )
+
+
+def _sigmoid_numerator(exp: Operation) -> Operation | None:
+    """What is divided by 1 + exp(-a): a constant of a sigmoid, `a` itself of a SiLU."""
+    if not isinstance(exp.operands[0].owner, arith.NegfOp):
+        return None
+    for use in exp.results[0].uses:
+        for quotient in use.operation.results[0].uses if use.operation.results else ():
+            if isinstance(quotient.operation, arith.DivfOp) and quotient.index == 1:
+                owner = quotient.operation.lhs.owner
+                return owner if isinstance(owner, Operation) else use.operation
+    return None
+
+
+def _is_zero(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, arith.ConstantOp) and str(owner.value).startswith("0.0")
+
+
+def _result_features(segment: Segment) -> list[str]:
+    features: list[str] = []
+    for index, (port, _) in enumerate(segment.results):
+        value = segment.yielded(index)[0]
+        match port.kind.data:
+            case ResultKind.PARTIAL_ROW | ResultKind.PARTIAL_COL:
+                assert isinstance(port.combiner, CombinerAttr)
+                by_row = port.kind.data == ResultKind.PARTIAL_ROW
+                name = port.combiner.data.value if by_row else f"col{port.combiner.data.value}"
+                features.append("ssq" if _is_square(value) else name.replace("add", "sum"))
+            case ResultKind.SELECT:
+                features.append("select")
+            case _:
+                pass
+    return features
+
+
+def _is_square(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, arith.MulfOp) and owner.lhs == owner.rhs

@@ -1,0 +1,279 @@
+"""The code of one column range of a GEMM kernel: main loop, epilogue, stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton.epilogue import RegionEmitter
+from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.mainloop import MainLoop
+from coda_ir.backends.triton.ports import (
+    ArgumentList,
+    ColumnIndex,
+    Extent,
+    RowIndex,
+    load_port,
+    mask_of,
+    port_extent,
+    rounded,
+    spread_extents,
+)
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import Combiner, CombinerAttr, GroupReduceOp, ResultKind, Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange
+
+ROWS = RowIndex()
+IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
+_REDUCTIONS = {Combiner.ADD: "tl.sum", Combiner.MAX: "reduce_max", Combiner.LSE: "reduce_lse"}
+
+
+@dataclass
+class SegmentEmitter:
+    """Writes the statements of a column range of `segment`, whose tiles are numbered `tile`.
+
+    In scope are `rows`, `row`, `row_mask`, `tile_m`, `BLOCK_M` and what the main loop needs.
+    """
+
+    segment: Segment
+    columns: ColumnRange
+    first_tile: int
+    """Tiles of the segment before the range."""
+    segment_tiles: int
+    arguments: ArgumentList
+    main_loop: MainLoop
+    names: NameAllocator
+    helpers: set[str]
+
+    def __post_init__(self) -> None:
+        self.lines: list[str] = []
+        self.in_group: str | None = None
+        """The mask of the lanes that have a column, where groups are padded."""
+
+    def emit(self, tile: str) -> list[str]:
+        """The statements for tile number `tile` (an expression) of this range."""
+        self.tile = self._tile_number(tile)
+        self.lane_columns = self._emit_lane_columns()
+        self.accumulator_columns = self._emit_accumulator_columns()
+        accumulators = self._emit_main_loop()
+        yields = self._emit_epilogue(accumulators)
+        start = 0
+        for index, result in enumerate(self.segment.results):
+            count = self.segment.result_arity(result.port)
+            self._emit_result(index, yields[start : start + count])
+            start += count
+        return self.lines
+
+    @property
+    def is_pair(self) -> bool:
+        return self.segment.pairing is not None
+
+    def _let(self, hint: str, expression: str) -> str:
+        name = self.names.fresh(hint)
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _tile_number(self, tile: str) -> str:
+        return tile if tile.isidentifier() else self._let("tile", tile)
+
+    # Which columns
+
+    def _emit_lane_columns(self) -> ColumnIndex:
+        """The column (in pair mode: the pair) of every lane, within the range's weights."""
+        columns = self.columns
+        hint = "pair" if self.is_pair else "column"
+        lanes = f"tl.arange(0, {columns.lanes})"
+        mask = None
+        if columns.is_padded:
+            name, in_group = self._emit_padded_lanes(hint, lanes)
+            mask = in_group
+            if columns.extent % columns.per_tile:
+                mask = self._let(f"{hint}_mask", f"{in_group} & ({name} < {columns.extent})")
+            name = self._let(hint, f"{name} % {columns.extent}")
+            self.in_group = mask
+        else:
+            name = self._let(hint, f"{self.tile} * {columns.lanes} + {lanes}")
+            if columns.extent % columns.lanes:
+                mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
+                # A remainder keeps the contiguity that a minimum would lose.
+                self.lines.append(f"{name} = {name} % {columns.extent}")
+        return ColumnIndex(name, columns.extent, mask)
+
+    def _emit_padded_lanes(self, hint: str, lanes: str) -> tuple[str, str]:
+        """A group takes the first lanes of a power of two of them, so that it can be reduced."""
+        padded, group = self.columns.padded_group, self.columns.group
+        groups_per_tile = self.columns.lanes // padded
+        lane = self._let("lane", lanes)
+        number = self._let("group", f"{self.tile} * {groups_per_tile} + {lane} // {padded}")
+        within = self._let("place", f"{lane} % {padded}")
+        in_group = self._let("in_group", f"{within} < {group}")
+        return self._let(f"padded_{hint}", f"{number} * {group} + {within}"), in_group
+
+    def _emit_accumulator_columns(self) -> list[ColumnIndex]:
+        """The columns of each accumulator, within the segment."""
+        lane, n = self.lane_columns, self.segment.columns
+        if not self.is_pair:
+            if not self.columns.offset:
+                return [ColumnIndex(lane.name, n, lane.mask)]
+            name = self._let("segment_column", f"{self.columns.offset} + {lane.name}")
+            return [ColumnIndex(name, n, lane.mask)]
+        group = self.segment.group_size
+        if group is None:
+            first = self._let("first", f"2 * {lane.name}")
+            second = self._let("second", f"{first} + 1")
+        else:
+            half = group // 2
+            first = lane.name
+            if group != n:
+                first = self._let(
+                    "first", f"{lane.name} // {half} * {group} + {lane.name} % {half}"
+                )
+            second = self._let(
+                "second", f"{lane.name} + {half}" if first == lane.name else f"{first} + {half}"
+            )
+        return [ColumnIndex(first, n, lane.mask), ColumnIndex(second, n, lane.mask)]
+
+    # Main loop and epilogue
+
+    def _emit_main_loop(self) -> list[str]:
+        hints = [acc.name_hint for acc in self.segment.accumulators]
+        defaults = ["acc_first", "acc_second"] if self.is_pair else ["acc"]
+        names = [self.names.fresh(h, d) for h, d in zip(hints, defaults, strict=True)]
+        self.lines += self.main_loop.emit(
+            self.segment,
+            self.columns,
+            names,
+            self.tile,
+            self.lane_columns,
+            self.accumulator_columns,
+        )
+        return names
+
+    def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
+        """The statements of the region; returns the yielded values."""
+        segment = self.segment
+        values: dict[SSAValue, str] = dict(zip(segment.accumulators, accumulators, strict=True))
+        extents: list[tuple[SSAValue, Extent]] = [(acc, (True, True)) for acc in values]
+        self.port_names: list[str] = []
+        for index, port in enumerate(segment.ports):
+            args = segment.port_args(index)
+            columns = [self.lane_columns] if port.kind.is_half else self.accumulator_columns
+            # The last argument of a port without columns does not depend on which are given.
+            for arg, column in zip(args, columns, strict=False):
+                extents.append((arg, port_extent(port.kind)))
+                values[arg] = ""
+                if not arg.uses and not self._is_select_index(index):
+                    continue
+                hint = arg.name_hint or port.value.name_hint or port.kind.value
+                values[arg] = self._let(hint, load_port(port, column, self.arguments))
+            self.port_names.append(values[args[0]])
+        self.extents = spread_extents(extents)
+        emitter = RegionEmitter(self.names, self._group_reduce, self.helpers)
+        region = emitter.emit(segment.block, values)
+        self.lines += region.lines
+        return list(region.yields)
+
+    def _is_select_index(self, port: int) -> bool:
+        return any(r.port.index == IntAttr(port) for r in self.segment.results)
+
+    def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
+        """A reduction over the lanes of each group; padding lanes take the identity."""
+        combiner = op.combiner.data
+        lanes_of_group = op.group.data // 2 if self.is_pair else op.group.data
+        value = self._whole(op.value, value)
+        if self.in_group is not None:
+            lanes_of_group = self.columns.padded_group
+            value = f"tl.where({self.in_group}[None, :], {value}, {IDENTITY[combiner]})"
+        helper = f"group_{combiner.value}"
+        self.helpers.add(helper)
+        return f"{helper}({value}, {lanes_of_group})"
+
+    def _whole(self, value: SSAValue, text: str) -> str:
+        """`text` as a value of every row and lane of the tile."""
+        if isinstance(value.owner, Operation) and value.owner.name == "arith.constant":
+            return f"tl.full((BLOCK_M, {self.columns.lanes}), {text}, tl.float32)"
+        if self.extents[value] == (True, True):
+            return text
+        return f"tl.broadcast_to({text}, (BLOCK_M, {self.columns.lanes}))"
+
+    # Stores
+
+    def _emit_result(self, index: int, yields: list[str]) -> None:
+        output = self.segment.outputs[index]
+        pointer = self.arguments.output(output, self.segment.results[index].port.kind.data.value)
+        values = [
+            self._whole(value, text)
+            for value, text in zip(self.segment.yielded(index), yields, strict=True)
+        ]
+        match self.segment.results[index].port.kind.data:
+            case ResultKind.TILE:
+                for columns, value in zip(self.accumulator_columns, values, strict=True):
+                    self._store_tile(pointer, columns, value, output)
+            case ResultKind.HALF:
+                self._store_tile(pointer, self.lane_columns, values[0], output)
+            case ResultKind.PARTIAL_ROW:
+                self._store_partial_row(index, pointer, values[0])
+            case ResultKind.PARTIAL_COL:
+                for columns, value in zip(self.accumulator_columns, values, strict=True):
+                    self._store_partial_col(index, pointer, columns, value)
+            case ResultKind.SELECT:
+                self._store_select(index, pointer, values[0])
+
+    def _store(self, address: str, value: str, mask: str) -> None:
+        line = f"tl.store({address}, {value}, mask={mask})"
+        if len(line) <= 88:
+            self.lines.append(line)
+            return
+        self.lines += ["tl.store(", f"    {address},", f"    {value},", f"    mask={mask},", ")"]
+
+    def _store_tile(self, pointer: str, columns: ColumnIndex, value: str, output: SSAValue) -> None:
+        address = f"{pointer} + row[:, None] * {columns.extent} + {columns.name}[None, :]"
+        value = rounded(value, element_type_of(output), self.helpers)
+        self._store(address, value, mask_of(ROWS, columns))
+
+    def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
+        combiner_attr = self.segment.results[index].port.combiner
+        assert isinstance(combiner_attr, CombinerAttr)
+        combiner = combiner_attr.data
+        if mask is not None:
+            value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
+        reduction = _REDUCTIONS[combiner]
+        if reduction != "tl.sum":
+            self.helpers.add(reduction)
+        return f"{reduction}({value}, {axis})"
+
+    def _store_partial_row(self, index: int, pointer: str, value: str) -> None:
+        mask = self.lane_columns.mask
+        combined = self._reduce(index, value, 1, mask and f"{mask}[None, :]")
+        place = f"{self.first_tile} + {self.tile}" if self.first_tile else self.tile
+        self._store(f"{pointer} + row * {self.segment_tiles} + {place}", combined, "row_mask")
+
+    def _store_partial_col(
+        self, index: int, pointer: str, columns: ColumnIndex, value: str
+    ) -> None:
+        combined = self._reduce(index, value, 0, "row_mask[:, None]")
+        address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
+        if columns.mask is None:
+            self.lines.append(f"tl.store({address}, {combined})")
+        else:
+            self._store(address, combined, columns.mask)
+
+    def _store_select(self, index: int, pointer: str, value: str) -> None:
+        """The tile that owns the column stores it; tile 0 stores 0 for rows without a column."""
+        port_index = self.segment.results[index].port.index
+        assert isinstance(port_index, IntAttr)
+        column, target = self.accumulator_columns[0], self.port_names[port_index.data]
+        hit = f"{column.name}[None, :] == {target}"
+        if column.mask is not None:
+            hit = f"({hit}) & {column.mask}[None, :]"
+        is_target = self._let("is_target", hit)
+        owned = self._let("owned", f"tl.sum(({is_target}).to(tl.int32), 1) > 0")
+        if not self.first_tile and not self.columns.offset:
+            index_row = f"tl.reshape({target}, (BLOCK_M,))"
+            number = self._let("target_column", index_row)
+            nowhere = f"({number} < 0) | ({number} >= {column.extent})"
+            owned = self._let("writes", f"{owned} | (({self.tile} == 0) & ({nowhere}))")
+        selected = f"tl.sum(tl.where({is_target}, {value}, 0.0), 1)"
+        self._store(f"{pointer} + row", selected, f"row_mask & {owned}")

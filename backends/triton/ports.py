@@ -1,0 +1,174 @@
+"""Operand and result ports of a tile: how a kernel loads an element and where it stores one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.backends.triton.kernel import (
+    KernelArgument,
+    NameAllocator,
+    pointer_type,
+    tl_type,
+)
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm import Port, PortKind
+
+
+@dataclass
+class ArgumentList:
+    """The run-time arguments of a kernel of `op`; each operand and output gets one pointer."""
+
+    op: Operation
+    names: NameAllocator
+    arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
+    _by_value: dict[str, str] = field(default_factory=dict[str, str])
+
+    def operand(self, value: SSAValue, default: str) -> str:
+        """The parameter that points to the first element of an operand."""
+        place = f"{{operands[{list(self.op.operands).index(value)}]}}"
+        hint = f"{value.name_hint or default}_ptr"
+        return self.add(hint, pointer_type(element_type_of(value)), place)
+
+    def output(self, value: SSAValue, default: str) -> str:
+        """The parameter that points to the first element of a result."""
+        place = f"{{outputs[{list(self.op.results).index(value)}]}}"  # pyright: ignore[reportArgumentType]
+        hint = f"{value.name_hint or default}_ptr"
+        return self.add(hint, pointer_type(element_type_of(value)), place)
+
+    def table_rows(self, value: SSAValue, default: str) -> str:
+        """The number of rows of a table: a literal, or a parameter where it is dynamic."""
+        *leading, columns = shape_of(value)
+        if DYNAMIC_INDEX not in leading:
+            rows = 1
+            for extent in leading:
+                rows *= extent
+            return str(rows)
+        place = f"{{operands[{list(self.op.operands).index(value)}]}}.numel() // {columns}"
+        return self.add(f"{value.name_hint or default}_rows", "i32", place)
+
+    def add(self, hint: str, type: str, value: str) -> str:
+        """The parameter that passes `value`, which is added unless it exists."""
+        key = f"{type}:{value}"
+        if key not in self._by_value:
+            name = self.names.fresh(hint)
+            self._by_value[key] = name
+            self.arguments.append(KernelArgument(name, type, value))
+        return self._by_value[key]
+
+
+@dataclass(frozen=True)
+class ColumnIndex:
+    """The columns of one accumulator: names of `tl` vectors, one element per lane."""
+
+    name: str
+    """Column indices, valid also on lanes without a column (where they repeat others)."""
+    extent: int
+    """Columns of a tensor that is indexed so."""
+    mask: str | None
+    """The lanes that have a column; None where all have."""
+
+
+@dataclass(frozen=True)
+class RowIndex:
+    """The rows of a tile: names of `tl` vectors, one element per row."""
+
+    name: str = "row"
+    """64-bit row indices, valid also past the last row (where they repeat it)."""
+    numbers: str = "rows"
+    """32-bit row numbers, not clamped."""
+    mask: str = "row_mask"
+
+
+def load_port(
+    port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex | None = None
+) -> str:
+    """The expression of a port's elements for a tile: float32 or integers, broadcastable.
+
+    Loads need no mask: lanes without an element read another one.
+    """
+    rows = rows or RowIndex()
+    kind, value = port
+    pointer = arguments.operand(value, kind.value)
+    to_f32 = _extension(element_type_of(value))
+    row, column = f"{rows.name}[:, None]", f"{columns.name}[None, :]"
+    match kind:
+        case PortKind.TILE | PortKind.HALF_TILE:
+            return f"tl.load({pointer} + {row} * {columns.extent} + {column}){to_f32}"
+        case PortKind.ROW | PortKind.HALF_ROW:
+            return f"tl.load({pointer} + {columns.name})[None, :]{to_f32}"
+        case PortKind.COL:
+            return f"tl.load({pointer} + {rows.name})[:, None]{to_f32}"
+        case PortKind.SCALAR:
+            return f"tl.load({pointer}){to_f32}"
+        case PortKind.TABLE | PortKind.HALF_TABLE:
+            return _load_table(port, columns, arguments, rows) + to_f32
+
+
+def _load_table(port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex) -> str:
+    """Element (m mod R, n mod C) of a table of R x C."""
+    width = shape_of(port.value)[-1]
+    if width == DYNAMIC_INDEX:
+        raise CodaError("the triton backend needs a table with a static last dimension")
+    pointer = arguments.operand(port.value, "table")
+    height = arguments.table_rows(port.value, "table")
+    column = columns.name if width == columns.extent else f"({columns.name} % {width})"
+    if height == "1":
+        return f"tl.load({pointer} + {column})[None, :]"
+    row = f"({rows.numbers} % {height}).to(tl.int64)[:, None]"
+    return f"tl.load({pointer} + {row} * {width} + {column}[None, :])"
+
+
+def _extension(type: Attribute) -> str:
+    return ".to(tl.float32)" if is_float(type) and not isinstance(type, Float32Type) else ""
+
+
+def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
+    """`value`, float32 or an integer, as it is stored in a tensor of `type`."""
+    if isinstance(type, Float32Type):
+        return value
+    if isinstance(type, BFloat16Type):
+        helpers.add("to_bf16")
+        return f"to_bf16({value})"
+    return f"{value}.to({tl_type(type)})"
+
+
+def mask_of(rows: RowIndex, columns: ColumnIndex) -> str:
+    """The mask of the elements of a tile that exist."""
+    if columns.mask is None:
+        return f"{rows.mask}[:, None]"
+    return f"{rows.mask}[:, None] & {columns.mask}[None, :]"
+
+
+Extent = tuple[bool, bool]
+"""Whether a value of a region varies by row, by column."""
+
+
+def port_extent(kind: PortKind) -> Extent:
+    match kind:
+        case PortKind.ROW | PortKind.HALF_ROW:
+            return False, True
+        case PortKind.COL:
+            return True, False
+        case PortKind.SCALAR:
+            return False, False
+        case _:
+            return True, True
+
+
+def spread_extents(arguments: Sequence[tuple[SSAValue, Extent]]) -> dict[SSAValue, Extent]:
+    """How every value of a region varies, given that of the region's arguments."""
+    extents = dict(arguments)
+    block = arguments[0][0].owner
+    assert not isinstance(block, Operation)
+    for op in block.ops:
+        if op.results:
+            by_row = any(extents[operand][0] for operand in op.operands)
+            by_column = any(extents[operand][1] for operand in op.operands)
+            whole = op.name == "gemm.group_reduce"
+            extents[op.results[0]] = (by_row or whole, by_column or whole)
+    return extents

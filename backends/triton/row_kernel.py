@@ -1,0 +1,163 @@
+"""Text of kernels whose programs own whole rows and sweep over the columns in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xdsl.ir import Attribute
+
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.memory import (
+    function,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+
+ONE_BLOCK = 8192
+"""Columns up to which a program holds a row in registers."""
+
+LOOP_BLOCK = 4096
+"""Columns of a block where a row takes several, or their number is known only at run time."""
+
+PROGRAM_ELEMENTS = 2048
+"""Elements that a program reads at a time, at least: short rows share a program."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """An operand that is read in a sweep, as the float32 variable `name`.
+
+    `per_row`: each row has its own columns; otherwise all rows share one.
+    """
+
+    name: str
+    type: Attribute
+    per_row: bool = True
+    other: str = "0.0"
+
+    def lines(self, columns: str) -> list[str]:
+        place = "first + column" if self.per_row else "column"
+        mask = "inside" if self.per_row else f"column < {columns}"
+        return [f"{self.name} = {load(f'{self.name}_ptr + {place}', self.type, mask, self.other)}"]
+
+
+@dataclass
+class RowKernelText:
+    """Builds a kernel over M rows of `columns` elements; None where they are a run-time number.
+
+    Variables of the text: `row` (BLOCK x 1), `first` (the offset of the row's first element),
+    and in sweeps `column` (1 x BLOCK), `inside`, and the loaded operands.
+    """
+
+    name: str
+    columns: int | None
+    arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
+    lines: list[str] = field(default_factory=list[str])
+    helpers: set[str] = field(default_factory=set[str])
+    _in_registers: set[str] = field(default_factory=set[str])
+
+    @property
+    def extent(self) -> str:
+        """Number of columns, as an expression in the kernel."""
+        return "N" if self.columns is None else str(self.columns)
+
+    @property
+    def is_one_block(self) -> bool:
+        return self.columns is not None and self.columns <= ONE_BLOCK
+
+    @property
+    def block(self) -> int:
+        if self.columns is None or not self.is_one_block:
+            return LOOP_BLOCK
+        return next_power_of_2(self.columns)
+
+    @property
+    def rows_per_program(self) -> int:
+        return max(1, PROGRAM_ELEMENTS // self.block)
+
+    def begin(self) -> None:
+        rows = self.rows_per_program
+        self.lines += [
+            f"row = tl.program_id(0) * {rows} + tl.arange(0, {rows})[:, None]",
+            f"first = row.to(tl.int64) * {self.extent}",
+        ]
+
+    def operand(self, name: str, type: Attribute, index: int) -> None:
+        self._pointer(name, type, f"{{operands[{index}]}}")
+
+    def result(self, name: str, type: Attribute, index: int = 0) -> None:
+        self._pointer(name, type, f"{{outputs[{index}]}}")
+
+    def _pointer(self, name: str, type: Attribute, value: str) -> None:
+        self.arguments.append(pointer_argument(f"{name}_ptr", type, value))
+
+    def sweep(self, loads: Sequence[Load], body: Sequence[str]) -> None:
+        """`body` for every block of columns, after the `loads`.
+
+        Where one block holds the row there is no loop, and nothing is loaded twice.
+        """
+        lines = [
+            f"column = tl.arange(0, {self.block})[None, :]",
+            f"inside = (row < M) & (column < {self.extent})",
+            *(line for operand in loads for line in operand.lines(self.extent)),
+        ]
+        if self.is_one_block:
+            self.lines += [line for line in lines if line not in self._in_registers]
+            self._in_registers.update(lines)
+            self.lines += body
+            return
+        lines[0] = f"column = start + tl.arange(0, {self.block})[None, :]"
+        if self.columns is not None:
+            self.lines.append(f"for start in range(0, {self.columns}, {self.block}):")
+            self.lines += indented([*lines, *body])
+        else:
+            # Not a range: the interpreter's run-time integers are no bounds of one.
+            self.lines += ["start = 0", "while start < N:"]
+            self.lines += indented([*lines, *body, f"start += {self.block}"])
+
+    def reduce(
+        self, name: str, kind: Literal["sum", "max"], loads: Sequence[Load], element: str
+    ) -> None:
+        """`name` (BLOCK x 1) = the sum or maximum of `element` over the columns; NaN wins."""
+        block = f"tl.sum({element}, 1, keep_dims=True)"
+        update, identity = f"{name} += {block}", "0.0"
+        if kind == "max":
+            self.helpers |= {"maximum", "reduce_max"}
+            block = f"tl.expand_dims(reduce_max({element}, 1), 1)"
+            update, identity = f"{name} = maximum({name}, {block})", 'float("-inf")'
+        if self.is_one_block:
+            self.sweep(loads, [f"{name} = {block}"])
+            return
+        shape = f"({self.rows_per_program}, 1)"
+        self.lines.append(f"{name} = tl.full({shape}, {identity}, tl.float32)")
+        self.sweep(loads, [update])
+
+    def store_elements(self, name: str, value: str, type: Attribute) -> str:
+        """The statement that stores a block of an output; `value` is a name."""
+        value = rounded(value, type, self.helpers)
+        return f"tl.store({name}_ptr + first + column, {value}, mask=inside)"
+
+    def store_column(self, name: str, value: str, type: Attribute) -> None:
+        """Store one element per row; `value` is a name."""
+        value = rounded(value, type, self.helpers)
+        self.lines.append(f"tl.store({name}_ptr + row, {value}, mask=row < M)")
+
+    def finish(self, description: str, columns_value: str = "{operands[0]}.shape[-1]") -> EmittedKernel:
+        """The kernel; `columns_value` is the host's expression of a run-time N."""
+        self.arguments.append(KernelArgument("M", "i32", "{rows}"))
+        if self.columns is None:
+            self.arguments.append(KernelArgument("N", "i32", columns_value))
+        rows = self.rows_per_program
+        return EmittedKernel(
+            name=self.name,
+            source=function(self.name, self.arguments, self.lines),
+            arguments=tuple(self.arguments),
+            grid=f"triton.cdiv({{rows}}, {rows})" if rows > 1 else "{rows}",
+            helpers=frozenset(self.helpers),
+            num_warps=8 if rows * self.block > 4096 else 4,
+            description=f"{description}, blocks of {rows} x {self.block}",
+        )

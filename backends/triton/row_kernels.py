@@ -1,0 +1,272 @@
+"""Kernels of the block-level operators that reduce rows and stay unfused.
+
+Statistics are computed in float32 from the stored values, and results are rounded once, when
+they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.ir import Attribute, SSAValue
+
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.row_kernel import Load, RowKernelText
+from coda_ir.dialects.coda import (
+    CrossEntropyOp,
+    LayerNormOp,
+    NormStatsOp,
+    ReduceOp,
+    RMSNormOp,
+    SoftmaxOp,
+)
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+
+NEGATIVE_INFINITY = 'float("-inf")'
+
+
+def _columns(value: SSAValue) -> int | None:
+    extent = shape_of(value)[-1]
+    return None if extent == DYNAMIC_INDEX else extent
+
+
+def _start(name: str, x: SSAValue, columns: int | None) -> tuple[RowKernelText, Load]:
+    """A kernel that reads `x`, its operand 0."""
+    text = RowKernelText(name, columns)
+    text.operand("x", element_type_of(x), 0)
+    return text, Load("x", element_type_of(x))
+
+
+def _parameters(
+    text: RowKernelText, values: Sequence[SSAValue], names: Sequence[str]
+) -> list[Load]:
+    """Row parameters, which are the operands from number 1 on."""
+    loads: list[Load] = []
+    for index, (value, name) in enumerate(zip(values, names, strict=False), 1):
+        text.operand(name, element_type_of(value), index)
+        loads.append(Load(name, element_type_of(value), per_row=False))
+    return loads
+
+
+def rms_norm_kernel(op: RMSNormOp, name: str) -> EmittedKernel:
+    """x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of `group` columns."""
+    columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
+    text, x = _start(name, op.x, columns)
+    weights = _parameters(text, [op.weight] if op.weight else [], ["weight"])
+    text.result("out", element_type_of(op.result))
+    text.begin()
+    _emit_rms(text, x, op.eps.value.data)
+    text.sweep([x, *weights], [_scaled("x * rstd", weights), _store_y(text, op.result)])
+    return text.finish("RMSNorm")
+
+
+def _emit_rms(text: RowKernelText, x: Load, eps: float) -> None:
+    text.reduce("square_sum", "sum", [x], "x * x")
+    text.lines.append(f"rstd = tl.rsqrt(square_sum / {text.extent} + {eps!r})")
+
+
+def _emit_moments(text: RowKernelText, x: Load, eps: float) -> None:
+    """The variance in a second sweep: E[x²] − mean² would cancel."""
+    text.reduce("total", "sum", [x], "x")
+    text.lines.append(f"mean = total / {text.extent}")
+    centered = "tl.where(inside, x - mean, 0.0)"
+    text.reduce("square_sum", "sum", [x], f"{centered} * {centered}")
+    text.lines.append(f"rstd = tl.rsqrt(square_sum / {text.extent} + {eps!r})")
+
+
+def _scaled(normalized: str, parameters: Sequence[Load]) -> str:
+    expression = normalized
+    for parameter, operator in zip(parameters, ("*", "+"), strict=False):
+        expression += f" {operator} {parameter.name}"
+    return f"y = {expression}"
+
+
+def _store_y(text: RowKernelText, result: SSAValue) -> str:
+    return text.store_elements("out", "y", element_type_of(result))
+
+
+def layer_norm_kernel(op: LayerNormOp, name: str) -> EmittedKernel:
+    """(x − mean) · rstd (⊙ weight (+ bias))."""
+    text, x = _start(name, op.x, _columns(op.x))
+    parameters = _parameters(text, op.params, ["weight", "bias"])
+    text.result("out", element_type_of(op.result))
+    text.begin()
+    _emit_moments(text, x, op.eps.value.data)
+    text.sweep(
+        [x, *parameters], [_scaled("(x - mean) * rstd", parameters), _store_y(text, op.result)]
+    )
+    return text.finish("LayerNorm")
+
+
+def norm_stats_kernel(op: NormStatsOp, name: str) -> EmittedKernel:
+    """rstd, and the mean for kind "layer"."""
+    text, x = _start(name, op.x, _columns(op.x))
+    outputs = ("rstd", "mean")[: len(op.stats)]
+    for index, output in enumerate(outputs):
+        text.result(output, f32, index)
+    text.begin()
+    emit = _emit_moments if len(outputs) == 2 else _emit_rms
+    emit(text, x, op.eps.value.data)
+    for output in outputs:
+        text.store_column(output, output, f32)
+    return text.finish("row statistics of a norm")
+
+
+def softmax_kernel(op: SoftmaxOp, name: str) -> EmittedKernel:
+    """exp(x − max) / sum; a row with NaN or +inf, or of -inf alone, is NaN, as in PyTorch."""
+    text, _ = _start(name, op.x, _columns(op.x))
+    x = Load("x", element_type_of(op.x), other=NEGATIVE_INFINITY)
+    text.result("out", element_type_of(op.result))
+    text.begin()
+    text.reduce("largest", "max", [x], "x")
+    text.reduce("total", "sum", [x], "tl.exp(x - largest)")
+    text.sweep([x], ["y = tl.exp(x - largest) / total", _store_y(text, op.result)])
+    return text.finish("softmax")
+
+
+def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
+    """sum, mean, max or lse of each row, as torch.sum, mean, amax, logsumexp."""
+    kind = op.kind.data
+    text, x = _start(name, op.x, _columns(op.x))
+    if kind in ("max", "lse"):
+        x = Load("x", element_type_of(op.x), other=NEGATIVE_INFINITY)
+    text.result("out", element_type_of(op.result))
+    text.begin()
+    if kind == "max":
+        text.reduce("result", "max", [x], "x")
+    elif kind == "lse":
+        _emit_logsumexp(text, x)
+    else:
+        text.reduce("result", "sum", [x], "x")
+    if kind == "mean":
+        text.lines.append(f"result = result / {text.extent}")
+    text.store_column("out", "result", element_type_of(op.result))
+    return text.finish(f"{kind} of each row")
+
+
+def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
+    """An infinite maximum is not subtracted: inf gives inf and a row of -inf gives -inf."""
+    text.reduce("largest", "max", [x], "x")
+    text.lines.append(
+        'shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)',
+    )
+    text.reduce("total", "sum", [x], "tl.exp(x - shift)")
+    text.lines.append("result = shift + tl.log(total)")
+
+
+def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
+    """The loss of each row: 0 where the target is ignored, NaN where it is no column.
+
+    PyTorch refuses a target that is no column, which a kernel cannot do; it reads nothing there.
+    """
+    logits, target = element_type_of(op.logits), element_type_of(op.target)
+    text = RowKernelText(name, _columns(op.logits))
+    text.operand("logits", logits, 0)
+    text.operand("target", target, 1)
+    text.result("loss", f32)
+    x = Load("logits", logits, other=NEGATIVE_INFINITY)
+    ignored = op.ignore_index.value.data
+    text.begin()
+    text.lines.append(f"target = {_load_target(ignored)}")
+    text.reduce("largest", "max", [x], "logits")
+    text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
+    text.reduce("chosen", "sum", [x], "tl.where(inside & (column == target), logits, 0.0)")
+    text.lines += [
+        "loss = tl.log(total) - (chosen - largest)",
+        f'loss = tl.where((target >= 0) & (target < {text.extent}), loss, float("nan"))',
+        f"loss = tl.where(target == {ignored}, 0.0, loss)",
+    ]
+    text.store_column("loss", "loss", f32)
+    return text.finish("cross-entropy of each row")
+
+
+def _load_target(ignored: int, place: str = "row") -> str:
+    return f"tl.load(target_ptr + {place}, mask={place} < M, other={ignored})"
+
+
+def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
+    """Sum of the losses (operand 0), or their mean over the targets (operand 1) that count.
+
+    One program in a fixed order: deterministic.
+    """
+    from coda_ir.backends.triton.kernel import KernelArgument
+    from coda_ir.backends.triton.memory import function, pointer_argument
+
+    mean, block = op.reduction.data == "mean", 1024
+    arguments = [pointer_argument("loss_ptr", f32, "{operands[0]}")]
+    if mean:
+        target = element_type_of(op.target)
+        arguments.append(pointer_argument("target_ptr", target, "{operands[1]}"))
+    arguments.append(pointer_argument("out_ptr", f32, "{outputs[0]}"))
+    arguments.append(KernelArgument("M", "i32", "{rows}"))
+    ignored = op.ignore_index.value.data
+    counting = [
+        f"target = {_load_target(ignored)}",
+        f"count += (target != {ignored}).to(tl.float32)",
+    ]
+    lines = [
+        f"total = tl.zeros(({block},), tl.float32)",
+        *([f"count = tl.zeros(({block},), tl.float32)"] if mean else []),
+        "start = 0",
+        "while start < M:",
+        f"    row = start + tl.arange(0, {block})",
+        "    total += tl.load(loss_ptr + row, mask=row < M, other=0.0)",
+        *(f"    {line}" for line in (counting if mean else [])),
+        f"    start += {block}",
+        "result = tl.sum(total, 0)" + (" / tl.sum(count, 0)" if mean else ""),
+        "tl.store(out_ptr, result)",
+    ]
+    return EmittedKernel(
+        name=name,
+        source=function(name, arguments, lines),
+        arguments=tuple(arguments),
+        grid="1",
+        description=f"{op.reduction.data} of the losses of the rows",
+    )
+
+
+def pack_weight_kernel(
+    weight: Attribute, vector: Attribute, depth: int | None, *, is_nk: bool, name: str
+) -> EmittedKernel:
+    """v[n] = sum over k of W[n, k] · vector[k], from strided operands."""
+    from coda_ir.backends.triton.kernel import KernelArgument, indented
+    from coda_ir.backends.triton.memory import function, load, pointer_argument
+
+    block_n, block_k = 32, 128
+    extent = "K" if depth is None else str(depth)
+    n_axis = 0 if is_nk else 1
+    arguments = [
+        pointer_argument("w_ptr", weight, "{operands[0]}"),
+        pointer_argument("v_ptr", vector, "{operands[1]}"),
+        pointer_argument("out_ptr", f32, "{outputs[0]}"),
+        KernelArgument("N", "i32", "{rows}"),
+        KernelArgument("stride_n", "i32", f"{{operands[0]}}.stride({n_axis})"),
+        KernelArgument("stride_k", "i32", f"{{operands[0]}}.stride({1 - n_axis})"),
+        KernelArgument("stride_v", "i32", "{operands[1]}.stride(0)"),
+    ]
+    if depth is None:
+        arguments.append(KernelArgument("K", "i32", "{operands[1]}.shape[0]"))
+    w_place = "w_ptr + n.to(tl.int64) * stride_n + k.to(tl.int64) * stride_k"
+    body = [
+        f"k = start + tl.arange(0, {block_k})[None, :]",
+        f"w = {load(w_place, weight, f'(n < N) & (k < {extent})')}",
+        f"v = {load('v_ptr + k.to(tl.int64) * stride_v', vector, f'k < {extent}')}",
+        "total += w * v",
+        f"start += {block_k}",
+    ]
+    lines = [
+        f"n = tl.program_id(0) * {block_n} + tl.arange(0, {block_n})[:, None]",
+        f"total = tl.zeros(({block_n}, {block_k}), tl.float32)",
+        "start = 0",
+        f"while start < {extent}:",
+        *indented(body),
+        "tl.store(out_ptr + n, tl.sum(total, 1, keep_dims=True), mask=n < N)",
+    ]
+    return EmittedKernel(
+        name=name,
+        source=function(name, arguments, lines),
+        arguments=tuple(arguments),
+        grid=f"triton.cdiv({{rows}}, {block_n})",
+        description="weight times vector",
+    )
