@@ -13,6 +13,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
+from coda_ir.passes.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fuse_pointwise import FusePointwisePass
@@ -49,6 +50,8 @@ STEPS: tuple[ModulePass, ...] = (
     SplitReductionsPass(),
     FuseFinalizePass(),
     MergeSiblingGemmsPass(),
+    DeadCodeElimination(),
+    DropUnusedResultsPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DeadCodeElimination(),

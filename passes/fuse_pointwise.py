@@ -9,7 +9,7 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.legality import find_site, pair_of_siblings
 from coda_ir.passes.support.editing import Site, fuse_consumer, leaf_operands
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.scalar_code import is_pointwise
+from coda_ir.passes.support.scalar_code import is_pointwise, is_widening_cast
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,19 @@ class FusePointwisePass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if is_pointwise(op) and pair_of_siblings(op, rewriter.order) is None:
+            if _is_candidate(op) and pair_of_siblings(op, rewriter.order) is None:
                 site = find_site(op, rewriter.order)
                 if not isinstance(site, Refusal):
                     fuse_at(op, site, rewriter)
+
+
+def _is_candidate(op: Operation) -> bool:
+    return is_pointwise(op) and not only_widens_for_pointwise(op)
+
+
+def only_widens_for_pointwise(op: Operation) -> bool:
+    """Whether `op` is a widening cast that each of its consumers repeats when it is fused."""
+    return is_widening_cast(op) and all(is_pointwise(use.operation) for use in op.results[0].uses)
 
 
 def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> None:

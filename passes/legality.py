@@ -100,7 +100,8 @@ def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
     Legal iff the site has the shape of the result, every other operand fits a port of it, and
     none of them depends on the site's kernel.
     """
-    sites = [site for v in op.operands if (site := Site.of(v)) is not None]
+    operands = leaf_operands(op, shape_of(op.results[0]))
+    sites = [site for v in operands if (site := Site.of(v)) is not None]
     sites.sort(key=lambda site: order.position(site.op), reverse=True)
     refusal = NO_PRODUCER
     for site in sites:

@@ -5,22 +5,14 @@ from typing import ClassVar
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    MapOp,
-    PortKind,
-    Result,
-    ResultPortAttr,
-    ScalarBuilder,
-    Segment,
-    YieldOp,
-)
-from coda_ir.passes.fuse_pointwise import fuse_at
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
+from coda_ir.passes.fuse_pointwise import fuse_at, only_widens_for_pointwise
 from coda_ir.passes.legality import find_site
+from coda_ir.passes.support.editing import EpilogueEditor, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise
+from coda_ir.passes.support.scalar_code import is_pointwise
 
 
 @dataclass(frozen=True)
@@ -37,16 +29,34 @@ class OutlinePointwisePass(FunctionPass):
     name: ClassVar[str] = "outline-pointwise"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        cheap: list[Operation] = []
         for op in rewriter.ops:
-            if not is_pointwise(op) or not op.results[0].uses:
-                continue
-            site = find_site(op, rewriter.order)
-            if not isinstance(site, Refusal):
-                fuse_at(op, site, rewriter)
-                continue
-            rewriter.missed(op, site)
-            if all(_fits(operand, op) for operand in op.operands):
-                _outline(op, rewriter)
+            if is_pointwise(op):
+                if _is_repeated_by_consumers(op):
+                    cheap.append(op)
+                else:
+                    _place(op, rewriter)
+        for op in reversed(cheap):
+            if op.results[0].uses:
+                _place(op, rewriter)
+            else:
+                rewriter.order.erase(op)
+
+
+def _is_repeated_by_consumers(op: Operation) -> bool:
+    """Whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
+    return len(shape_of(op.results[0])) < 2 or only_widens_for_pointwise(op)
+
+
+def _place(op: Operation, rewriter: FunctionRewriter) -> None:
+    """Fuse `op` where that is legal, else make it a kernel."""
+    site = find_site(op, rewriter.order)
+    if not isinstance(site, Refusal):
+        fuse_at(op, site, rewriter)
+        return
+    rewriter.missed(op, site)
+    if all(_fits(operand, op) for operand in op.operands):
+        _outline(op, rewriter)
 
 
 def _fits(operand: SSAValue, op: Operation) -> bool:
@@ -54,36 +64,12 @@ def _fits(operand: SSAValue, op: Operation) -> bool:
 
 
 def _outline(op: Operation, rewriter: FunctionRewriter) -> None:
-    result = op.results[0]
+    """Put `op` into a map of its own: an empty map takes it over like any other consumer."""
     block = Block()
-    segment = Segment(
-        weights=[],
-        ports=[],
-        results=[],
-        body=Region(block),
-    )
     block.add_op(YieldOp())
-    builder = ScalarBuilder(block, op.location)
-    args = [_element(operand, op, segment, builder) for operand in op.operands]
-    value = emit_scalar(builder, op, args)
-    segment.results.append(Result(ResultPortAttr.tile(), tensor_type(result)))
-    terminator = block.last_op
-    assert terminator is not None
-    terminator.operands = [value]
-    new = MapOp(segment)
-    new.location = op.location
-    new.outputs[0].name_hint = result.name_hint
-    result.replace_all_uses_with(new.outputs[0])
-    rewriter.order.replace(op, new)
-
-
-def _element(
-    operand: SSAValue, op: Operation, segment: Segment, builder: ScalarBuilder
-) -> SSAValue:
-    if isinstance(operand.owner, coda.ConstantOp):
-        return builder.constant(float(operand.owner.number))
-    kind = port_kind(shape_of(operand), shape_of(op.results[0]))
-    assert kind is not None
-    if not shape_of(op.results[0]):
-        kind = PortKind.SCALAR
-    return segment.add_port(kind, operand)[0]
+    empty = MapOp(Segment(weights=[], ports=[], results=[], body=Region(block)))
+    empty.location = op.location
+    rewriter.order.insert_before(empty, op)
+    editor = EpilogueEditor(empty, rewriter.order)
+    index = editor.fuse_pointwise(op, 0, half=False)
+    replace_by_result(editor, op, 0, index)

@@ -22,7 +22,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise
+from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp
@@ -73,14 +73,15 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     """The pointwise operator that defines `value`, where the epilogue repeats it instead of
     loading its result.
 
-    Worth it for what does not vary by row (`1 + w` for a norm weight) and for the outer product
-    of a column and a row, which would fill a whole tile.
+    Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
+    (`1 + w` for a norm weight), and for the outer product of a column and a row, which would fill
+    a whole tile.
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
         return None
     kind = port_kind(shape_of(value), domain)
-    if kind in (PortKind.ROW, PortKind.SCALAR):
+    if kind in (PortKind.ROW, PortKind.SCALAR) or is_widening_cast(op):
         return op
     outer_product = kind == PortKind.TILE and all(
         port_kind(shape_of(operand), domain) in (PortKind.ROW, PortKind.COL, PortKind.SCALAR)

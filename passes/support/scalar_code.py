@@ -7,6 +7,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import ScalarBuilder
+from coda_ir.symbolic_shapes import element_bytes
 
 Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
 
@@ -71,3 +72,12 @@ def is_pointwise(op: object) -> bool:
 def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     """Append the scalar code of the pointwise operator `op` on the elements `args`."""
     return _EMIT[type(op)](builder, op, args)
+
+
+def is_widening_cast(op: Operation) -> bool:
+    """Whether `op` only extends its operand to a wider float type, which loads do for free."""
+    return (
+        isinstance(op, coda.CastOp)
+        and is_pointwise(op)
+        and element_bytes(op.result.type) > element_bytes(op.operand.type)
+    )
