@@ -1,0 +1,53 @@
+VENV ?= .venv
+PYTHON ?= python3
+# What to install where torch cannot be imported yet, and how to make the environment.
+# For another build: make test TORCH="torch --index-url https://download.pytorch.org/whl/cu128"
+TORCH ?= torch==2.13.0
+VENV_FLAGS ?=
+CONSTRAINTS ?= constraints.txt
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help run test filecheck lint format types check wheel clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | \
+	    while IFS="$$(printf '\t')" read -r target text; do printf '%-10s %s\n' "$$target" "$$text"; done
+
+$(STAMP): pyproject.toml $(CONSTRAINTS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install $(TORCH)
+	$(BIN)/python -m pip install -c $(CONSTRAINTS) -e ".[dev]"
+	touch $@
+
+run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, error
+	$(BIN)/python examples/llama_layer.py
+
+test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+filecheck: $(STAMP) ## Run the lit goldens only
+	$(BIN)/lit -v tests/filecheck
+
+lint: $(STAMP) ## Check style with ruff
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: $(STAMP) ## Format the sources
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	find examples tests -name '*.coda' -not -path '*/filecheck/*' -exec $(BIN)/coda-fmt {} +
+
+types: $(STAMP) ## Check types with pyright
+	$(BIN)/pyright
+
+check: lint types test ## Everything that a change has to pass
+
+wheel: $(STAMP) ## Build the wheel into dist/
+	$(BIN)/python -m pip wheel --no-deps -w dist .
+
+clean: ## Remove what was built, but not the environment
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache
