@@ -1,0 +1,10 @@
+"""The reference backend: runs the block level, the GEMM level and the scheduled level in PyTorch.
+
+It is what every pass and every other backend is checked against, so it favours the plain
+statement of the mathematics over speed.
+"""
+
+from coda_ir.backends.reference.interpreter import run_function, run_module
+from coda_ir.backends.reference.numerics import Precision
+
+__all__ = ["Precision", "run_function", "run_module"]

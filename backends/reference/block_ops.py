@@ -1,0 +1,249 @@
+"""The operators of the block level (dialect `coda`), each as a small function on tensors.
+
+Every function takes the operator, its operands ready to compute with and the numerics, and
+returns the results before they are rounded to their stated types.
+"""
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+
+import torch
+import torch.nn.functional as F
+
+from coda_ir.backends.reference.numerics import Handler, Handlers, Numerics, split_columns
+from coda_ir.dialects import coda
+
+Tensors = Sequence[torch.Tensor]
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _relu2(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x).square()
+
+
+def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def _identity(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+ACTIVATIONS: dict[str, Function] = {
+    "identity": _identity,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": _gelu_tanh,
+    "relu": torch.relu,
+    "relu2": _relu2,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
+
+_ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
+    coda.AddOp: torch.add,
+    coda.SubOp: torch.sub,
+    coda.MulOp: torch.mul,
+    coda.DivOp: torch.div,
+    coda.MaximumOp: torch.maximum,
+    coda.MinimumOp: torch.minimum,
+    coda.NegOp: torch.neg,
+    coda.AbsOp: torch.abs,
+    coda.ExpOp: torch.exp,
+    coda.LogOp: torch.log,
+    coda.SqrtOp: torch.sqrt,
+    coda.RsqrtOp: torch.rsqrt,
+    coda.TanhOp: torch.tanh,
+    coda.SigmoidOp: torch.sigmoid,
+    coda.SiluOp: F.silu,
+    coda.ReluOp: torch.relu,
+    coda.Relu2Op: _relu2,
+}
+
+
+def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
+    def handle(op: coda.ElementwiseOp, operands: Tensors, numerics: Numerics) -> Tensors:
+        return [function(*operands)]
+
+    return handle
+
+
+def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [F.gelu(operands[0], approximate=op.approximate.data)]
+
+
+def softcap_of(x: torch.Tensor, cap: float) -> torch.Tensor:
+    """cap · tanh(x / cap)."""
+    return torch.tanh(x / cap) * cap
+
+
+def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [softcap_of(operands[0], op.cap.value.data)]
+
+
+def cast(op: coda.CastOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return operands
+
+
+def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    dtype = torch.float64 if isinstance(op.number, float) else torch.int64
+    return [torch.tensor(op.number, dtype=dtype)]
+
+
+def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, weight, *bias = operands
+    product = x @ weight.T
+    return [product + bias[0] if bias else product]
+
+
+def matmul(op: coda.MatmulOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, weight = operands
+    return [x @ weight]
+
+
+def rms_rstd(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """1 / sqrt(mean(x²) + eps) of the last dimension, which is kept as 1."""
+    return torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+def layer_stats(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """1 / sqrt(var(x) + eps) and mean(x) of the last dimension, which is kept as 1."""
+    mean = x.mean(-1, keepdim=True)
+    variance = (x - mean).square().mean(-1, keepdim=True)
+    return torch.rsqrt(variance + eps), mean
+
+
+def rms_norm(op: coda.RMSNormOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, *weight = operands
+    grouped = x if op.group is None else split_columns(x, op.group.value.data)
+    normed = grouped * rms_rstd(grouped, op.eps.value.data)
+    return [(normed * weight[0] if weight else normed).reshape(x.shape)]
+
+
+def layer_norm(op: coda.LayerNormOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, *params = operands
+    rstd, mean = layer_stats(x, op.eps.value.data)
+    normed = (x - mean) * rstd
+    for parameter, apply in zip(params, (torch.mul, torch.add), strict=False):
+        normed = apply(normed, parameter)
+    return [normed]
+
+
+def norm_stats(op: coda.NormStatsOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    eps = op.eps.value.data
+    if op.kind.data == "rms":
+        return [rms_rstd(operands[0], eps)]
+    return layer_stats(operands[0], eps)
+
+
+def softmax(op: coda.SoftmaxOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [torch.softmax(operands[0], -1)]
+
+
+_REDUCTIONS: dict[str, Function] = {
+    "sum": lambda x: x.sum(-1, keepdim=True),
+    "mean": lambda x: x.mean(-1, keepdim=True),
+    "max": lambda x: x.amax(-1, keepdim=True),
+    "lse": lambda x: torch.logsumexp(x, -1, keepdim=True),
+}
+
+
+def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [_REDUCTIONS[op.kind.data](operands[0])]
+
+
+def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    gate, up = operands[0].chunk(2, -1)
+    return [ACTIVATIONS[op.activation.data](gate) * up]
+
+
+def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, cos, sin = operands
+    half_split = op.layout.data == "half_split"
+    # (..., heads, 2, head_dim/2), or with the last two dimensions swapped where pairs are adjacent.
+    half = op.head_dim.value.data // 2
+    heads = split_columns(x, *((2, half) if half_split else (half, 2)))
+    first, second = heads.unbind(-2 if half_split else -1)
+    cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
+    rotated = (first * cos - second * sin, second * cos + first * sin)
+    return [torch.stack(rotated, -2 if half_split else -1).reshape(x.shape)]
+
+
+def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    head_dim = op.head_dim.value.data
+    # (..., heads, T, head_dim)
+    q, k, v = (split_columns(x, head_dim).transpose(-2, -3) for x in operands)
+    sharing = q.shape[-3] // k.shape[-3]
+    k, v = k.repeat_interleave(sharing, -3), v.repeat_interleave(sharing, -3)
+    scale = 1 / sqrt(head_dim) if op.scale is None else op.scale.value.data
+    scores = q @ k.transpose(-1, -2) * scale
+    if op.softcap is not None:
+        scores = softcap_of(scores, op.softcap.value.data)
+    if op.causal.value.data:
+        scores = scores.masked_fill(~_causal_mask(*scores.shape[-2:]), -torch.inf)
+    mixed = _safe_softmax(scores) @ v
+    return [mixed.transpose(-2, -3).flatten(-2)]
+
+
+def _causal_mask(queries: int, keys: int) -> torch.Tensor:
+    """Which keys a query sees, aligned at the lower right: the last query sees every key."""
+    return torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+
+
+def _safe_softmax(scores: torch.Tensor) -> torch.Tensor:
+    """Softmax in which a row without any key is 0, as in PyTorch's attention."""
+    unseen = (scores == -torch.inf).all(-1, keepdim=True)
+    return torch.softmax(scores, -1).masked_fill(unseen, 0.0)
+
+
+def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    logits, target = operands
+    loss = F.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]),
+        target.reshape(-1).long(),
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+    )
+    return [loss.reshape(target.shape) if op.reduction.data == "none" else loss]
+
+
+def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    ids, table = operands
+    return [F.embedding(ids, table)]
+
+
+def transpose(op: coda.TransposeOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [operands[0].permute(op.permutation)]
+
+
+def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    dim, start, stop = op.range
+    return [operands[0].narrow(dim, start, stop - start)]
+
+
+def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [torch.cat(list(operands), op.dim.value.data)]
+
+
+BLOCK_HANDLERS: Handlers = {
+    **{op: _elementwise(function) for op, function in _ELEMENTWISE.items()},
+    coda.GeluOp: gelu,
+    coda.SoftcapOp: softcap,
+    coda.CastOp: cast,
+    coda.ConstantOp: constant,
+    coda.LinearOp: linear,
+    coda.MatmulOp: matmul,
+    coda.RMSNormOp: rms_norm,
+    coda.LayerNormOp: layer_norm,
+    coda.NormStatsOp: norm_stats,
+    coda.SoftmaxOp: softmax,
+    coda.ReduceOp: reduce,
+    coda.GluOp: glu,
+    coda.RopeOp: rope,
+    coda.AttentionOp: attention,
+    coda.CrossEntropyOp: cross_entropy,
+    coda.EmbeddingOp: embedding,
+    coda.TransposeOp: transpose,
+    coda.SliceOp: slice_,
+    coda.ConcatOp: concat,
+}

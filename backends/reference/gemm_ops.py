@@ -1,0 +1,266 @@
+"""The operators of the GEMM level (dialect `gemm`), with or without a schedule.
+
+Partials are per tile of the schedule, so that their values and their order of combination are
+those of the kernels. Without a schedule a tile has 128 rows and 128 columns.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
+
+from coda_ir.backends.reference.numerics import Handlers, Numerics, place, split_columns
+from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import (
+    Combiner,
+    CombinerAttr,
+    FinalizeOp,
+    FusedOp,
+    Layout,
+    MapOp,
+    PackWeightOp,
+    PairingAttr,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+    Segment,
+)
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+
+DEFAULT_TILE = (128, 128)
+
+
+class Frame(NamedTuple):
+    """The accumulator of one segment: its row dimensions, its columns, how these pair up."""
+
+    rows: tuple[int, ...]
+    columns: int
+    pairs: tuple[torch.Tensor, torch.Tensor] | None
+    """The first and the second column of every pair."""
+
+    @property
+    def m(self) -> int:
+        return prod(self.rows)
+
+    @property
+    def domain(self) -> Domain:
+        if self.pairs is None:
+            return Domain(self.m, self.columns)
+        return Domain(self.m, self.columns // 2, columns_per_element=2)
+
+    def gather(self, value: torch.Tensor) -> list[torch.Tensor]:
+        """`value` of N columns, or its first and its second columns in pair mode."""
+        if self.pairs is None:
+            return [value]
+        return [value[:, columns] for columns in self.pairs]
+
+    def scatter(self, values: Tensors) -> torch.Tensor:
+        """The inverse of `gather`."""
+        if self.pairs is None:
+            return values[0]
+        result = values[0].new_empty(values[0].shape[0], self.columns)
+        for columns, value in zip(self.pairs, values, strict=True):
+            result[:, columns] = value
+        return result
+
+    def restore_rows(self, value: torch.Tensor) -> torch.Tensor:
+        """(M x ...) with M as the row dimensions again."""
+        return value.reshape(*self.rows, *value.shape[1:])
+
+
+def pair_columns(
+    pairing: PairingAttr | None, columns: int
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The first and the second column of pair 0, 1, ... of `columns` columns."""
+    if pairing is None:
+        return None
+    pair = torch.arange(columns // 2)
+    if pairing.is_adjacent:
+        return 2 * pair, 2 * pair + 1
+    group = pairing.group_size or columns
+    first = pair // (group // 2) * group + pair % (group // 2)
+    return first, first + group // 2
+
+
+def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, *rest = operands
+    rows, x = tuple(x.shape[:-1]), x.reshape(prod(x.shape[:-1]), x.shape[-1])
+    weights, ports = rest[: len(op.weights)], rest[len(op.weights) :]
+    tile = op.schedule.tile[:2] if op.schedule else DEFAULT_TILE
+    results: list[torch.Tensor] = []
+    for segment in op.segments():
+        own, weights = weights[: len(segment.weights)], weights[len(segment.weights) :]
+        inputs, ports = ports[: len(segment.ports)], ports[len(segment.ports) :]
+        accumulator = _multiply(x, own, segment.layout)
+        columns = accumulator.shape[-1]
+        frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
+        results += _epilogue(segment, frame.gather(accumulator), inputs, frame, tile, numerics)
+    return results
+
+
+def _multiply(x: torch.Tensor, weights: Tensors, layout: Layout) -> torch.Tensor:
+    """x (M x K) times all weights side by side: M x N."""
+    transposed = [weight.T if layout == Layout.NK else weight for weight in weights]
+    return torch.cat([x @ weight for weight in transposed], -1)
+
+
+def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    segment = op.segment()
+    shape = _map_shape(op, segment, operands)
+    frame = Frame(shape[:-1], shape[-1] if shape else 1, None)
+    return _epilogue(segment, [], operands, frame, DEFAULT_TILE, numerics)
+
+
+def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...]:
+    """The shape of the domain, dynamic extents from the ports."""
+    ports = list(zip(segment.ports, operands, strict=True))
+    for port, value in ports:
+        if port.kind == PortKind.TILE:
+            return tuple(value.shape)
+    tiles = (r.type for r in segment.results if r.port.kind.data == ResultKind.TILE)
+    shape = list(next(tiles).get_shape())
+    for port, value in ports:
+        known = list(value.shape)
+        if port.kind == PortKind.COL:
+            known = known if len(known) == len(shape) else [*known, 1]
+            known[-1] = shape[-1]
+        elif port.kind == PortKind.ROW:
+            known = [*shape[:-1], *known]
+        else:
+            continue
+        shape = [
+            new if old == DYNAMIC_INDEX else old for old, new in zip(shape, known, strict=True)
+        ]
+    if DYNAMIC_INDEX in shape:
+        raise CodaError(f"gemm.map{place(op)}: no port tells the extents of the result")
+    return tuple(shape)
+
+
+def _epilogue(
+    segment: Segment,
+    accumulators: Tensors,
+    inputs: Tensors,
+    frame: Frame,
+    tile: tuple[int, int],
+    numerics: Numerics,
+) -> list[torch.Tensor]:
+    """The results of a segment from its accumulators and the operands of its ports."""
+    arguments = list(accumulators)
+    for port, value in zip(segment.ports, inputs, strict=True):
+        arguments += _load_port(port.kind, value, frame)
+    yielded = evaluate_region(segment.block, arguments, frame.domain, numerics)
+    results: list[torch.Tensor] = []
+    for port, _ in segment.results:
+        count = segment.result_arity(port)
+        own, yielded = yielded[:count], yielded[count:]
+        results.append(_store_result(port, own, inputs, frame, tile))
+    return results
+
+
+def _store_result(
+    port: ResultPortAttr,
+    values: Tensors,
+    inputs: Tensors,
+    frame: Frame,
+    tile: tuple[int, int],
+) -> torch.Tensor:
+    """The tensor of one result from what the region yields for it."""
+    kind = port.kind.data
+    if isinstance(port.combiner, CombinerAttr):
+        combiner = port.combiner.data
+        if kind == ResultKind.PARTIAL_COL:
+            return _partial(combiner, frame.scatter(values).T, tile[0]).T
+        per_tile = tile[1] // frame.domain.columns_per_element
+        return frame.restore_rows(_partial(combiner, values[0], per_tile))
+    if isinstance(port.index, IntAttr):
+        index = inputs[port.index.data].reshape(-1)
+        return _select(values[0], index).reshape(frame.rows)
+    return frame.restore_rows(values[0] if kind == ResultKind.HALF else frame.scatter(values))
+
+
+def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
+    """The region arguments of one port: one, or one for each column of a pair."""
+    columns = frame.domain.columns if kind.is_half else frame.columns
+    match kind:
+        case PortKind.COL:
+            return [value.reshape(frame.m, 1)]
+        case PortKind.SCALAR:
+            return [value.reshape(1, 1)]
+        case PortKind.ROW | PortKind.HALF_ROW:
+            value = value.reshape(1, columns)
+        case PortKind.TILE | PortKind.HALF_TILE:
+            value = value.reshape(frame.m, columns)
+        case PortKind.TABLE | PortKind.HALF_TABLE:
+            table = value.reshape(-1, value.shape[-1])
+            row = torch.arange(frame.m) % table.shape[0]
+            column = torch.arange(columns) % table.shape[1]
+            value = table[row[:, None], column]
+    return [value] if kind.is_half else frame.gather(value)
+
+
+def _partial(combiner: Combiner, value: torch.Tensor, tile: int) -> torch.Tensor:
+    """(M x N) to (M x number of tiles): each tile of columns combined."""
+    missing = -value.shape[-1] % tile
+    padded = F.pad(value, (0, missing), value=identity_of(combiner))
+    return reduce_last(combiner, split_columns(padded, tile))
+
+
+def _select(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """(M x N) and M indices to M elements; 0 where the index is not a column."""
+    index = index.long()
+    inside = (index >= 0) & (index < value.shape[-1])
+    chosen = value.gather(-1, torch.where(inside, index, 0)[:, None])[:, 0]
+    return torch.where(inside, chosen, 0.0)
+
+
+_COMBINE: dict[Combiner, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    Combiner.ADD: torch.add,
+    Combiner.MAX: torch.maximum,
+    Combiner.LSE: torch.logaddexp,
+}
+
+
+def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    partials, ports = operands[: len(op.partials)], operands[len(op.partials) :]
+    by_row = op.axis.data == "row"
+    kept = tuple(partials[0].shape[:-1] if by_row else partials[0].shape[1:])
+    # One row of the domain per result element, and a single column.
+    domain = Domain(prod(kept), 1)
+    arguments: list[torch.Tensor] = []
+    for (combiner, _), partial in zip(op.partial_list, partials, strict=True):
+        arguments.append(_combine_tiles(combiner, partial if by_row else partial.T)[:, None])
+    for port, value in zip(op.port_list, ports, strict=True):
+        arguments.append(value.reshape(-1, 1) if port.kind == PortKind.COL else value.reshape(1, 1))
+    yielded = evaluate_region(op.body.block, arguments, domain, numerics)
+    return [
+        value.reshape(kept if len(shape_of(result)) == len(kept) else (*kept, 1))
+        for value, result in zip(yielded, op.outputs, strict=True)
+    ]
+
+
+def _combine_tiles(combiner: Combiner, partial: torch.Tensor) -> torch.Tensor:
+    """(..., T) to one value per row, tile after tile, as the kernels do it."""
+    tiles = partial.reshape(-1, partial.shape[-1]).unbind(-1)
+    total = tiles[0]
+    for tile in tiles[1:]:
+        total = _COMBINE[combiner](total, tile)
+    return total
+
+
+def pack_weight(op: PackWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    weight, vector = operands
+    return [(weight if op.layout.data == Layout.NK else weight.T) @ vector]
+
+
+GEMM_HANDLERS: Handlers = {
+    FusedOp: fused,
+    MapOp: map_,
+    FinalizeOp: finalize,
+    PackWeightOp: pack_weight,
+}

@@ -1,0 +1,195 @@
+"""Runs a function of the IR, operator by operator."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import SymbolTable
+
+from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
+from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
+from coda_ir.backends.reference.numerics import (
+    Handlers,
+    Numerics,
+    Precision,
+    place,
+    stated_dtype,
+)
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import ReshapeOp
+from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+
+HANDLERS: Handlers = {**BLOCK_HANDLERS, **GEMM_HANDLERS}
+
+
+def run_function(
+    func_op: FuncOp,
+    args: Tensors,
+    precision: Precision = "float64",
+) -> tuple[torch.Tensor, ...]:
+    """Run a function of any level, also of mixed levels, and return its results.
+
+    `args` are tensors of the shapes that the function states, on the CPU. Their floats may have any
+    floating-point type.
+
+    * `precision="float64"`: every float is a float64 and nothing is rounded; float results are
+      float64.
+    * `precision="stated"`: floats are rounded to the types that the IR states. Operators compute
+      and accumulate in float32 (in float64 where a value states f64) and round their results;
+      partials are per tile of the schedule, of 128 columns without one.
+
+    NaN and infinities go through as in PyTorch. Raises CodaError for arguments that do not
+    fit and for operators that the backend does not know.
+    """
+    return _Run(func_op, precision).run(args)
+
+
+def run_module(
+    module: ModuleOp,
+    args: Tensors,
+    entry: str | None = None,
+    precision: Precision = "float64",
+) -> tuple[torch.Tensor, ...]:
+    """Run the function `entry` of `module`, or its only function; see `run_function`.
+
+    Raises CodaError where there is no such function, or none is named and there are several.
+    """
+    return run_function(entry_function(module, entry), args, precision)
+
+
+def entry_function(module: ModuleOp, entry: str | None = None) -> FuncOp:
+    """The function named `entry`, or the only function of `module`; CodaError where none is."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    known = ", ".join(functions) or "none"
+    if entry is None and len(functions) == 1:
+        return next(iter(functions.values()))
+    if entry is None:
+        raise CodaError(
+            f"the module has {len(functions)} functions: {known}", "name the one to run as entry"
+        )
+    if entry not in functions:
+        raise CodaError(f"no function {entry} in the module", f"its functions are: {known}")
+    return functions[entry]
+
+
+def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
+    """The extents of the symbols of `func_op` when it is called with `args`.
+
+    Raises CodaError for a wrong number of arguments, a wrong shape, an integer where a float is
+    expected or the other way round, and a symbol bound to two sizes.
+    """
+    name = func_op.sym_name.data
+    if len(args) != len(func_op.args):
+        raise CodaError(
+            f"{name} takes {len(func_op.args)} arguments, not {len(args)}",
+            "pass one tensor per parameter, in order",
+        )
+    symbols: dict[str, int] = {}
+    entries = func_op.arg_attrs.data if func_op.arg_attrs else ()
+    for index, (parameter, tensor) in enumerate(zip(func_op.args, args, strict=True)):
+        what = f"argument {index} ({parameter.name_hint or '?'}) of {name}"
+        _check_tensor(what, parameter, tensor)
+        declared = declared_dims(entries[index]) if index < len(entries) else None
+        if declared is not None:
+            _bind(what, declared, tensor.shape, symbols)
+    return symbols
+
+
+def _check_tensor(what: str, parameter: SSAValue, tensor: torch.Tensor) -> None:
+    if not shapes_agree(tensor.shape, shape_of(parameter)):
+        raise CodaError(
+            f"{what} has shape {format_shape(tensor.shape)}, "
+            f"expected {format_shape(shape_of(parameter))}",
+            "pass a tensor of the stated shape",
+        )
+    expected = stated_dtype(parameter.type)
+    if tensor.is_floating_point() != expected.is_floating_point:
+        raise CodaError(
+            f"{what} has element type {tensor.dtype}, expected {expected}",
+            f"convert it: .to({expected})",
+        )
+
+
+def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) -> None:
+    for dim, extent in zip(dims, shape, strict=True):
+        if isinstance(dim, str) and symbols.setdefault(dim, extent) != extent:
+            raise CodaError(
+                f"{what}: {dim} is {extent} here and {symbols[dim]} in an argument before",
+                "pass tensors that agree in every symbolic dimension",
+            )
+
+
+class _Run:
+    """One function, its values and what its symbols stand for."""
+
+    def __init__(self, func_op: FuncOp, precision: Precision):
+        self.func_op = func_op
+        self.precision: Precision = precision
+        self.values: dict[SSAValue, torch.Tensor] = {}
+
+    def run(self, args: Tensors) -> tuple[torch.Tensor, ...]:
+        check_arguments(self.func_op, args)
+        for parameter, tensor in zip(self.func_op.args, args, strict=True):
+            self._store(parameter, tensor.detach().cpu())
+        for op in self.func_op.body.block.ops:
+            operands = [self.values[operand] for operand in op.operands]
+            if isinstance(op, ReturnOp):
+                return tuple(operands)
+            results = self._compute(op, operands)
+            for value, result in zip(op.results, results, strict=True):
+                self._store(value, result)
+        raise CodaError(f"function {self.func_op.sym_name.data} does not return")
+
+    def _store(self, value: SSAValue, tensor: torch.Tensor) -> None:
+        numerics = Numerics.of(self.precision, ())
+        self.values[value] = numerics.store(tensor, element_type_of(value))
+
+    def _compute(self, op: Operation, operands: Tensors) -> Tensors:
+        if isinstance(op, CallOp):
+            return self._call(op, operands)
+        if isinstance(op, ReshapeOp):
+            return [operands[0].reshape(self._reshaped(op, operands[0]))]
+        handler = HANDLERS.get(type(op))
+        if handler is None:
+            raise CodaError(
+                f"{op.name}{place(op)} is not known to the reference backend",
+                "lower it to operators of the dialects coda and gemm",
+            )
+        numerics = Numerics.of(self.precision, _types(op))
+        return handler(op, [numerics.lift(operand) for operand in operands], numerics)
+
+    def _call(self, op: CallOp, operands: Tensors) -> Tensors:
+        callee = SymbolTable.lookup_symbol(op, op.callee)
+        if not isinstance(callee, FuncOp):
+            raise CodaError(f"func.call{place(op)}: no function {op.callee.string_value()}")
+        return run_function(callee, operands, self.precision)
+
+    def _reshaped(self, op: ReshapeOp, x: torch.Tensor) -> tuple[int, ...]:
+        """The shape of the result; more than one dynamic extent needs the symbols of x."""
+        stated = shape_of(op.result)
+        if stated.count(DYNAMIC_INDEX) <= 1:
+            return stated
+        shapes = SymbolicShapes(self.func_op)
+        known = _symbol_extents(shapes.dims(op.x), x.shape)
+        sizes = [SymbolicSize.product([dim]) for dim in shapes.dims(op.result)]
+        if any(not size.symbols <= known.keys() for size in sizes):
+            raise CodaError(
+                f"coda.reshape{place(op)}: the extents of {format_shape(stated)} do not follow "
+                f"from {', '.join(map(str, shapes.dims(op.x)))}",
+                "leave at most one extent of the result to be computed",
+            )
+        return tuple(size.evaluate(known) for size in sizes)
+
+
+def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:
+    return {dim: extent for dim, extent in zip(dims, shape, strict=True) if isinstance(dim, str)}
+
+
+def _types(op: Operation) -> list[Attribute]:
+    return [value.type for value in (*op.operands, *op.results)]

@@ -1,0 +1,129 @@
+"""Where values are rounded: the two precisions of the reference backend."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import pi, prod, sqrt
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.hints import isa
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.remarks import format_location, source_position
+
+Precision: TypeAlias = Literal["float64", "stated"]
+
+_FLOATS: dict[type[Attribute], torch.dtype] = {
+    BFloat16Type: torch.bfloat16,
+    Float16Type: torch.float16,
+    Float32Type: torch.float32,
+    Float64Type: torch.float64,
+}
+_INTEGERS = {1: torch.bool, 8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+
+
+def stated_dtype(type: Attribute) -> torch.dtype:
+    """The torch type of an element type, or of the elements of a tensor type.
+
+    Raises CodaError for a type that PyTorch does not have.
+    """
+    if isa(type, TensorType[Attribute]):
+        type = type.element_type
+    if isinstance(type, IntegerType) and type.bitwidth in _INTEGERS:
+        return _INTEGERS[type.bitwidth]
+    for known, dtype in _FLOATS.items():
+        if isinstance(type, known):
+            return dtype
+    raise CodaError(
+        f"element type {type} has no counterpart in PyTorch",
+        "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
+    )
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """How one operator computes.
+
+    `exact`: every float is a float64 and nothing is rounded. Otherwise floats compute in `compute`
+    and results are rounded to the types that the IR states.
+    """
+
+    exact: bool
+    compute: torch.dtype
+
+    @staticmethod
+    def of(precision: Precision, types: Sequence[Attribute]) -> "Numerics":
+        """Of an operator on values of `types`: float32, or float64 where a value states it."""
+        if precision == "float64":
+            return Numerics(True, torch.float64)
+        wide = any(stated_dtype(type) == torch.float64 for type in types)
+        return Numerics(False, torch.float64 if wide else torch.float32)
+
+    def lift(self, value: torch.Tensor) -> torch.Tensor:
+        """`value` ready to compute with: floats extended, integers as they are."""
+        return value.to(self.compute) if value.is_floating_point() else value
+
+    def store(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
+        """`value` rounded to its stated `type`; to float64 where nothing is rounded."""
+        dtype = stated_dtype(type)
+        return value.to(torch.float64 if self.exact and dtype.is_floating_point else dtype)
+
+    def store_scalar(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
+        """Like `store`, for a value of a region, where f32 stands for the computing type."""
+        return value.to(self.compute) if isinstance(type, Float32Type) else self.store(value, type)
+
+    def constant(self, value: float, type: Attribute) -> torch.Tensor:
+        """A constant of a region."""
+        if isinstance(type, Float32Type) and self.exact:
+            value = unrounded(value)
+        return self.store_scalar(torch.tensor(value, dtype=torch.float64), type)
+
+
+def unrounded(value: float) -> float:
+    """The number that the float32 `value` was most likely rounded from.
+
+    The IR keeps constants of regions as float32. Without this, 0.1, 1/96 or sqrt(2/pi) would
+    differ from the block level by 1e-8, which hides real differences below that. The answer
+    always rounds to `value`, so that a wrong guess is harmless.
+    """
+    size = abs(value)
+    if not 2.0**-100 < size < 2.0**100:
+        return value
+    candidates = (
+        float(f"{size:.5e}"),
+        1 / max(1, round(1 / size)),
+        sqrt(round(size**2)),
+        sqrt(1 / max(1, round(1 / size**2))),
+        sqrt(2 / pi),
+        float(f"{size:.6e}"),
+    )
+    for candidate in candidates:
+        if np.float32(candidate) == np.float32(size):
+            return candidate if value > 0 else -candidate
+    return value
+
+
+def split_columns(x: torch.Tensor, *sizes: int) -> torch.Tensor:
+    """The last dimension of `x` as several, the first of which is what remains after `sizes`."""
+    return x.reshape(*x.shape[:-1], x.shape[-1] // prod(sizes), *sizes)
+
+
+Handler: TypeAlias = Callable[[Any, Sequence[torch.Tensor], Numerics], Sequence[torch.Tensor]]
+"""(operator, its operands ready to compute with, numerics) -> its results, not yet rounded."""
+
+Handlers: TypeAlias = dict[type[Operation], Handler]
+
+
+def place(op: Operation) -> str:
+    """` at file:line:column`, or nothing where the place is not known."""
+    return f" at {format_location(op.location)}" if source_position(op.location) else ""

@@ -1,0 +1,198 @@
+"""Epilogue regions, evaluated on whole tensors: every scalar of the region is an M x N tensor.
+
+Values keep the shape that they need, (M, N), (M, 1), (1, N) or (), and broadcast.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.backends.reference.numerics import Numerics, place, split_columns
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, YieldOp
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What a region is applied to: `rows` x `columns` elements, or pairs of columns.
+
+    `columns_per_element` is 2 in pair mode, where `columns` counts pairs.
+    """
+
+    rows: int
+    columns: int
+    columns_per_element: int = 1
+
+    def expand(self, value: torch.Tensor) -> torch.Tensor:
+        """`value`, one element for every element of the domain."""
+        return value.expand(self.rows, self.columns)
+
+
+def reduce_last(kind: Combiner, x: torch.Tensor) -> torch.Tensor:
+    """Combine the last dimension, which must not be empty."""
+    if kind == Combiner.ADD:
+        return x.sum(-1)
+    return x.amax(-1) if kind == Combiner.MAX else torch.logsumexp(x, -1)
+
+
+def identity_of(kind: Combiner) -> float:
+    return 0.0 if kind == Combiner.ADD else -torch.inf
+
+
+_FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
+    arith.AddfOp: torch.add,
+    arith.SubfOp: torch.sub,
+    arith.MulfOp: torch.mul,
+    arith.DivfOp: torch.div,
+    arith.NegfOp: torch.neg,
+    arith.MaximumfOp: torch.maximum,
+    arith.MinimumfOp: torch.minimum,
+    arith.MaxnumfOp: torch.fmax,
+    arith.MinnumfOp: torch.fmin,
+    arith.AddiOp: torch.add,
+    arith.SubiOp: torch.sub,
+    arith.MuliOp: torch.mul,
+    arith.AndIOp: torch.bitwise_and,
+    arith.OrIOp: torch.bitwise_or,
+    arith.XOrIOp: torch.bitwise_xor,
+    arith.MaxSIOp: torch.maximum,
+    arith.MinSIOp: torch.minimum,
+    arith.SelectOp: torch.where,
+    math.AbsFOp: torch.abs,
+    math.CeilOp: torch.ceil,
+    math.FloorOp: torch.floor,
+    math.RoundEvenOp: torch.round,
+    math.ExpOp: torch.exp,
+    math.Exp2Op: torch.exp2,
+    math.ExpM1Op: torch.expm1,
+    math.LogOp: torch.log,
+    math.Log2Op: torch.log2,
+    math.Log1pOp: torch.log1p,
+    math.SqrtOp: torch.sqrt,
+    math.RsqrtOp: torch.rsqrt,
+    math.TanhOp: torch.tanh,
+    math.ErfOp: torch.erf,
+    math.SinOp: torch.sin,
+    math.CosOp: torch.cos,
+    math.PowFOp: torch.pow,
+}
+"""Operators that are one function of PyTorch."""
+
+_SIGNED_EXTENSIONS = (arith.SIToFPOp, arith.ExtSIOp)
+_CONVERSIONS = (
+    *_SIGNED_EXTENSIONS,
+    arith.UIToFPOp,
+    arith.ExtUIOp,
+    arith.TruncFOp,
+    arith.ExtFOp,
+    arith.FPToSIOp,
+    arith.TruncIOp,
+)
+"""Operators that do nothing but change the type, which happens where the result is stored."""
+
+
+def _convert(op: Operation, value: torch.Tensor) -> torch.Tensor:
+    # The only bit of a signed i1 is its sign.
+    signed_bit = value.dtype == torch.bool and isinstance(op, _SIGNED_EXTENSIONS)
+    return -value.long() if signed_bit else value
+
+
+def _constant(op: arith.ConstantOp, numerics: Numerics) -> torch.Tensor:
+    match op.value:
+        case FloatAttr():
+            return numerics.constant(op.value.value.data, op.result.type)
+        case IntegerAttr():
+            return torch.tensor(op.value.value.data)
+        case _:
+            raise CodaError(f"arith.constant{place(op)} has the value {op.value}, not a number")
+
+
+_COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "eq": torch.eq,
+    "ne": torch.ne,
+    "gt": torch.gt,
+    "ge": torch.ge,
+    "lt": torch.lt,
+    "le": torch.le,
+}
+
+
+def _compare_floats(op: arith.CmpfOp, lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    unordered = lhs.isnan() | rhs.isnan()
+    match predicate:
+        case "false" | "true":
+            return torch.full_like(unordered, predicate == "true")
+        case "ord" | "uno":
+            return unordered if predicate == "uno" else ~unordered
+        case _:
+            holds = _COMPARISONS[predicate[1:]](lhs, rhs)
+            return holds | unordered if predicate[0] == "u" else holds & ~unordered
+
+
+def _compare_integers(op: arith.CmpiOp, lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+    predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+    if predicate[0] == "u":
+        raise CodaError(f"arith.cmpi{place(op)}: the unsigned comparison {predicate} is not known")
+    return _COMPARISONS[predicate.removeprefix("s")](lhs, rhs)
+
+
+def _group_reduce(op: GroupReduceOp, value: torch.Tensor, domain: Domain) -> torch.Tensor:
+    size = op.group.data // domain.columns_per_element
+    if size < 1 or domain.columns % size:
+        raise CodaError(
+            f"gemm.group_reduce{place(op)}: groups of {op.group.data} do not divide the "
+            f"{domain.columns * domain.columns_per_element} columns"
+        )
+    groups = split_columns(domain.expand(value), size)
+    return reduce_last(op.combiner.data, groups).repeat_interleave(size, -1)
+
+
+def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) -> torch.Tensor:
+    """The value of one operator, before it is rounded to the type of its result."""
+    if type(op) in _FUNCTIONS:
+        return _FUNCTIONS[type(op)](*operands)
+    match op:
+        case arith.ConstantOp():
+            return _constant(op, numerics)
+        case arith.CmpfOp():
+            return _compare_floats(op, *operands)
+        case arith.CmpiOp():
+            return _compare_integers(op, *operands)
+        case math.FmaOp():
+            return operands[0] * operands[1] + operands[2]
+        case GroupReduceOp():
+            return _group_reduce(op, operands[0], domain)
+        case _ if isinstance(op, _CONVERSIONS):
+            return _convert(op, operands[0])
+        case _:
+            raise CodaError(
+                f"{op.name}{place(op)} is not known to the reference backend in a region",
+                "use the arith and math operators that coda_ir.backends.reference.region lists",
+            )
+
+
+def evaluate_region(
+    block: Block, arguments: Tensors, domain: Domain, numerics: Numerics
+) -> list[torch.Tensor]:
+    """The yielded values of `block`, expanded to the domain, for these values of its arguments.
+
+    Floats compute in `numerics.compute`; what has a narrower type is rounded to it. Raises
+    CodaError for an operator that is not known.
+    """
+    values: dict[SSAValue, torch.Tensor] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        operands = [values[operand] for operand in op.operands]
+        if isinstance(op, YieldOp):
+            return [domain.expand(operand) for operand in operands]
+        lifted = [numerics.lift(operand) for operand in operands]
+        result = _evaluate(op, lifted, domain, numerics)
+        values[op.results[0]] = numerics.store_scalar(result, op.results[0].type)
+    raise CodaError("a region does not end in gemm.yield")

@@ -1,0 +1,1 @@
+"""Helpers shared by the tests; `support` is importable through pytest's `pythonpath`."""
