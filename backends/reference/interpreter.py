@@ -174,7 +174,7 @@ class _Run:
         """The shape of the result; more than one dynamic extent needs the symbols of x."""
         stated = shape_of(op.result)
         if stated.count(DYNAMIC_INDEX) <= 1:
-            return stated
+            return tuple(-1 if extent == DYNAMIC_INDEX else extent for extent in stated)
         shapes = SymbolicShapes(self.func_op)
         known = _symbol_extents(shapes.dims(op.x), x.shape)
         sizes = [SymbolicSize.product([dim]) for dim in shapes.dims(op.result)]

@@ -292,7 +292,11 @@ def verify_finalize(op: FinalizeOp) -> None:
     first = shape_of(op.partials[0])
     kept = first[:-1] if by_row else first[1:]
     for index, partial in enumerate(op.partials):
-        expect_shape(f"partial {index}", partial, (*kept, -1) if by_row else (-1, *kept))
+        expect_shape(
+            f"partial {index}",
+            partial,
+            (*kept, DYNAMIC_INDEX) if by_row else (DYNAMIC_INDEX, *kept),
+        )
         expect_element_type(f"partial {index}", partial, f32)
     for index, (kind, value) in enumerate(op.port_list):
         if kind not in (PortKind.COL, PortKind.SCALAR):
