@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -200,7 +200,7 @@ class CompiledFunction:
         if self.target == "triton":
             _ = self._run
 
-    def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Results:
+    def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
         if 0 in bindings.values():
             return _unpack(self._run_empty(tensors, bindings))
@@ -208,15 +208,17 @@ class CompiledFunction:
 
     def reference(
         self,
-        *args: torch.Tensor,
+        inputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor],
+        *,
         level: Level = "block",
         precision: Precision = "float64",
-        **kwargs: torch.Tensor,
-    ) -> Results:
+    ) -> Any:
         """Run the function at `level` with the reference backend: in float64, or rounding where
-        the IR states it (`stated`).
+        the IR states it (`stated`). `inputs` are the tensors by name or in order.
         """
-        tensors, _ = self.signature.check(self.signature.collect(args, kwargs), None)
+        by_name = isinstance(inputs, Mapping)
+        values = self.signature.collect(() if by_name else inputs, inputs if by_name else {})
+        tensors, _ = self.signature.check(values, None)
         return _unpack(self._interpret(tensors, level, precision))
 
     def module(self, level: Level) -> ModuleOp:

@@ -1,0 +1,25 @@
+"""Settings that every test needs before anything imports triton."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+HAS_GPU = any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/kfd"))
+
+if not HAS_GPU:
+    # Triton decides when it is imported; see coda_ir.devices.
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Generated modules go to a directory of this run, so that no test sees those of another."""
+    os.environ["CODA_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not HAS_GPU:
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a GPU"))

@@ -1,0 +1,327 @@
+"""`coda_ir.parse`, `coda_ir.compile` and the checks of a call."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+import coda_ir
+from coda_ir.api import CompiledFunction
+from coda_ir.arguments import (
+    ArgumentDeviceError,
+    ArgumentDtypeError,
+    ArgumentShapeError,
+    ArgumentTypeError,
+    GradientRequiredError,
+    MissingArgumentError,
+    RepeatedArgumentError,
+    SymbolConflictError,
+    UnknownArgumentError,
+)
+from coda_ir.diagnostics import CodaError
+
+ROPE = """
+func.func @rotate(
+    %x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8]},
+    %cos: tensor<?x2xbf16> {coda.name = "cos", coda.dims = ["T", 2]},
+    %sin: tensor<?x2xbf16> {coda.name = "sin", coda.dims = ["T", 2]})
+    -> (tensor<?x?x8xbf16> {coda.name = "y", coda.dims = ["B", "T", 8]}) {
+  %y = coda.rope %x, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} :
+      (tensor<?x?x8xbf16>, tensor<?x2xbf16>, tensor<?x2xbf16>) -> tensor<?x?x8xbf16>
+  func.return %y : tensor<?x?x8xbf16>
+}
+"""
+
+TWO_FUNCTIONS = """
+func.func @first(%x: tensor<8xf32>) -> tensor<8xf32> {
+  func.return %x : tensor<8xf32>
+}
+func.func @second(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %y = coda.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+  func.return %x, %y : tensor<8xf32>, tensor<8xf32>
+}
+"""
+
+MEAN_LOSS = """
+func.func @loss(
+    %logits: tensor<?x8xf32> {coda.name = "logits", coda.dims = ["M", 8]},
+    %target: tensor<?xi64> {coda.name = "target", coda.dims = ["M"]}) -> tensor<f32> {
+  %y = coda.cross_entropy %logits, %target {ignore_index = -100 : i64, reduction = "mean"} :
+      (tensor<?x8xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %y : tensor<f32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def rotate() -> CompiledFunction:
+    return coda_ir.compile(ROPE, target="reference", device="cpu")
+
+
+def inputs(t: int = 5, batch: int = 2) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"x": (batch, t, 8), "cos": (t, 2), "sin": (t, 2)}
+    return {
+        name: torch.randn(shape, generator=generator).to(torch.bfloat16)
+        for name, shape in shapes.items()
+    }
+
+
+class TestParse:
+    def test_text(self):
+        assert isinstance(coda_ir.parse(ROPE), ModuleOp)
+
+    @pytest.mark.parametrize("as_path", [Path, str])
+    def test_file(self, tmp_path: Path, as_path: type):
+        path = tmp_path / "rope.mlir"
+        path.write_text(ROPE)
+        assert str(coda_ir.parse(as_path(path))) == str(coda_ir.parse(ROPE))
+
+    def test_missing_file(self):
+        with pytest.raises(CodaError, match=r"cannot read missing.coda: No such file"):
+            coda_ir.parse("missing.coda")
+
+    def test_directory(self, tmp_path: Path):
+        directory = tmp_path / "d.mlir"
+        directory.mkdir()
+        with pytest.raises(CodaError, match=r"cannot read .*: Is a directory"):
+            coda_ir.parse(directory)
+
+    @pytest.mark.parametrize("suffix", ["coda", "mlir"])
+    def test_not_utf8(self, tmp_path: Path, suffix: str):
+        path = tmp_path / f"latin1.{suffix}"
+        path.write_bytes(b"\n# na\xefve\n")
+        with pytest.raises(CodaError, match=r"latin1.*:2: the file is not UTF-8: byte 0xef"):
+            coda_ir.parse(path)
+
+    def test_unknown_suffix(self, tmp_path: Path):
+        path = tmp_path / "rope.txt"
+        path.write_text(ROPE)
+        with pytest.raises(CodaError, match=r"name it .coda or .mlir"):
+            coda_ir.parse(path)
+        assert isinstance(coda_ir.parse(path, syntax="mlir"), ModuleOp)
+
+    @pytest.mark.parametrize(
+        "text, message",
+        [
+            ("func.func @f(", "<text>:1:14"),
+            (ROPE.replace("head_dim = 4", "head_dim = 3"), "property head_dim is 3"),
+        ],
+    )
+    def test_wrong_program(self, text: str, message: str):
+        with pytest.raises(CodaError, match=message):
+            coda_ir.parse(text)
+
+
+class TestCompile:
+    def test_unknown_entry(self):
+        with pytest.raises(CodaError, match=r"no function 'third'\n.* first, second"):
+            coda_ir.compile(TWO_FUNCTIONS, target="reference", entry="third")
+
+    def test_entry_is_needed_for_several_functions(self):
+        with pytest.raises(CodaError, match="pass entry, one of first, second"):
+            coda_ir.compile(TWO_FUNCTIONS, target="reference")
+
+    def test_no_function(self):
+        with pytest.raises(CodaError, match="the program has no function"):
+            coda_ir.compile("builtin.module {}  // func.func", target="reference")
+
+    @pytest.mark.parametrize("device", ["cuda:99", "tpu"])
+    def test_unknown_device(self, device: str):
+        with pytest.raises(CodaError, match=f"device '{device}'"):
+            coda_ir.compile(ROPE, target="reference", device=device)
+
+    def test_constants_of_a_module(self):
+        with pytest.raises(CodaError, match=r"pass them to coda_ir.parse"):
+            coda_ir.compile(coda_ir.parse(ROPE), target="reference", constants={"D": 8})
+
+    def test_several_results_are_a_tuple(self):
+        second = coda_ir.compile(TWO_FUNCTIONS, target="reference", entry="second", device="cpu")
+        x = torch.arange(8.0)
+        same, negated = second(x)
+        assert torch.equal(same, x) and torch.equal(negated, -x)
+
+    def test_the_module_that_is_passed_is_not_changed(self):
+        module = coda_ir.parse(ROPE)
+        before = str(module)
+        compiled = coda_ir.compile(module, target="reference", device="cpu")
+        compiled.module("block").erase()
+        module.erase()
+        assert compiled.ir("block") == before
+
+    def test_unknown_level(self, rotate: CompiledFunction):
+        with pytest.raises(CodaError, match="use one of block, gemm, scheduled"):
+            rotate.ir("host")  # pyright: ignore[reportArgumentType]
+
+    def test_repr_shows_the_signature(self, rotate: CompiledFunction):
+        assert repr(rotate) == (
+            "<CompiledFunction rotate(x: bfloat16[B, T, 8], cos: bfloat16[T, 2], "
+            "sin: bfloat16[T, 2]) -> (y: bfloat16[B, T, 8]) for reference on cpu>"
+        )
+
+
+class TestCall:
+    def test_by_position_and_by_name(self, rotate: CompiledFunction):
+        given = inputs()
+        by_name = rotate(**given)
+        assert by_name.dtype == torch.bfloat16
+        assert torch.equal(by_name, rotate(*given.values()))
+        mixed = rotate(given["x"], sin=given["sin"], cos=given["cos"])
+        assert torch.equal(by_name, mixed)
+
+    def test_against_pytorch(self, rotate: CompiledFunction):
+        given = inputs()
+        x, cos, sin = (tensor.double() for tensor in given.values())
+        a, b = x.reshape(2, 5, 2, 2, 2).unbind(-2)
+        cos, sin = cos[:, None], sin[:, None]
+        expected = torch.stack([a * cos - b * sin, b * cos + a * sin], -2).flatten(-3)
+        torch.testing.assert_close(rotate.reference(given), expected)
+
+    def test_strided_tensors(self, rotate: CompiledFunction):
+        given = inputs()
+        strided = dict(given)
+        strided["x"] = given["x"].transpose(0, 1).contiguous().transpose(0, 1)
+        strided["cos"] = given["cos"].t().contiguous().t()
+        assert not strided["x"].is_contiguous()
+        assert torch.equal(rotate(**given), rotate(**strided))
+
+    @pytest.mark.parametrize("t, batch", [(0, 2), (3, 0), (0, 0)])
+    def test_a_size_of_zero(self, rotate: CompiledFunction, t: int, batch: int):
+        result = rotate(**inputs(t, batch))
+        assert result.shape == (batch, t, 8) and result.dtype == torch.bfloat16
+
+    def test_the_mean_of_no_rows_is_nan(self):
+        loss = coda_ir.compile(MEAN_LOSS, target="reference", device="cpu")
+        result = loss(torch.zeros(0, 8), torch.zeros(0, dtype=torch.int64))
+        assert result.shape == () and result.isnan()
+
+    def test_nan_and_inf_stay_in_their_rows(self, rotate: CompiledFunction):
+        given = inputs()
+        clean = rotate(**given)
+        given["x"][0, 1, 0] = torch.nan
+        given["x"][1, 2, 4] = torch.inf
+        result = rotate(**given)
+        assert result[0, 1, [0, 2]].isnan().all()
+        assert not result[1, 2, [4, 6]].isfinite().any()
+        untouched = torch.ones(2, 5, 8, dtype=torch.bool)
+        untouched[0, 1, [0, 2]] = untouched[1, 2, [4, 6]] = False
+        assert torch.equal(result[untouched], clean[untouched])
+
+
+class TestWrongCall:
+    """One exception class per mistake; the message ends with the remedy."""
+
+    def test_missing(self, rotate: CompiledFunction):
+        with pytest.raises(
+            MissingArgumentError, match="lacks 1 argument: sin\n  help: pass sin: bfloat16"
+        ):
+            rotate(*list(inputs().values())[:2])
+
+    def test_unknown_name(self, rotate: CompiledFunction):
+        with pytest.raises(UnknownArgumentError, match=r"no argument 'z'\n  help: .* x, cos, sin"):
+            rotate(**inputs(), z=torch.zeros(1))
+
+    def test_too_many(self, rotate: CompiledFunction):
+        with pytest.raises(UnknownArgumentError, match="takes 3 arguments, 4 are given"):
+            rotate(*inputs().values(), torch.zeros(1))
+
+    def test_by_position_and_by_name(self, rotate: CompiledFunction):
+        given = inputs()
+        with pytest.raises(RepeatedArgumentError, match="argument x of rotate is given by"):
+            rotate(given["x"], **given)
+
+    @pytest.mark.parametrize("value", [None, 3.0, [[1.0]], numpy.zeros((2, 5, 8))])
+    def test_not_a_tensor(self, rotate: CompiledFunction, value: object):
+        call = {**inputs(), "x": value}
+        with pytest.raises(
+            ArgumentTypeError, match=r"argument x is a \w+, .*\n  help: convert it with torch.as_t"
+        ):
+            rotate(**call)  # pyright: ignore[reportArgumentType]
+
+    def test_sparse_tensor(self, rotate: CompiledFunction):
+        given = inputs()
+        given["cos"] = given["cos"].to_sparse()
+        with pytest.raises(ArgumentTypeError, match=r"cos has layout .*\n.*cos.to_dense\(\)"):
+            rotate(**given)
+
+    def test_element_type(self, rotate: CompiledFunction):
+        given = inputs()
+        given["cos"] = given["cos"].float()
+        with pytest.raises(
+            ArgumentDtypeError,
+            match=r"cos has element type float32, expected bfloat16\n.*cos.to\(torch.bfloat16\)",
+        ):
+            rotate(**given)
+
+    def test_device(self, rotate: CompiledFunction):
+        given = inputs()
+        given["sin"] = given["sin"].to("meta")
+        with pytest.raises(
+            ArgumentDeviceError, match=r"sin is on meta, expected cpu\n.*sin.to\('cpu'\)"
+        ):
+            rotate(**given)
+
+    def test_rank(self, rotate: CompiledFunction):
+        given = inputs()
+        given["x"] = given["x"][0]
+        with pytest.raises(
+            ArgumentShapeError, match=r"x has shape \[5, 8\] of rank 2, expected rank 3\n.*B, T, 8"
+        ):
+            rotate(**given)
+
+    def test_static_extent(self, rotate: CompiledFunction):
+        given = inputs()
+        given["x"] = given["x"][..., :6]
+        with pytest.raises(
+            ArgumentShapeError, match=r"dimension 2 is 6, expected 8\n  help: .*\[B, T, 8\]"
+        ):
+            rotate(**given)
+
+    def test_symbol_bound_to_two_sizes(self, rotate: CompiledFunction):
+        given = {**inputs(t=5), "cos": inputs(t=7)["cos"]}
+        with pytest.raises(
+            SymbolConflictError,
+            match="symbol T is bound to 5 by argument x and to 7 by argument cos\n  help: give",
+        ):
+            rotate(**given)
+
+    def test_gradient(self, rotate: CompiledFunction):
+        given = inputs()
+        given["x"].requires_grad_()
+        with pytest.raises(GradientRequiredError, match=r"torch.no_grad\(\), or pass x.detach\(\)"):
+            rotate(**given)
+        with torch.no_grad():
+            assert isinstance(rotate(**given), torch.Tensor)
+
+
+def test_import_is_light():
+    script = (
+        "import sys, coda_ir; coda_ir.parse, coda_ir.compile; "
+        "sys.exit(sum(name in sys.modules for name in ('torch', 'triton')))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_triton_that_cannot_interpret_any_more():
+    """The CPU needs Triton's interpreter; a triton that was imported before cannot change."""
+    script = (
+        "import triton, torch; from coda_ir.devices import require_triton_for; "
+        "require_triton_for(torch.device('cpu'))"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
+    assert "help: set TRITON_INTERPRET=1 before Python starts" in done.stderr
+
+
+def test_the_interpreter_is_switched_on_for_the_cpu():
+    script = (
+        "import os, torch; from coda_ir.devices import require_triton_for; "
+        "require_triton_for(torch.device('cpu')); print(os.environ['TRITON_INTERPRET'])"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
+    assert done.stdout == "1\n", done.stderr

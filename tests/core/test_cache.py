@@ -1,0 +1,54 @@
+"""The cache of generated modules."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from coda_ir.cache import cache_directory, load_source
+from coda_ir.diagnostics import CodaError
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_default_directory(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CODA_CACHE_DIR")
+    assert cache_directory() == Path.home() / ".cache" / "coda_ir"
+
+
+def test_the_module_has_a_source_file(cache: Path):
+    module = load_source("answer = 41\n", "answer")
+    assert module.answer == 41
+    assert [file.name for file in cache.glob("*.py")] == [Path(module.__file__ or "").name]
+    assert Path(module.__file__ or "").name.startswith("answer_")
+
+
+def test_the_same_source_is_the_same_module(cache: Path):
+    assert load_source("a = 1\n", "m") is load_source("a = 1\n", "m")
+    assert load_source("a = 1\n", "m") is not load_source("a = 2\n", "m")
+
+
+def test_a_damaged_file_is_written_again(cache: Path):
+    path = Path(load_source("value = 'right'\n", "m").__file__ or "")
+    path.write_text("value = 'wrong'\n")
+    del sys.modules[f"coda_ir_cache.{path.stem}"]
+    assert load_source("value = 'right'\n", "m").value == "right"
+
+
+def test_a_module_that_fails_leaves_nothing_behind(cache: Path):
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            load_source("1 / 0\n", "broken")
+    assert not [name for name in sys.modules if name.startswith("coda_ir_cache.broken")]
+
+
+def test_a_directory_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    monkeypatch.setenv("CODA_CACHE_DIR", str(occupied))
+    with pytest.raises(CodaError, match=r"cannot write .*\n  help: set CODA_CACHE_DIR"):
+        load_source("b = 1\n", "m")

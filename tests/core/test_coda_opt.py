@@ -1,0 +1,238 @@
+"""coda-opt and the entry point of xdsl-opt: exit codes, messages, execution."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from safetensors.torch import save
+
+from coda_ir.tools.coda_opt import main
+
+SILU = """
+func.func @silu(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}) -> tensor<?x8xf32> {
+  %y = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+"""
+
+WRONG_CAP = """
+func.func @f(%x: tensor<8xf32>) {
+  %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>
+  func.return
+}
+"""
+
+
+@pytest.fixture
+def silu(tmp_path: Path) -> str:
+    return write(tmp_path, SILU)
+
+
+def write(directory: Path, text: str, name: str = "input.mlir") -> str:
+    path = directory / name
+    path.write_text(text)
+    return str(path)
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the installed tool."""
+    tool = Path(sys.executable).parent / "coda-opt"
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class TestErrors:
+    """A mistake of the user gives a message and an exit code, never a traceback."""
+
+    def test_installed_tool(self, tmp_path: Path):
+        code, out, err = run(str(tmp_path / "missing.mlir"))
+        assert (code, out) == (1, "")
+        assert err.startswith("coda-opt: error:") and "missing.mlir: No such file" in err
+        assert "Traceback" not in err
+
+    def test_not_utf8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        path = tmp_path / "latin1.coda"
+        path.write_bytes(b"# na\xefve\n")
+        assert main([str(path)]) == 1
+        message = capsys.readouterr().err
+        assert "latin1.coda:1: the file is not UTF-8: byte 0xef at offset 4" in message
+        assert "help: save the file as UTF-8" in message
+
+    def test_mlir_that_is_not_utf8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        path = tmp_path / "latin1.mlir"
+        path.write_bytes(b"// na\xefve\n")
+        assert main([str(path)]) == 1
+        assert "latin1.mlir: 'utf-8' codec can't decode" in capsys.readouterr().err
+
+    def test_directory(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        (tmp_path / "d.mlir").mkdir()
+        assert main([str(tmp_path / "d.mlir")]) == 1
+        assert "d.mlir: Is a directory" in capsys.readouterr().err
+
+    def test_unreadable_output(self, silu: str, capsys: pytest.CaptureFixture[str]):
+        assert main([silu, "-o", "/nowhere/out.mlir"]) == 1
+        assert "/nowhere/out.mlir: No such file" in capsys.readouterr().err
+
+    def test_syntax_error(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        assert main([write(tmp_path, "func.func @f(")]) == 1
+        assert "input.mlir:1:14" in capsys.readouterr().err
+
+    def test_malformed_name(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        text = '"test.op"() ({\n^0():\n}) : () -> ()'
+        assert main([write(tmp_path, text), "--allow-unregistered-dialect"]) == 1
+        assert "Invalid Block name format" in capsys.readouterr().err
+
+    def test_ir_that_does_not_verify(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        assert main([write(tmp_path, WRONG_CAP)]) == 1
+        assert "property cap is -1.0, expected a positive number" in capsys.readouterr().err
+
+    def test_deep_nesting(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        depth = 100_000
+        text = "func.func private @f() attributes {a = " + "[" * depth + "]" * depth + "}"
+        assert main([write(tmp_path, text)]) == 1
+        assert "nested too deeply" in capsys.readouterr().err
+
+    def test_debug_shows_the_exception(self, tmp_path: Path):
+        with pytest.raises(FileNotFoundError):
+            main([str(tmp_path / "missing.mlir"), "--debug"])
+
+
+class TestUsage:
+    """A wrong command line exits with 2."""
+
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            (["-p", "code-to-gemm"], "did you mean 'coda-to-gemm'?"),
+            (["-p", "cse{x=1}"], "argument -p/--passes"),
+            (["-p", "cse{{"], "argument -p/--passes"),
+        ],
+    )
+    def test_pipeline(
+        self, silu: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ):
+        assert main([silu, *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            (["-t", "ptx"], "invalid choice: 'ptx'"),
+            (["--const", "D"], "'D' is not of the form NAME=VALUE"),
+            (["--const", "D=many"], "'D=many'"),
+            (["--dim", "M=1.5"], "'M=1.5'"),
+            (["--dim", "M=-1"], "expected 0 or more"),
+            (["--remarks=some"], "invalid choice: 'some'"),
+        ],
+    )
+    def test_options(
+        self, silu: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main([silu, *arguments])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
+
+    def test_unknown_kind_of_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        assert main([write(tmp_path, SILU, "input.txt")]) == 2
+        message = capsys.readouterr().err
+        assert "unknown kind of input" in message and "-f coda or -f mlir" in message
+
+
+class TestRun:
+    def test_reports_shape_type_and_error(self, silu: str, capsys: pytest.CaptureFixture[str]):
+        assert main([silu, "--run", "--dim", "M=3"]) == 0
+        line = capsys.readouterr().out
+        assert line.startswith("result0: float32[3, 8] norm ")
+        assert float(line.rpartition("error ")[2]) < 1e-6
+
+    def test_seed_decides_the_inputs(self, silu: str, capsys: pytest.CaptureFixture[str]):
+        outputs: list[str] = []
+        for seed in ("0", "0", "1"):
+            assert main([silu, "--run", "--seed", seed]) == 0
+            outputs.append(capsys.readouterr().out)
+        assert outputs[0] == outputs[1] != outputs[2]
+
+    def test_no_rows(self, silu: str, capsys: pytest.CaptureFixture[str]):
+        assert main([silu, "--run", "--dim", "M=0"]) == 0
+        assert "float32[0, 8] norm 0 first [] error 0" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+    def test_inputs_from_a_file(
+        self, silu: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = str(tmp_path / f"inputs{suffix}")
+        if suffix == ".npz":
+            numpy.savez(path, x=numpy.zeros((2, 8)))
+        else:
+            Path(path).write_bytes(save({"x": torch.zeros(2, 8)}))
+        assert main([silu, "--run", "--inputs", path]) == 0
+        assert "float32[2, 8] norm 0 first [0, 0, 0, 0, ...]" in capsys.readouterr().out
+
+    def test_inputs_of_the_wrong_shape(
+        self, silu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = str(tmp_path / "inputs.npz")
+        numpy.savez(path, x=numpy.zeros((2, 7)))
+        assert main([silu, "--run", "--inputs", path]) == 1
+        assert "argument x has shape [2, 7]: dimension 1 is 7, expected 8" in (
+            capsys.readouterr().err
+        )
+
+    @pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt"])
+    def test_damaged_inputs(
+        self, silu: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = tmp_path / f"inputs{suffix}"
+        path.write_bytes(b"not a tensor")
+        assert main([silu, "--run", "--inputs", str(path)]) == 1
+        message = capsys.readouterr().err
+        assert f"inputs{suffix}: " in message and "pass a .npz or .safetensors file" in message
+
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            (["--dim", "N=3"], "silu has no dimension 'N'"),
+            (["--entry", "gelu"], "no function 'gelu'"),
+            (["--device", "tpu"], "unknown device 'tpu'"),
+            (["--device", "cuda:99"], "device 'cuda:99' does not exist"),
+        ],
+    )
+    def test_mistakes(
+        self, silu: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ):
+        assert main([silu, "--run", *arguments]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_output_file(silu: str, tmp_path: Path):
+    output = tmp_path / "out.mlir"
+    assert main([silu, "-o", str(output)]) == 0
+    assert "coda.silu" in output.read_text()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.startswith("coda-opt 0.")
+
+
+def test_start_up_imports_neither_torch_nor_triton(silu: str):
+    script = (
+        "import sys; from coda_ir.tools.coda_opt import main; main(sys.argv[1:]); "
+        "sys.exit(sum(name in sys.modules for name in ('torch', 'triton', 'numpy', 'rich')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, silu], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+def test_xdsl_opt_sees_dialects_and_passes(silu: str):
+    tool = Path(sys.executable).parent / "xdsl-opt"
+    done = subprocess.run(
+        [tool, silu, "-p", "plan-buffers"], capture_output=True, text=True, check=False
+    )
+    assert "coda.silu" in done.stdout, done.stderr

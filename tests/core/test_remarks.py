@@ -1,0 +1,122 @@
+"""Remarks: rendering, places, collection."""
+
+import pytest
+from xdsl.dialects.builtin import (
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+
+from coda_ir.remarks import (
+    Remark,
+    collect_remarks,
+    emit_remark,
+    format_location,
+    fuse_locations,
+    source_position,
+)
+from coda_ir.symbolic_size import SymbolicSize
+
+
+def at(line: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr("layer.coda"), IntAttr(line), IntAttr(3))
+
+
+def missed(message: str = "not paired") -> Remark:
+    return Remark("missed", "pair-glu", "coda.glu", at(7), message)
+
+
+def test_rendering_of_a_missed_rewrite():
+    remark = Remark(
+        "missed",
+        "pair-glu",
+        "coda.glu",
+        at(7),
+        "the two projections do not share their input",
+        condition="A(gate) = A(up)",
+        bytes=SymbolicSize.product(["M", 16384]),
+        suggestion="project the same value",
+    )
+    assert str(remark) == (
+        "layer.coda:7:3: remark[missed] pair-glu: coda.glu: the two projections do not share "
+        "their input; failed condition: A(gate) = A(up); costs 16384*M bytes; "
+        "help: project the same value"
+    )
+
+
+def test_a_passed_rewrite_saves_bytes():
+    remark = Remark("passed", "pair-glu", "coda.glu", UnknownLoc(), "paired", bytes=512)
+    assert str(remark) == ("<unknown>: remark[passed] pair-glu: coda.glu: paired; saves 512 bytes")
+
+
+def test_to_dict_is_plain_data_without_empty_fields():
+    remark = Remark("missed", "p", "coda.glu", at(7), "m", bytes=SymbolicSize.product(["M", 2]))
+    assert remark.to_dict() == {
+        "kind": "missed",
+        "pass": "p",
+        "operator": "coda.glu",
+        "file": "layer.coda",
+        "line": 7,
+        "column": 3,
+        "message": "m",
+        "bytes": "2*M",
+    }
+
+
+@pytest.mark.parametrize(
+    "location, expected",
+    [
+        (at(1), "layer.coda:1:3"),
+        (NameLoc(StringAttr("x"), at(2)), "layer.coda:2:3"),
+        (CallSiteLoc(at(3), at(9)), "layer.coda:3:3"),
+        (FusedLoc((UnknownLoc(), at(4), at(5)), NoneAttr()), "layer.coda:4:3"),
+        (FusedLoc((UnknownLoc(),), NoneAttr()), "<unknown>"),
+        (UnknownLoc(), "<unknown>"),
+    ],
+)
+def test_place_of_a_location(location: LocationAttr, expected: str):
+    assert format_location(location) == expected
+
+
+def test_fused_locations_keep_each_known_place_once():
+    assert fuse_locations(UnknownLoc(), UnknownLoc()) == UnknownLoc()
+    assert fuse_locations(UnknownLoc(), at(1), at(1)) == at(1)
+    assert fuse_locations(at(1), UnknownLoc(), at(2)) == FusedLoc((at(1), at(2)), NoneAttr())
+    assert source_position(fuse_locations(at(1), at(2))) == ("layer.coda", 1, 3)
+
+
+def test_remarks_are_collected_in_order():
+    with collect_remarks() as remarks:
+        emit_remark(missed("a"))
+        emit_remark(missed("b"))
+    assert [remark.message for remark in remarks] == ["a", "b"]
+
+
+def test_without_a_collector_remarks_are_dropped():
+    emit_remark(missed())
+    with collect_remarks() as remarks:
+        pass
+    assert remarks == []
+
+
+def test_nested_collectors_hand_on_to_the_outer_one():
+    with collect_remarks() as outer:
+        emit_remark(missed("a"))
+        with collect_remarks() as inner:
+            emit_remark(missed("b"))
+        emit_remark(missed("c"))
+    assert [remark.message for remark in inner] == ["b"]
+    assert [remark.message for remark in outer] == ["a", "b", "c"]
+
+
+def test_an_exception_loses_no_remark():
+    with collect_remarks() as outer, pytest.raises(KeyError), collect_remarks():
+        emit_remark(missed("a"))
+        raise KeyError
+    assert [remark.message for remark in outer] == ["a"]
