@@ -30,10 +30,47 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     Segment,
 )
+from coda_ir.dialects.gemm.tiling import column_ranges
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
-DEFAULT_TILE = (128, 128)
+DEFAULT_BLOCK = 128
+"""Rows, and columns, of a tile where there is no schedule."""
+
+
+class Cut(NamedTuple):
+    """Columns (pairs) `start` to `start + extent`, cut into tiles of `size`."""
+
+    start: int
+    extent: int
+    size: int
+
+
+class Tiling(NamedTuple):
+    """How partials are cut: rows per tile, and the cuts of the columns (pairs)."""
+
+    rows: int
+    columns: Sequence[Cut]
+
+
+def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
+    """The tiling of a segment under the schedule of `op`, which kernels follow too.
+
+    Raises CodaError where a tile of the schedule cannot hold the groups of the region.
+    """
+    if op.schedule is None:
+        return default_tiling(domain)
+    block_m, block_n, _ = op.schedule.tile
+    try:
+        ranges = column_ranges(segment, block_n)
+    except ValueError as error:
+        raise CodaError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
+    return Tiling(block_m, [Cut(r.offset, r.extent, r.per_tile) for r in ranges])
+
+
+def default_tiling(domain: Domain) -> Tiling:
+    size = DEFAULT_BLOCK // domain.columns_per_element
+    return Tiling(DEFAULT_BLOCK, [Cut(0, domain.columns, size)])
 
 
 class Frame(NamedTuple):
@@ -92,7 +129,6 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, *rest = operands
     rows, x = tuple(x.shape[:-1]), x.reshape(prod(x.shape[:-1]), x.shape[-1])
     weights, ports = rest[: len(op.weights)], rest[len(op.weights) :]
-    tile = op.schedule.tile[:2] if op.schedule else DEFAULT_TILE
     results: list[torch.Tensor] = []
     for segment in op.segments():
         own, weights = weights[: len(segment.weights)], weights[len(segment.weights) :]
@@ -100,7 +136,8 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
         accumulator = _multiply(x, own, segment.layout)
         columns = accumulator.shape[-1]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
-        results += _epilogue(segment, frame.gather(accumulator), inputs, frame, tile, numerics)
+        tiling = tiling_of(op, segment, frame.domain)
+        results += _epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
     return results
 
 
@@ -114,7 +151,7 @@ def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     segment = op.segment()
     shape = _map_shape(op, segment, operands)
     frame = Frame(shape[:-1], shape[-1] if shape else 1, None)
-    return _epilogue(segment, [], operands, frame, DEFAULT_TILE, numerics)
+    return _epilogue(segment, [], operands, frame, default_tiling(frame.domain), numerics)
 
 
 def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...]:
@@ -147,7 +184,7 @@ def _epilogue(
     accumulators: Tensors,
     inputs: Tensors,
     frame: Frame,
-    tile: tuple[int, int],
+    tiling: Tiling,
     numerics: Numerics,
 ) -> list[torch.Tensor]:
     """The results of a segment from its accumulators and the operands of its ports."""
@@ -159,7 +196,7 @@ def _epilogue(
     for port, _ in segment.results:
         count = segment.result_arity(port)
         own, yielded = yielded[:count], yielded[count:]
-        results.append(_store_result(port, own, inputs, frame, tile))
+        results.append(_store_result(port, own, inputs, frame, tiling))
     return results
 
 
@@ -168,16 +205,16 @@ def _store_result(
     values: Tensors,
     inputs: Tensors,
     frame: Frame,
-    tile: tuple[int, int],
+    tiling: Tiling,
 ) -> torch.Tensor:
     """The tensor of one result from what the region yields for it."""
     kind = port.kind.data
     if isinstance(port.combiner, CombinerAttr):
         combiner = port.combiner.data
         if kind == ResultKind.PARTIAL_COL:
-            return _partial(combiner, frame.scatter(values).T, tile[0]).T
-        per_tile = tile[1] // frame.domain.columns_per_element
-        return frame.restore_rows(_partial(combiner, values[0], per_tile))
+            by_column = frame.scatter(values).T
+            return _partial(combiner, by_column, [Cut(0, frame.m, tiling.rows)]).T
+        return frame.restore_rows(_partial(combiner, values[0], tiling.columns))
     if isinstance(port.index, IntAttr):
         index = inputs[port.index.data].reshape(-1)
         return _select(values[0], index).reshape(frame.rows)
@@ -204,11 +241,14 @@ def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.
     return [value] if kind.is_half else frame.gather(value)
 
 
-def _partial(combiner: Combiner, value: torch.Tensor, tile: int) -> torch.Tensor:
+def _partial(combiner: Combiner, value: torch.Tensor, cuts: Sequence[Cut]) -> torch.Tensor:
     """(M x N) to (M x number of tiles): each tile of columns combined."""
-    missing = -value.shape[-1] % tile
-    padded = F.pad(value, (0, missing), value=identity_of(combiner))
-    return reduce_last(combiner, split_columns(padded, tile))
+    parts: list[torch.Tensor] = []
+    for start, extent, size in cuts:
+        part = value.narrow(-1, start, extent)
+        padded = F.pad(part, (0, -extent % size), value=identity_of(combiner))
+        parts.append(reduce_last(combiner, split_columns(padded, size)))
+    return torch.cat(parts, -1)
 
 
 def _select(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
+from coda_ir.api import find_entry
 from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
 from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
 from coda_ir.backends.reference.numerics import (
@@ -58,24 +59,9 @@ def run_module(
 ) -> tuple[torch.Tensor, ...]:
     """Run the function `entry` of `module`, or its only function; see `run_function`.
 
-    Raises CodaError where there is no such function, or none is named and there are several.
+    Raises CodaError where there is no such function, or none is named and several are public.
     """
-    return run_function(entry_function(module, entry), args, precision)
-
-
-def entry_function(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The function named `entry`, or the only function of `module`; CodaError where none is."""
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-    known = ", ".join(functions) or "none"
-    if entry is None and len(functions) == 1:
-        return next(iter(functions.values()))
-    if entry is None:
-        raise CodaError(
-            f"the module has {len(functions)} functions: {known}", "name the one to run as entry"
-        )
-    if entry not in functions:
-        raise CodaError(f"no function {entry} in the module", f"its functions are: {known}")
-    return functions[entry]
+    return run_function(find_entry(module, entry), args, precision)
 
 
 def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
