@@ -36,6 +36,7 @@ from coda_ir.dialects.gemm import (
     PackWeightOp,
     PortKind,
     ResultKind,
+    ScaleWeightOp,
     ScheduleAttr,
     Segment,
 )
@@ -275,6 +276,7 @@ RULES: dict[type, Rule] = {
     MapOp: _map,
     FinalizeOp: _finalize,
     PackWeightOp: _pack_weight,
+    ScaleWeightOp: _like_first,
 }
 
 

@@ -19,6 +19,7 @@ PASS_CLASSES = {
     "outline-pointwise": "OutlinePointwisePass",
     "pair-glu": "PairGluPass",
     "pair-rope": "PairRopePass",
+    "place-column-scale": "PlaceColumnScalePass",
     "plan-buffers": "PlanBuffersPass",
     "report-unfused": "ReportUnfusedPass",
     "schedule": "SchedulePass",

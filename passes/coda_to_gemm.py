@@ -22,6 +22,7 @@ from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.pair_glu import PairGluPass
 from coda_ir.passes.pair_rope import PairRopePass
+from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
@@ -33,6 +34,7 @@ STEPS: tuple[ModulePass, ...] = (
     SplitPackedLinearPass(),
     DeferRMSNormPass(),
     DeferLayerNormPass(),
+    PlaceColumnScalePass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     FusePointwisePass(),
@@ -63,10 +65,18 @@ STEPS: tuple[ModulePass, ...] = (
 class CodaToGemmPass(ModulePass):
     """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
 
-    Operators that cannot be fused stay, each with a remark.
+    Operators that cannot be fused stay, each with a remark. `fold-weights` lets
+    `place-column-scale` fold norm weights into frozen weights.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
 
+    fold_weights: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PassPipeline(STEPS).apply(ctx, op)
+        PassPipeline(tuple(map(self._configured, STEPS))).apply(ctx, op)
+
+    def _configured(self, step: ModulePass) -> ModulePass:
+        return (
+            PlaceColumnScalePass(self.fold_weights) if step.name == "place-column-scale" else step
+        )

@@ -28,6 +28,7 @@ from coda_ir.dialects.gemm import (
     PortKind,
     ResultKind,
     ResultPortAttr,
+    ScaleWeightOp,
     Segment,
 )
 from coda_ir.dialects.gemm.tiling import column_ranges
@@ -298,9 +299,15 @@ def pack_weight(op: PackWeightOp, operands: Tensors, numerics: Numerics) -> Tens
     return [(weight if op.layout.data == Layout.NK else weight.T) @ vector]
 
 
+def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    weight, vector = operands
+    return [weight * (vector if op.layout.data == Layout.NK else vector[:, None])]
+
+
 GEMM_HANDLERS: Handlers = {
     FusedOp: fused,
     MapOp: map_,
     FinalizeOp: finalize,
     PackWeightOp: pack_weight,
+    ScaleWeightOp: scale_weight,
 }

@@ -25,6 +25,7 @@ from coda_ir.dialects.gemm.ops import (
     GroupReduceOp,
     MapOp,
     PackWeightOp,
+    ScaleWeightOp,
     YieldOp,
 )
 from coda_ir.dialects.gemm.scalars import ScalarBuilder
@@ -32,7 +33,7 @@ from coda_ir.dialects.gemm.segment import Port, Result, Segment, partial_type, r
 
 Gemm = Dialect(
     "gemm",
-    [FusedOp, MapOp, FinalizeOp, PackWeightOp, GroupReduceOp, YieldOp],
+    [FusedOp, MapOp, FinalizeOp, PackWeightOp, ScaleWeightOp, GroupReduceOp, YieldOp],
     [
         PortKindAttr,
         CombinerAttr,
@@ -65,6 +66,7 @@ __all__ = [
     "ResultKindAttr",
     "ResultPortAttr",
     "ScalarBuilder",
+    "ScaleWeightOp",
     "ScheduleAttr",
     "Segment",
     "SegmentAttr",

@@ -423,3 +423,33 @@ class PackWeightOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify.verify_pack_weight(self)
+
+
+@irdl_op_definition
+class ScaleWeightOp(IRDLOperation):
+    """A weight with the scale of a norm folded in ahead of time: v[n, k] = W[n, k] · vector[k].
+
+    Rounded to the weight's type. Like `gemm.pack_weight` it is computed once and kept until the
+    weight or the vector changes, which is why it is meant for frozen weights.
+
+    `%v = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>`
+    """
+
+    name = "gemm.scale_weight"
+    weight = operand_def(TensorType)
+    vector = operand_def(TensorType)
+    layout = prop_def(LayoutAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$layout operands attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
+        weight = SSAValue.get(weight)
+        super().__init__(
+            operands=[weight, vector],
+            properties={"layout": LayoutAttr(layout)},
+            result_types=[weight.type],
+        )
+
+    def verify_(self) -> None:
+        verify.verify_scale_weight(self)

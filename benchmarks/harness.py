@@ -1,0 +1,81 @@
+"""Timing of alternatives in one process: interleaved, so that clocks and heat are shared."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from triton.testing import do_bench
+
+Candidate = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of one candidate: the median over all rounds, and the spread of the rounds."""
+
+    median: float
+    fastest_round: float
+    slowest_round: float
+
+
+def time_interleaved(
+    candidates: Mapping[str, Candidate], *, rounds: int = 5, warmup_ms: int = 100, rep_ms: int = 80
+) -> dict[str, Timing]:
+    """Time every candidate `rounds` times in turn, `rep_ms` milliseconds each.
+
+    The first round warms up for `warmup_ms`. Needs a GPU; the cache is cleared between calls.
+    """
+    medians: dict[str, list[float]] = {name: [] for name in candidates}
+    for index in range(rounds):
+        for name, candidate in candidates.items():
+            warmup = warmup_ms if index == 0 else 20
+            median = do_bench(candidate, warmup=warmup, rep=rep_ms, return_mode="median")
+            assert isinstance(median, float)
+            medians[name].append(median)
+    return {
+        name: Timing(statistics.median(times), min(times), max(times))
+        for name, times in medians.items()
+    }
+
+
+def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """||actual − expected|| / ||expected|| in float64."""
+    difference = (actual.double() - expected.double()).norm()
+    return float(difference / expected.double().norm())
+
+
+def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
+    """A table of the medians and their ratios to `baseline`."""
+    table = Table(title=title)
+    table.add_column("variant")
+    for column in ("ms (median)", "rounds (ms)", f"x {baseline}"):
+        table.add_column(column, justify="right")
+    for name, timing in timings.items():
+        table.add_row(
+            name,
+            f"{timing.median:.3f}",
+            f"{timing.fastest_round:.3f} to {timing.slowest_round:.3f}",
+            f"{timing.median / timings[baseline].median:.3f}",
+        )
+    Console(width=110).print(table)
+
+
+def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
+    """Write all timings by section, with `facts` about the machine and the accuracy."""
+    data = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        **facts,
+        "milliseconds": {
+            section: {name: asdict(timing) for name, timing in timings.items()}
+            for section, timings in results.items()
+        },
+    }
+    path.write_text(json.dumps(data, indent=2) + "\n")

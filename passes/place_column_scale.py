@@ -1,0 +1,105 @@
+"""Pass `place-column-scale`: where the weight of a deferred norm is applied."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Block, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Layout, PortKind, ScaleWeightOp
+from coda_ir.passes.legality import name_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norms import OpInserter, bias_of
+from coda_ir.passes.support.ports import port_kind
+
+Gemm = coda.LinearOp | coda.MatmulOp
+
+
+@dataclass(frozen=True)
+class PlaceColumnScalePass(FunctionPass):
+    """x ⊙ w before a GEMM: in the epilogue that produces x, or folded into W ahead of time.
+
+        %s = coda.mul %x, %w                  %v = gemm.scale_weight nk %W, %w
+        %z = coda.linear %s, %W       ->      %z = coda.linear %x, %v
+
+    By default nothing is folded: `fuse-pointwise` then puts the scale into the producer's epilogue
+    and the weights stay as they are. With `fold`, x itself is the input of the GEMM, so that the
+    scaled copy is never stored; the price is a second copy of W. Legal only for frozen weights: W
+    and w are arguments of the function, and every consumer of the scaled x is a GEMM.
+    """
+
+    name: ClassVar[str] = "place-column-scale"
+
+    fold: bool = False
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        if not self.fold:
+            return
+        for op in rewriter.ops:
+            if isinstance(op, coda.MulOp) and _feeds_gemm(op):
+                refusal = _check(op)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+                else:
+                    rewriter.passed(op, f"folded into {len(list(op.result.uses))} weights")
+                    _fold(op, rewriter)
+
+
+def _feeds_gemm(op: coda.MulOp) -> bool:
+    return _scale_of(op) is not None and any(
+        isinstance(use.operation, Gemm) and use.index == 0 for use in op.result.uses
+    )
+
+
+def _scale_of(op: coda.MulOp) -> tuple[SSAValue, SSAValue] | None:
+    """x and w of x ⊙ w, or None where no operand is a row vector of the other's columns."""
+    domain = shape_of(op.result)
+    for x, w in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        kinds = port_kind(shape_of(x), domain), port_kind(shape_of(w), domain)
+        if kinds == (PortKind.TILE, PortKind.ROW):
+            return x, w
+    return None
+
+
+def _check(op: coda.MulOp) -> Refusal | None:
+    scale = _scale_of(op)
+    assert scale is not None
+    if not isinstance(scale[1].owner, Block):
+        return Refusal(
+            "the scale is an argument of the function",
+            f"{name_of(scale[1])} is computed in the function",
+        )
+    for use in op.result.uses:
+        gemm = use.operation
+        if not isinstance(gemm, Gemm) or use.index != 0:
+            return Refusal("every consumer of the scaled value is a GEMM", f"{gemm.name} uses it")
+        if not isinstance(gemm.weight.owner, Block):
+            return Refusal(
+                "the weight is an argument of the function",
+                f"{name_of(gemm.weight)} is computed in the function",
+            )
+    return None
+
+
+def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:
+    scale = _scale_of(op)
+    assert scale is not None
+    x, w = scale
+    for use in list(op.result.uses):
+        gemm = use.operation
+        assert isinstance(gemm, Gemm)
+        insert = OpInserter(rewriter, gemm, op.location)
+        layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
+        weight = insert.insert(ScaleWeightOp(gemm.weight, w, layout), gemm.weight.name_hint)
+        element_type = element_type_of(gemm.result)
+        new: Gemm = (
+            coda.LinearOp(x, weight, bias_of(gemm), result_element_type=element_type)
+            if isinstance(gemm, coda.LinearOp)
+            else coda.MatmulOp(x, weight, result_element_type=element_type)
+        )
+        insert.location = gemm.location
+        insert.insert(new, gemm.result.name_hint)
+        gemm.result.replace_all_uses_with(new.result)
+        rewriter.order.erase(gemm)
+    rewriter.order.erase(op)
