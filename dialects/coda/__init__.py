@@ -13,14 +13,7 @@ from coda_ir.dialects.coda.block import (
     CrossEntropyOp,
     EmbeddingOp,
     GluOp,
-    LayerNormOp,
-    LinearOp,
-    MatmulOp,
-    NormStatsOp,
-    ReduceOp,
-    RMSNormOp,
     RopeOp,
-    SoftmaxOp,
 )
 from coda_ir.dialects.coda.elementwise import (
     ELEMENTWISE_OPS,
@@ -48,6 +41,14 @@ from coda_ir.dialects.coda.elementwise import (
     SubOp,
     TanhOp,
     UnaryOp,
+)
+from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
+from coda_ir.dialects.coda.reductions import (
+    LayerNormOp,
+    NormStatsOp,
+    ReduceOp,
+    RMSNormOp,
+    SoftmaxOp,
 )
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 

@@ -1,11 +1,8 @@
-"""Operators of a Transformer block: linear maps, norms, gates, rotary embedding, losses.
+"""Gates, rotary embedding, attention, the loss and the embedding.
 
-Every operator works on the last dimension (the columns); the dimensions before it are
-the rows and flatten to the M of a GEMM.
+Every operator works on the last dimension (the columns); the dimensions before it are the rows
+and flatten to the M of a GEMM.
 """
-
-from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -16,325 +13,32 @@ from xdsl.dialects.builtin import (
     TensorType,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
-    var_result_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
-    dims_agree,
     element_type_of,
     expect_element_type,
     expect_rank_at_least,
     expect_shape,
-    format_shape,
-    is_float,
     is_integer_tensor,
     shape_of,
+    verify_group,
 )
 
 ACTIVATIONS = ("identity", "silu", "gelu", "gelu_tanh", "relu", "relu2", "sigmoid", "tanh")
 ROPE_LAYOUTS = ("half_split", "interleaved")
 LOSS_REDUCTIONS = ("none", "mean", "sum")
-
-
-def _get(value: SSAValue | Operation | None) -> list[SSAValue]:
-    return [] if value is None else [SSAValue.get(value)]
-
-
-def _verify_linear(
-    x: SSAValue, weight: SSAValue, bias: SSAValue | None, result: SSAValue, *, k: int
-) -> None:
-    """Check x (... x K), weight with K in dimension `k`, bias (N) and result (... x N)."""
-    expect_rank_at_least("operand x", x, 1)
-    if len(shape_of(weight)) != 2:
-        raise VerifyException(f"operand weight has rank {len(shape_of(weight))}, expected 2")
-    inner, outer = shape_of(weight)[k], shape_of(weight)[1 - k]
-    if not dims_agree(shape_of(x)[-1], inner):
-        raise VerifyException(
-            f"operand weight of shape {format_shape(shape_of(weight))} has K = {inner} in "
-            f"dimension {k}, expected {shape_of(x)[-1]}, the last dimension of operand x"
-        )
-    expect_element_type("operand weight", weight, element_type_of(x))
-    if bias is not None:
-        expect_shape("operand bias", bias, (outer,))
-        expect_element_type("operand bias", bias, element_type_of(x))
-    expect_shape("result", result, (*shape_of(x)[:-1], outer))
-    if not is_float(element_type_of(x)) or not is_float(element_type_of(result)):
-        raise VerifyException("linear maps need floating-point operands and results")
-
-
-@irdl_op_definition
-class LinearOp(CodaOp):
-    """x · Wᵀ (+ b) with the weight as PyTorch stores it: W is N x K.
-
-    Accumulates in float32; the result may have a wider element type than the operands.
-
-    `%y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>`
-    """
-
-    name = "coda.linear"
-    x = operand_def(TensorType)
-    weight = operand_def(TensorType)
-    bias = opt_operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        bias: SSAValue | Operation | None = None,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or element_type_of(x)
-        shape = (*shape_of(x)[:-1], shape_of(weight)[0])
-        super().__init__(
-            operands=[x, weight, _get(bias)],
-            result_types=[TensorType(element_type, shape)],
-        )
-
-    def verify_(self) -> None:
-        _verify_linear(self.x, self.weight, self.bias, self.result, k=1)
-
-
-@irdl_op_definition
-class MatmulOp(CodaOp):
-    """x · W with W a K x N matrix (the layout of GPT-2's Conv1D). Accumulates in float32.
-
-    `%y = coda.matmul %x, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>`
-    """
-
-    name = "coda.matmul"
-    x = operand_def(TensorType)
-    weight = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or element_type_of(x)
-        shape = (*shape_of(x)[:-1], shape_of(weight)[-1])
-        super().__init__(operands=[x, weight], result_types=[TensorType(element_type, shape)])
-
-    def verify_(self) -> None:
-        _verify_linear(self.x, self.weight, None, self.result, k=0)
-
-
-def _expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
-    expect_shape(what, value, (extent,))
-    expect_element_type(what, value, element_type_of(x))
-
-
-@irdl_op_definition
-class RMSNormOp(CodaOp):
-    """x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension (arXiv 1910.07467).
-
-    With `group`, each run of `group` columns is normalized by itself and the weight has
-    `group` elements: the per-head QK norm. Statistics are computed in float32.
-
-    `coda.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> ...`
-    """
-
-    name = "coda.rms_norm"
-    x = operand_def(TensorType)
-    weight = opt_operand_def(TensorType)
-    eps = prop_def(FloatAttr)
-    group = opt_prop_def(IntegerAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation | None = None,
-        *,
-        eps: float,
-        group: int | None = None,
-    ):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x, _get(weight)],
-            properties={
-                "eps": FloatAttr(eps, 64),
-                "group": None if group is None else IntegerAttr(group, 64),
-            },
-            result_types=[x.type],
-        )
-
-    @property
-    def group_size(self) -> int:
-        """Number of columns that are normalized together; `DYNAMIC_INDEX` where it is dynamic."""
-        return shape_of(self.x)[-1] if self.group is None else self.group.value.data
-
-    def verify_(self) -> None:
-        expect_rank_at_least("operand x", self.x, 1)
-        columns = shape_of(self.x)[-1]
-        if self.group is not None:
-            _verify_group("group", self.group.value.data, columns)
-        if self.weight is not None:
-            _expect_row_parameter("operand weight", self.weight, self.x, self.group_size)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
-
-
-def _verify_group(what: str, group: int, columns: int) -> None:
-    if group < 1 or (columns != DYNAMIC_INDEX and columns % group):
-        raise VerifyException(
-            f"property {what} is {group}, expected a divisor of the "
-            f"{format_shape((columns,))} columns"
-        )
-
-
-@irdl_op_definition
-class LayerNormOp(CodaOp):
-    """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
-    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing.
-    """
-
-    name = "coda.layer_norm"
-    x = operand_def(TensorType)
-    params = var_operand_def(TensorType)
-    eps = prop_def(FloatAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x, params],
-            properties={"eps": FloatAttr(eps, 64)},
-            result_types=[x.type],
-        )
-
-    @property
-    def weight(self) -> SSAValue | None:
-        return self.params[0] if self.params else None
-
-    @property
-    def bias(self) -> SSAValue | None:
-        return self.params[1] if len(self.params) > 1 else None
-
-    def verify_(self) -> None:
-        expect_rank_at_least("operand x", self.x, 1)
-        if len(self.params) > 2:
-            raise VerifyException(
-                f"{len(self.params)} parameters, expected a weight and a bias at most"
-            )
-        for what, value in zip(("weight", "bias"), self.params, strict=False):
-            _expect_row_parameter(f"operand {what}", value, self.x, shape_of(self.x)[-1])
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
-
-
-@irdl_op_definition
-class NormStatsOp(CodaOp):
-    """Row statistics of a norm, in float32, as a column (... x 1).
-
-    `kind = "rms"` gives rstd = rsqrt(mean(x²) + eps); `kind = "layer"` gives rstd =
-    rsqrt(var + eps) and the mean. Produced by the deferral of norms.
-
-    `%r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> ...`
-    """
-
-    name = "coda.norm_stats"
-    x = operand_def(TensorType)
-    kind = prop_def(StringAttr)
-    eps = prop_def(FloatAttr)
-    stats = var_result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, x: SSAValue | Operation, kind: str, eps: float):
-        x = SSAValue.get(x)
-        column = TensorType(f32, (*shape_of(x)[:-1], 1))
-        super().__init__(
-            operands=[x],
-            properties={"kind": StringAttr(kind), "eps": FloatAttr(eps, 64)},
-            result_types=[[column] * (2 if kind == "layer" else 1)],
-        )
-
-    def verify_(self) -> None:
-        counts = {"rms": 1, "layer": 2}
-        if self.kind.data not in counts:
-            raise VerifyException(f'property kind is "{self.kind.data}", expected "rms" or "layer"')
-        if len(self.stats) != counts[self.kind.data]:
-            raise VerifyException(
-                f"{len(self.stats)} results, expected {counts[self.kind.data]} for kind "
-                f'"{self.kind.data}"'
-            )
-        for stat in self.stats:
-            expect_shape("result", stat, (*shape_of(self.x)[:-1], 1))
-            expect_element_type("result", stat, f32)
-
-
-@irdl_op_definition
-class SoftmaxOp(CodaOp):
-    """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
-
-    name = "coda.softmax"
-    x = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, x: SSAValue | Operation):
-        x = SSAValue.get(x)
-        super().__init__(operands=[x], result_types=[x.type])
-
-    def verify_(self) -> None:
-        expect_rank_at_least("operand x", self.x, 1)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
-
-
-@irdl_op_definition
-class ReduceOp(CodaOp):
-    """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
-    (log of the sum of exponentials). Accumulates in float32.
-    """
-
-    name = "coda.reduce"
-    x = operand_def(TensorType)
-    kind = prop_def(StringAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    KINDS: ClassVar = ("sum", "mean", "max", "lse")
-
-    def __init__(self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None):
-        x = SSAValue.get(x)
-        element_type = element_type or element_type_of(x)
-        super().__init__(
-            operands=[x],
-            properties={"kind": StringAttr(kind)},
-            result_types=[TensorType(element_type, (*shape_of(x)[:-1], 1))],
-        )
-
-    def verify_(self) -> None:
-        expect_rank_at_least("operand x", self.x, 1)
-        if self.kind.data not in self.KINDS:
-            raise VerifyException(
-                f'property kind is "{self.kind.data}", expected one of ' + ", ".join(self.KINDS)
-            )
-        expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))
 
 
 @irdl_op_definition
@@ -420,7 +124,7 @@ class RopeOp(CodaOp):
         head_dim = self.head_dim.value.data
         if head_dim % 2:
             raise VerifyException(f"property head_dim is {head_dim}, expected an even number")
-        _verify_group("head_dim", head_dim, shape_of(self.x)[-1])
+        verify_group("head_dim", head_dim, shape_of(self.x)[-1])
         if self.layout.data not in ROPE_LAYOUTS:
             raise VerifyException(
                 f'property layout is "{self.layout.data}", expected one of '
@@ -443,9 +147,10 @@ class RopeOp(CodaOp):
 class AttentionOp(CodaOp):
     """Scaled dot-product attention of heads laid side by side in the columns.
 
-    q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor of
-    heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. `scale` defaults to
-    1/sqrt(head_dim); `softcap` caps the scores before the softmax.
+    q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor
+    of heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. `scale` defaults
+    to 1/sqrt(head_dim); `softcap` caps the scores before the softmax. A causal mask is aligned at
+    the lower right: the last query sees all keys.
     """
 
     name = "coda.attention"
@@ -489,7 +194,7 @@ class AttentionOp(CodaOp):
                 raise VerifyException(
                     f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
                 )
-            _verify_group("head_dim", head_dim, shape_of(value)[-1])
+            verify_group("head_dim", head_dim, shape_of(value)[-1])
             expect_element_type(f"operand {what}", value, element_type_of(self.q))
         expect_shape("operand v", self.v, shape_of(self.k))
         expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
@@ -505,7 +210,7 @@ class AttentionOp(CodaOp):
 
 @irdl_op_definition
 class CrossEntropyOp(CodaOp):
-    """logsumexp(logits) − logits[target] per row, in float32, as `torch.nn.functional.cross_entropy`.
+    """logsumexp(logits) − logits[target] per row, in float32 (`torch.nn.functional.cross_entropy`).
 
     Rows whose target is `ignore_index` contribute 0 and do not count in the mean. The result
     has the shape of `target` for reduction `none` and is a scalar otherwise.

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -107,3 +107,23 @@ def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
 
 def is_integer_tensor(value: SSAValue) -> bool:
     return isinstance(element_type_of(value), IntegerType)
+
+
+def expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
+    """Raise unless `value` is a vector of `extent` elements of the type of x's elements."""
+    expect_shape(what, value, (extent,))
+    expect_element_type(what, value, element_type_of(x))
+
+
+def verify_group(what: str, group: int, columns: int) -> None:
+    """Raise unless `columns` (if static) are whole groups of `group` columns."""
+    if group < 1 or (columns != DYNAMIC_INDEX and columns % group):
+        raise VerifyException(
+            f"property {what} is {group}, expected a divisor of the "
+            f"{format_shape((columns,))} columns"
+        )
+
+
+def optional_operand(value: SSAValue | Operation | None) -> list[SSAValue]:
+    """The operands of an optional operand definition: none or one."""
+    return [] if value is None else [SSAValue.get(value)]

@@ -16,11 +16,12 @@ from coda_ir.dialects.gemm.segment import Segment
 
 @dataclass(frozen=True)
 class ColumnRange:
-    """Columns of a segment (in pair mode: pairs of columns) whose tiles one main loop computes.
+    """Columns of a segment (in pair mode: pairs of columns), cut into tiles of the epilogue.
 
-    A tile has `lanes` accumulator columns. Where the region reduces over groups of columns, every
-    group lies inside a tile: a group of `group` columns takes the first of `padded_group` lanes,
-    a power of two.
+    A tile has `lanes` accumulator columns; a program computes `parts` tiles in one main loop and
+    applies the epilogue to one after the other. Where the region reduces over groups of columns,
+    every group lies inside a tile: a group of `group` columns takes the first of `padded_group`
+    lanes, a power of two.
     """
 
     weights: tuple[int, ...]
@@ -32,6 +33,7 @@ class ColumnRange:
     lanes: int
     group: int
     """Columns (pairs) of a group; 1 where the region does not reduce over groups."""
+    parts: int = 1
 
     @property
     def padded_group(self) -> int:
@@ -52,45 +54,56 @@ class ColumnRange:
         return -(-self.extent // self.per_tile)
 
     @property
+    def programs(self) -> int:
+        """Programs in one row of tiles."""
+        return -(-self.tiles // self.parts)
+
+    @property
     def is_even(self) -> bool:
         """Whether every lane of every tile has a column."""
         return not self.is_padded and self.extent % self.per_tile == 0
 
 
-def column_ranges(segment: Segment, block_n: int) -> list[ColumnRange]:
-    """The ranges of a segment under tiles of `block_n` accumulator columns.
+def column_ranges(segment: Segment, schedule: ScheduleAttr) -> list[ColumnRange]:
+    """The ranges of a segment under a schedule, whose BN are the accumulator columns of a program.
 
-    Pair mode splits `block_n` between the first and second columns. A plain segment of several
+    Pair mode splits BN between the first and second columns. A plain segment of several
     weights has one range per weight, so that no tile straddles two weights.
     Raises ValueError where N is dynamic, or a group does not fit a tile or does not divide N.
     """
     if segment.columns == DYNAMIC_INDEX:
         raise ValueError("the number of columns is dynamic, expected a static N")
-    if segment.pairing is not None:
-        ranges = [
-            ColumnRange(
-                weights=tuple(range(len(segment.weights))),
-                offset=0,
-                extent=segment.columns // 2,
-                lanes=block_n // 2,
-                group=max(1, _largest_group(segment) // 2),
-            )
-        ]
-    else:
-        ranges = _plain_ranges(segment, block_n)
-    for columns in ranges:
-        _check_groups(columns, segment)
-    return ranges
-
-
-def _plain_ranges(segment: Segment, block_n: int) -> list[ColumnRange]:
+    paired = 1 if segment.pairing is None else 2
+    lanes, group = schedule.block_n.data // paired, max(1, _largest_group(segment) // paired)
+    parts = epilogue_parts(schedule)
+    while parts > 1 and group > lanes // parts:
+        parts //= 2
     ranges: list[ColumnRange] = []
     offset = 0
-    for index in range(len(segment.weights)):
-        extent = segment.weight_columns(index)
-        ranges.append(ColumnRange((index,), offset, extent, block_n, _largest_group(segment)))
+    for weights, extent in _weight_extents(segment):
+        columns = ColumnRange(weights, offset, extent, lanes // parts, group, parts)
+        _check_groups(columns, segment)
+        ranges.append(columns)
         offset += extent
     return ranges
+
+
+def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
+    """The weights of each range, and its number of columns (pairs)."""
+    every = range(len(segment.weights))
+    if segment.pairing is not None:
+        return [(tuple(every), segment.columns // 2)]
+    return [((index,), segment.weight_columns(index)) for index in every]
+
+
+EPILOGUE_ELEMENTS = 64
+"""Accumulator elements per thread that an epilogue works on at a time."""
+
+
+def epilogue_parts(schedule: ScheduleAttr) -> int:
+    """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers."""
+    bm, bn, _ = schedule.tile
+    return max(1, bm * bn // (32 * schedule.warps.data) // EPILOGUE_ELEMENTS)
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:
@@ -120,7 +133,7 @@ def _check_groups(columns: ColumnRange, segment: Segment) -> None:
 
 def row_partial_tiles(segment: Segment, schedule: ScheduleAttr) -> int:
     """T of the `partial_row` results (M x T) of a segment."""
-    return sum(columns.tiles for columns in column_ranges(segment, schedule.block_n.data))
+    return sum(columns.tiles for columns in column_ranges(segment, schedule))
 
 
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:

@@ -1,0 +1,222 @@
+"""Norms, softmax and other operators that reduce the last dimension."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_element_type,
+    expect_rank_at_least,
+    expect_row_parameter,
+    expect_shape,
+    optional_operand,
+    shape_of,
+    verify_group,
+)
+
+
+@irdl_op_definition
+class RMSNormOp(CodaOp):
+    """x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension (arXiv 1910.07467).
+
+    With `group`, each run of `group` columns is normalized by itself and the weight has
+    `group` elements: the per-head QK norm. Statistics are computed in float32.
+
+    `coda.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> ...`
+    """
+
+    name = "coda.rms_norm"
+    x = operand_def(TensorType)
+    weight = opt_operand_def(TensorType)
+    eps = prop_def(FloatAttr)
+    group = opt_prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation | None = None,
+        *,
+        eps: float,
+        group: int | None = None,
+    ):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x, optional_operand(weight)],
+            properties={
+                "eps": FloatAttr(eps, 64),
+                "group": None if group is None else IntegerAttr(group, 64),
+            },
+            result_types=[x.type],
+        )
+
+    @property
+    def group_size(self) -> int:
+        """Number of columns that are normalized together; `DYNAMIC_INDEX` where it is dynamic."""
+        return shape_of(self.x)[-1] if self.group is None else self.group.value.data
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        columns = shape_of(self.x)[-1]
+        if self.group is not None:
+            verify_group("group", self.group.value.data, columns)
+        if self.weight is not None:
+            expect_row_parameter("operand weight", self.weight, self.x, self.group_size)
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class LayerNormOp(CodaOp):
+    """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
+    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing.
+    """
+
+    name = "coda.layer_norm"
+    x = operand_def(TensorType)
+    params = var_operand_def(TensorType)
+    eps = prop_def(FloatAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x, params],
+            properties={"eps": FloatAttr(eps, 64)},
+            result_types=[x.type],
+        )
+
+    @property
+    def weight(self) -> SSAValue | None:
+        return self.params[0] if self.params else None
+
+    @property
+    def bias(self) -> SSAValue | None:
+        return self.params[1] if len(self.params) > 1 else None
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        if len(self.params) > 2:
+            raise VerifyException(
+                f"{len(self.params)} parameters, expected a weight and a bias at most"
+            )
+        for what, value in zip(("weight", "bias"), self.params, strict=False):
+            expect_row_parameter(f"operand {what}", value, self.x, shape_of(self.x)[-1])
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class NormStatsOp(CodaOp):
+    """Row statistics of a norm, in float32, as a column (... x 1).
+
+    `kind = "rms"` gives rstd = rsqrt(mean(x²) + eps); `kind = "layer"` gives rstd =
+    rsqrt(var + eps) and the mean. Produced by the deferral of norms.
+
+    `%r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> ...`
+    """
+
+    name = "coda.norm_stats"
+    x = operand_def(TensorType)
+    kind = prop_def(StringAttr)
+    eps = prop_def(FloatAttr)
+    stats = var_result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, kind: str, eps: float):
+        x = SSAValue.get(x)
+        column = TensorType(f32, (*shape_of(x)[:-1], 1))
+        super().__init__(
+            operands=[x],
+            properties={"kind": StringAttr(kind), "eps": FloatAttr(eps, 64)},
+            result_types=[[column] * (2 if kind == "layer" else 1)],
+        )
+
+    def verify_(self) -> None:
+        counts = {"rms": 1, "layer": 2}
+        if self.kind.data not in counts:
+            raise VerifyException(f'property kind is "{self.kind.data}", expected "rms" or "layer"')
+        if len(self.stats) != counts[self.kind.data]:
+            raise VerifyException(
+                f"{len(self.stats)} results, expected {counts[self.kind.data]} for kind "
+                f'"{self.kind.data}"'
+            )
+        for stat in self.stats:
+            expect_shape("result", stat, (*shape_of(self.x)[:-1], 1))
+            expect_element_type("result", stat, f32)
+
+
+@irdl_op_definition
+class SoftmaxOp(CodaOp):
+    """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
+
+    name = "coda.softmax"
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation):
+        x = SSAValue.get(x)
+        super().__init__(operands=[x], result_types=[x.type])
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class ReduceOp(CodaOp):
+    """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
+    (log of the sum of exponentials). Accumulates in float32.
+    """
+
+    name = "coda.reduce"
+    x = operand_def(TensorType)
+    kind = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    KINDS: ClassVar = ("sum", "mean", "max", "lse")
+
+    def __init__(self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None):
+        x = SSAValue.get(x)
+        element_type = element_type or element_type_of(x)
+        super().__init__(
+            operands=[x],
+            properties={"kind": StringAttr(kind)},
+            result_types=[TensorType(element_type, (*shape_of(x)[:-1], 1))],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        if self.kind.data not in self.KINDS:
+            raise VerifyException(
+                f'property kind is "{self.kind.data}", expected one of ' + ", ".join(self.KINDS)
+            )
+        expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))
