@@ -1,0 +1,27 @@
+"""Memory traffic of a function: what its operators read and write when each runs by itself."""
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
+
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp
+from coda_ir.dialects.gemm import PackWeightOp
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+
+NOT_EXECUTED = (ConstantOp, ReshapeOp, PackWeightOp, ReturnOp)
+"""Operators that move nothing in a call: views, and what is computed once per weight."""
+
+
+def traffic_by_operator(func: FuncOp) -> list[tuple[Operation, SymbolicSize]]:
+    """The bytes that each operator of `func` moves: every operand read once, every result written.
+
+    On the block level this is PyTorch without fusion, on the GEMM level one kernel per operator.
+    """
+    shapes = SymbolicShapes(func)
+    return [
+        (op, shapes.traffic(op)) for op in func.body.block.ops if not isinstance(op, NOT_EXECUTED)
+    ]
+
+
+def total_traffic(func: FuncOp) -> SymbolicSize:
+    """The bytes that all operators of `func` move."""
+    return sum((size for _, size in traffic_by_operator(func)), SymbolicSize())
