@@ -1,11 +1,12 @@
-"""Text of loads and stores: float32 in registers, the stated element type in memory."""
+"""Text of loads, stores and signatures that the kernels without a GEMM share."""
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import KernelArgument, indented, pointer_type, tl_type
+from coda_ir.backends.triton import ports
+from coda_ir.backends.triton.kernel import KernelArgument, indented, pointer_type
 from coda_ir.dialects.coda.shapes import is_float
 
 
@@ -16,25 +17,11 @@ def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") ->
     return f"{loaded}.to(tl.float32)" if isinstance(type, BFloat16Type | Float16Type) else loaded
 
 
-def store(pointer: str, value: str, type: Attribute, mask: str | None, helpers: set[str]) -> str:
-    """A statement that stores `value` (float32, or of the integer `type`), rounded to `type`.
-
-    `value` is a name or a literal, which may have fewer dimensions than the pointers.
-    """
-    guard = f", mask={mask}" if mask else ""
-    return f"tl.store({pointer}, {rounded(value, type, helpers)}{guard})"
-
-
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
-    """The expression `value` rounded to nearest even in `type`."""
-    if not is_float(type) or isinstance(type, Float32Type):
-        return value
-    if not value.isidentifier():
+    """The name or literal `value`, float32 or an integer, as it is stored in a tensor of `type`."""
+    if not value.isidentifier() and is_float(type):
         value = f"tl.full((), {value}, tl.float32)"
-    if isinstance(type, BFloat16Type):
-        helpers.add("to_bf16")
-        return f"to_bf16({value})"
-    return f"{value}.to({tl_type(type)})"
+    return ports.rounded(value, type, helpers)
 
 
 def pointer_argument(name: str, type: Attribute, value: str) -> KernelArgument:
@@ -43,12 +30,21 @@ def pointer_argument(name: str, type: Attribute, value: str) -> KernelArgument:
 
 
 def function(name: str, arguments: Iterable[KernelArgument], lines: Iterable[str]) -> str:
-    """The source of a kernel with the body `lines`."""
-    parameters = ", ".join(argument.name for argument in arguments)
-    header = f"def {name}({parameters}):"
-    if len(header) > 100:
-        header = f"def {name}(\n    " + ",\n    ".join(parameters.split(", ")) + ",\n):"
-    return "\n".join(["@triton.jit", header, *indented(lines), ""])
+    """The source of a kernel with the body `lines`.
+
+    Extents are not specialized, so that one compiled kernel serves all of them; strides are, as
+    a stride of 1 makes loads wide.
+    """
+    names, integers = list[str](), list[str]()
+    for argument in arguments:
+        names.append(argument.name)
+        if argument.type == "i32" and not argument.name.startswith("stride"):
+            integers.append(f'"{argument.name}"')
+    fixed = f"(do_not_specialize=[{', '.join(integers)}])" if integers else ""
+    header = [f"def {name}({', '.join(names)}):"]
+    if len(header[0]) > 96:
+        header = [f"def {name}(", *(f"    {parameter}," for parameter in names), "):"]
+    return "\n".join([f"@triton.jit{fixed}", *header, *indented(lines), ""])
 
 
 def next_power_of_2(extent: int) -> int:

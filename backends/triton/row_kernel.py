@@ -146,7 +146,9 @@ class RowKernelText:
         value = rounded(value, type, self.helpers)
         self.lines.append(f"tl.store({name}_ptr + row, {value}, mask=row < M)")
 
-    def finish(self, description: str, columns_value: str = "{operands[0]}.shape[-1]") -> EmittedKernel:
+    def finish(
+        self, description: str, columns_value: str = "{operands[0]}.shape[-1]"
+    ) -> EmittedKernel:
         """The kernel; `columns_value` is the host's expression of a run-time N."""
         self.arguments.append(KernelArgument("M", "i32", "{rows}"))
         if self.columns is None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.memory import function, load, pointer_argument
 from coda_ir.backends.triton.row_kernel import Load, RowKernelText
 from coda_ir.dialects.coda import (
     CrossEntropyOp,
@@ -190,9 +191,6 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
 
     One program in a fixed order: deterministic.
     """
-    from coda_ir.backends.triton.kernel import KernelArgument
-    from coda_ir.backends.triton.memory import function, pointer_argument
-
     mean, block = op.reduction.data == "mean", 1024
     arguments = [pointer_argument("loss_ptr", f32, "{operands[0]}")]
     if mean:
@@ -230,9 +228,6 @@ def pack_weight_kernel(
     weight: Attribute, vector: Attribute, depth: int | None, *, is_nk: bool, name: str
 ) -> EmittedKernel:
     """v[n] = sum over k of W[n, k] · vector[k], from strided operands."""
-    from coda_ir.backends.triton.kernel import KernelArgument, indented
-    from coda_ir.backends.triton.memory import function, load, pointer_argument
-
     block_n, block_k = 32, 128
     extent = "K" if depth is None else str(depth)
     n_axis = 0 if is_nk else 1

@@ -1,0 +1,218 @@
+"""Block-level pointwise operators as segments of a map kernel: what no pass has fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnySignlessIntegerType, f32, i1
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.hints import isa
+
+from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import (
+    CastOp,
+    ConstantOp,
+    ElementwiseOp,
+    GeluOp,
+    GluOp,
+    RopeOp,
+    SoftcapOp,
+)
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, tensor_type
+from coda_ir.dialects.gemm import (
+    PairingAttr,
+    Port,
+    PortKind,
+    Result,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+    YieldOp,
+    region_type,
+)
+from coda_ir.remarks import format_location
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes
+
+_INTEGER_OPS: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+    "coda.add": arith.AddiOp,
+    "coda.sub": arith.SubiOp,
+    "coda.mul": arith.MuliOp,
+    "coda.maximum": arith.MaxSIOp,
+    "coda.minimum": arith.MinSIOp,
+}
+
+
+def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
+    """The port by which a tensor broadcasts to `domain`; None where there is none."""
+    while dims and dims[0] == 1:
+        dims = dims[1:]
+    if not dims:
+        return PortKind.SCALAR
+    if dims == domain:
+        return PortKind.TILE
+    if domain[-len(dims) :] == dims:
+        return PortKind.ROW if len(dims) == 1 else PortKind.TABLE
+    if dims[-1] == 1 and domain[-len(dims) : -1] == dims[:-1]:
+        # One element per row, or per row of the last dimensions, again and again.
+        return PortKind.COL if _all_ones(domain[: -len(dims)]) else PortKind.TABLE
+    return None
+
+
+def _all_ones(dims: Dims) -> bool:
+    return all(dim == 1 for dim in dims)
+
+
+def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> LoweredMap:
+    """The map of an elementwise operator; constants become part of its region."""
+    domain = shapes.dims(op.result)
+    columns = (shape_of(op.result) or (1,))[-1]
+    block = Block()
+    builder = ScalarBuilder(block, op.location)
+    ports: list[Port] = []
+    expanded: dict[SSAValue, bool] = {}
+    arguments: list[SSAValue] = []
+    for operand in op.operands:
+        if isinstance(operand.owner, ConstantOp):
+            arguments.append(_constant(builder, operand.owner))
+            continue
+        kind = broadcast_port(shapes.dims(operand), domain)
+        flat = columns == DYNAMIC_INDEX and kind not in (PortKind.TILE, PortKind.SCALAR)
+        if kind is None or flat:
+            kind = PortKind.TILE
+            expanded[operand] = False
+        ports.append(Port(kind, operand))
+        argument = block.insert_arg(region_type(element_type_of(operand)), len(block.args))
+        argument.name_hint = operand.name_hint
+        arguments.append(argument)
+    result = _scalar_code(builder, op, arguments)
+    block.add_op(YieldOp(result))
+    segment = _segment(op, ports, ResultPortAttr.tile(), block, columns)
+    return LoweredMap(segment, expanded)
+
+
+def _segment(
+    op: Operation,
+    ports: Sequence[Port],
+    port: ResultPortAttr,
+    block: Block,
+    columns: int,
+    pairing: PairingAttr | None = None,
+) -> MapSegment:
+    segment = Segment(
+        weights=[],
+        ports=list(ports),
+        results=[Result(port, tensor_type(op.results[0]))],
+        body=Region(block),
+        pairing=pairing,
+        outputs=op.results,
+    )
+    return over_domain(segment, columns)
+
+
+def _constant(builder: ScalarBuilder, op: ConstantOp) -> SSAValue:
+    type = element_type_of(op.result)
+    if is_float(type):
+        return builder.constant(float(op.number))
+    return builder.integer(int(op.number), type)
+
+
+def _scalar_code(
+    builder: ScalarBuilder, op: ElementwiseOp | CastOp, arguments: Sequence[SSAValue]
+) -> SSAValue:
+    """The scalar operators of `op`: methods of ScalarBuilder have the names of the dialect."""
+    if isinstance(op, CastOp):
+        return _cast(builder, arguments[0], region_type(element_type_of(op.result)))
+    if not is_float(element_type_of(op.result)):
+        return _integer_code(builder, op, arguments)
+    if isinstance(op, GeluOp):
+        exact = op.approximate.data == "none"
+        return builder.gelu(arguments[0]) if exact else builder.gelu_tanh(arguments[0])
+    if isinstance(op, SoftcapOp):
+        return builder.softcap(arguments[0], op.cap.value.data)
+    method: Callable[..., SSAValue] = getattr(builder, op.name.removeprefix("coda."))
+    return method(*arguments)
+
+
+def _integer_code(
+    builder: ScalarBuilder, op: ElementwiseOp, arguments: Sequence[SSAValue]
+) -> SSAValue:
+    if op.name in _INTEGER_OPS:
+        return builder.insert(_INTEGER_OPS[op.name](arguments[0], arguments[1]))
+    if op.name in ("coda.neg", "coda.abs"):
+        zero = builder.integer(0, arguments[0].type)
+        negative = builder.insert(arith.SubiOp(zero, arguments[0]))
+        if op.name == "coda.neg":
+            return negative
+        return builder.insert(arith.MaxSIOp(arguments[0], negative))
+    raise CodaError(
+        f"{format_location(op.location)}: {op.name} of integers is not supported",
+        "convert the operand to a float type with a cast",
+    )
+
+
+def _cast(builder: ScalarBuilder, value: SSAValue, target: Attribute) -> SSAValue:
+    """`value` converted by value; float types are float32 here and are rounded by the store."""
+    source = value.type
+    if source == target:
+        return value
+    if is_float(target):
+        to_float = arith.UIToFPOp if source == i1 else arith.SIToFPOp
+        return builder.insert(to_float(value, f32))
+    assert isa(target, AnySignlessIntegerType), f"no conversion to {target}"
+    if not isa(source, AnySignlessIntegerType):
+        return builder.insert(arith.FPToSIOp(value, target))
+    if source.bitwidth > target.bitwidth:
+        return builder.insert(arith.TruncIOp(value, target))
+    extend = arith.ExtUIOp if source == i1 else arith.ExtSIOp
+    return builder.insert(extend(value, target))
+
+
+def _static_columns(op: GluOp | RopeOp) -> int:
+    columns = shape_of(op.x)[-1]
+    if columns == DYNAMIC_INDEX:
+        raise CodaError(
+            f"{format_location(op.location)}: {op.name} has a dynamic number of columns",
+            "give the last dimension a static extent",
+        )
+    return columns
+
+
+def lower_glu(op: GluOp) -> LoweredMap:
+    """act(x[j]) · x[j + F] over the pairs of the two halves."""
+    block = Block(arg_types=[f32, f32])
+    gate, up = block.args
+    gate.name_hint, up.name_hint = "gate", "up"
+    builder = ScalarBuilder(block, op.location)
+    result = builder.mul(builder.activation(op.activation.data, gate), up)
+    block.add_op(YieldOp(result))
+    ports = [Port(PortKind.TILE, op.x)]
+    columns = _static_columns(op)
+    return LoweredMap(
+        _segment(op, ports, ResultPortAttr.half(), block, columns, PairingAttr.halves())
+    )
+
+
+def lower_rope(op: RopeOp) -> LoweredMap:
+    """(a·cos − b·sin, b·cos + a·sin) over the pairs of each head."""
+    block = Block(arg_types=[f32] * 4)
+    first, second, cos, sin = block.args
+    for argument, name in zip(block.args, ("first", "second", "cos", "sin"), strict=True):
+        argument.name_hint = name
+    builder = ScalarBuilder(block, op.location)
+    turned_first = builder.sub(builder.mul(first, cos), builder.mul(second, sin))
+    turned_second = builder.add(builder.mul(second, cos), builder.mul(first, sin))
+    block.add_op(YieldOp(turned_first, turned_second))
+    ports = [
+        Port(PortKind.TILE, op.x),
+        Port(PortKind.HALF_TABLE, op.cos),
+        Port(PortKind.HALF_TABLE, op.sin),
+    ]
+    pairing = (
+        PairingAttr.halves(op.head_dim.value.data)
+        if op.layout.data == "half_split"
+        else PairingAttr.adjacent_columns()
+    )
+    columns = _static_columns(op)
+    return LoweredMap(_segment(op, ports, ResultPortAttr.tile(), block, columns, pairing))

@@ -1,0 +1,200 @@
+"""`gemm.finalize` as a kernel: tile partials combined to vectors, then a scalar region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton.epilogue import RegionEmitter
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator, indented
+from coda_ir.backends.triton.memory import (
+    function,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind
+
+WIDEST_BLOCK = 128
+"""Partials of an element that a program reads at a time, at most."""
+
+PROGRAM_ELEMENTS = 1024
+IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
+_RESERVED = ("count", "element", "exists", "tile", "start", "inside")
+
+
+def emit_finalize(op: FinalizeOp, names: NameAllocator) -> EmittedKernel:
+    """One thread block combines the partials of a block of elements in a fixed order.
+
+    An element is a row of the (M x tiles) partials of axis `row`, or a column of the (tiles x N)
+    partials of axis `col`; `rows` of the launch is the number of elements. No tiles give the
+    identity of the combiner.
+    """
+    return _FinalizeEmitter(op, names).emit()
+
+
+@dataclass
+class _FinalizeEmitter:
+    op: FinalizeOp
+    module_names: NameAllocator
+    arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
+    helpers: set[str] = field(default_factory=set[str])
+    lines: list[str] = field(default_factory=list[str])
+
+    def emit(self) -> EmittedKernel:
+        self.name = self.module_names.fresh(self._name())
+        self.names = NameAllocator((*_RESERVED, *helper_names(), self.name))
+        combined = [
+            self._combine(index, kind, value)
+            for index, (kind, value) in enumerate(self.op.partial_list)
+        ]
+        extra = [self._load_port(index) for index in range(len(self.op.port_list))]
+        region = RegionEmitter(self.names, helpers=self.helpers).emit(
+            self.op.body.block, dict(zip(self.op.body.block.args, [*combined, *extra], strict=True))
+        )
+        self.lines += region.lines
+        for index, value in enumerate(region.yields):
+            self._store(index, value)
+        self.arguments.append(KernelArgument("count", "i32", "{rows}"))
+        block = self.block
+        lines = [
+            f"element = tl.program_id(0) * {block} + tl.arange(0, {block})[:, None]",
+            "exists = element < count",
+            *self.lines,
+        ]
+        return EmittedKernel(
+            name=self.name,
+            source=function(self.name, self.arguments, lines),
+            arguments=tuple(self.arguments),
+            grid=f"triton.cdiv({{rows}}, {block})",
+            helpers=frozenset(self.helpers),
+            description=f"combines tile partials by {self.op.axis.data}",
+        )
+
+    @property
+    def is_by_row(self) -> bool:
+        return self.op.axis.data == "row"
+
+    @property
+    def block(self) -> int:
+        """Elements of a program: fewer where each has many partials."""
+        widest = max(self._tile_block(value) for value in self.op.partials)
+        return max(16, PROGRAM_ELEMENTS // widest)
+
+    def _name(self) -> str:
+        kinds = [kind.value.replace("add", "sum") for kind, _ in self.op.partial_list]
+        math = [o.name[5:] for o in self.op.body.block.ops if o.name.startswith("math.")]
+        axis = [] if self.is_by_row else ["col"]
+        return "_".join(["finalize", *axis, *dict.fromkeys([*kinds, *math])])
+
+    def _tiles(self, partial: SSAValue) -> int:
+        return shape_of(partial)[-1 if self.is_by_row else 0]
+
+    def _tile_block(self, partial: SSAValue) -> int:
+        tiles = self._tiles(partial)
+        return 32 if tiles == DYNAMIC_INDEX else min(next_power_of_2(tiles), WIDEST_BLOCK)
+
+    def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> str:
+        """The name of the combined partials, one per element (a column vector)."""
+        base = self.names.fresh(partial.name_hint, "partial")
+        pointer = f"{base}_ptr"
+        self.names.reserve(pointer)
+        place = f"{{operands[{index}]}}"
+        self.arguments.append(pointer_argument(pointer, element_type_of(partial), place))
+        tiles, axis = self._tiles(partial), -1 if self.is_by_row else 0
+        extent = str(tiles)
+        if tiles == DYNAMIC_INDEX:
+            extent = self.names.fresh(f"{base}_tiles")
+            self.arguments.append(KernelArgument(extent, "i32", f"{place}.shape[{axis}]"))
+        sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(partial))
+        total = self.names.fresh(f"{base}_{'sum' if kind == Combiner.ADD else kind.value}")
+        if kind == Combiner.ADD:
+            sweep.reduce(total, "add", base, "0.0")
+        elif kind == Combiner.MAX:
+            sweep.reduce(total, "max", base, IDENTITY[kind])
+        else:
+            self._combine_lse(sweep, base, total)
+        return total
+
+    def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
+        """A maximum of -inf is not subtracted: nothing but -inf combines to -inf."""
+        largest = self.names.fresh(f"{base}_max")
+        shift = self.names.fresh(f"{base}_shift")
+        sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])
+        self.lines.append(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
+        exponentials = self.names.fresh(f"{base}_exp_sum")
+        sweep.reduce(exponentials, "add", f"tl.exp({base} - {shift})", IDENTITY[Combiner.LSE])
+        self.lines.append(f"{total} = {shift} + tl.log({exponentials})")
+
+    def _load_port(self, index: int) -> str:
+        kind, value = self.op.port_list[index]
+        argument = self.op.body.block.args[len(self.op.partials) + index]
+        name = self.names.fresh(argument.name_hint or value.name_hint, kind.value)
+        pointer = self.names.fresh(f"{name}_ptr")
+        place = f"{{operands[{len(self.op.partials) + index}]}}"
+        type = element_type_of(value)
+        self.arguments.append(pointer_argument(pointer, type, place))
+        if kind == PortKind.COL:
+            self.lines.append(f"{name} = {load(f'{pointer} + element', type, 'exists')}")
+        else:
+            self.lines.append(f"{name} = {load(pointer, type, None)}")
+        return name
+
+    def _store(self, index: int, value: str) -> None:
+        output = self.op.outputs[index]
+        pointer = self.names.fresh(f"{output.name_hint or 'out'}_ptr")
+        type = element_type_of(output)
+        self.arguments.append(pointer_argument(pointer, type, f"{{outputs[{index}]}}"))
+        stored = rounded(value, type, self.helpers)
+        self.lines.append(f"tl.store({pointer} + element, {stored}, mask=exists)")
+
+
+@dataclass
+class _Sweep:
+    """Reads the partials of the elements, block by block, as the variable `name`."""
+
+    emitter: _FinalizeEmitter
+    name: str
+    pointer: str
+    extent: str
+    tiles: int
+    block: int
+
+    def reduce(self, total: str, kind: str, expression: str, identity: str) -> None:
+        """`total` = `expression` over all partials; missing partials read as `identity`."""
+        reduced = f"tl.sum({expression}, 1, keep_dims=True)"
+        start_value, update = "0.0", f"{total} += {reduced}"
+        if kind == "max":
+            self.emitter.helpers |= {"maximum", "reduce_max"}
+            reduced = f"tl.expand_dims(reduce_max({expression}, 1), 1)"
+            start_value, update = 'float("-inf")', f"{total} = maximum({total}, {reduced})"
+        lines = self.emitter.lines
+        if self.tiles != DYNAMIC_INDEX and self.tiles <= self.block:
+            lines += [*self._read(f"tl.arange(0, {self.block})", identity), f"{total} = {reduced}"]
+            return
+        lines.append(f"{total} = tl.full(({self.emitter.block}, 1), {start_value}, tl.float32)")
+        body = [*self._read(f"start + tl.arange(0, {self.block})", identity), update]
+        if self.tiles != DYNAMIC_INDEX:
+            lines.append(f"for start in range(0, {self.extent}, {self.block}):")
+            lines += indented(body)
+        else:
+            # Not a range: the interpreter's run-time integers are no bounds of one.
+            lines += ["start = 0", f"while start < {self.extent}:"]
+            lines += indented([*body, f"start += {self.block}"])
+
+    def _read(self, tiles: str, identity: str) -> list[str]:
+        place = (
+            f"element.to(tl.int64) * {self.extent} + tile"
+            if self.emitter.is_by_row
+            else "tile.to(tl.int64) * count + element"
+        )
+        return [
+            f"tile = {tiles}[None, :]",
+            f"inside = exists & (tile < {self.extent})",
+            f"{self.name} = tl.load({self.pointer} + {place}, mask=inside, other={identity})",
+        ]

@@ -1,0 +1,360 @@
+"""The host program of an emitted module: allocations, launches in order, the results."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from coda_ir.backends.triton.host_names import (
+    SymbolNames,
+    argument_hints,
+    is_symbol,
+    torch_type,
+    wrapped,
+)
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    NameAllocator,
+    indented,
+    location_comment,
+)
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.remarks import format_location
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
+
+SHARED_PREFIX = "b"
+"""Buffers of the plan whose name starts so may be shared; the others are reserved names."""
+
+_RUN_NAMES = ("device", "run")
+
+
+@dataclass
+class UsedKernel:
+    """A kernel of the module, and the comments with the places in the source it stands for."""
+
+    kernel: EmittedKernel
+    places: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class Storage:
+    """The variables that keep the memory of a value alive, and how long it is needed."""
+
+    variables: list[str]
+    last_use: int
+
+
+class HostProgram:
+    """Collects the statements of `run` while the operators are emitted in order."""
+
+    def __init__(self, func: FuncOp, module_names: NameAllocator):
+        self.func = func
+        self.shapes = SymbolicShapes(func)
+        self.module_names = module_names
+        self.helpers: set[str] = set()
+        self.kernels: dict[str, UsedKernel] = {}
+        self.names = NameAllocator(_RUN_NAMES)
+        self.symbols = SymbolNames(self.names)
+        self.lines: list[str] = []
+        self._bindings: list[tuple[str, str]] = []
+        self._dense_arguments: set[SSAValue] = set()
+        self._dense: dict[SSAValue, str] = {}
+        self._row_counts: dict[SymbolicSize, str] = {}
+        self._variables: dict[SSAValue, str] = {}
+        self._storage: dict[SSAValue, Storage] = {}
+        self._temporaries: list[str] = []
+        self._packs: list[str] = []
+        self._declare_arguments()
+        self._read_plan()
+
+    # Names of what comes in
+
+    def _declare_arguments(self) -> None:
+        hints = argument_hints(self.func)
+        for argument, hint in zip(self.func.args, hints, strict=True):
+            self._variables[argument] = self.names.fresh(hint)
+        self.parameters = [self._variables[argument] for argument in self.func.args]
+        for argument in self.func.args:
+            for axis, dim in enumerate(self.shapes.dims(argument)):
+                if isinstance(dim, str) and is_symbol(dim) and not self.symbols.is_bound(dim):
+                    self.symbols.bind(dim)
+                    self._bindings.append((dim, f"{self._variables[argument]}.shape[{axis}]"))
+
+    def _read_plan(self) -> None:
+        """Last uses, the buffer of every result, and the later results that each buffer takes."""
+        self._position: dict[Operation, int] = {}
+        self._buffer: dict[SSAValue, str] = {}
+        self._takers = defaultdict[str, list[int]](list)
+        self._holder: dict[str, SSAValue] = {}
+        last_use = dict[SSAValue, int]()
+        for position, op in enumerate(self.func.body.block.ops):
+            self._position[op] = position
+            for value in (*op.results, *op.operands):
+                last_use[_root(value)] = position
+            names = op.attributes.get("coda.buffers")
+            if isa(names, ArrayAttr[StringAttr]) and len(names.data) == len(op.results):
+                for result, name in zip(op.results, names.data, strict=True):
+                    if name.data.startswith(SHARED_PREFIX):
+                        self._buffer[result] = name.data
+                        self._takers[name.data].append(position)
+        self._last_use = last_use
+
+    # What operators use
+
+    def dims(self, value: SSAValue) -> Dims:
+        return self.shapes.dims(value)
+
+    def variable(self, value: SSAValue) -> str:
+        """The tensor of a value, with whatever strides it has."""
+        if value not in self._variables:
+            assert isinstance(value.owner, ConstantOp), "values are defined before they are used"
+            self.assign(value, _constant_tensor(value.owner), is_dense=True, hint="constant")
+        return self._variables[value]
+
+    def is_dense(self, value: SSAValue) -> bool:
+        """Whether the tensor of a value is known to be contiguous."""
+        return value in self._dense
+
+    def operand(self, value: SSAValue) -> str:
+        """The tensor of a value, contiguous, as kernels need it."""
+        self.variable(value)
+        if isinstance(value, BlockArgument):
+            self._dense_arguments.add(value)
+            self.helpers.add("dense")
+            return self._variables[value]
+        if value not in self._dense:
+            self.helpers.add("dense")
+            name = self.names.fresh(f"dense_{self._variables[value]}")
+            self.lines.append(f"{name} = dense({self._variables[value]})")
+            self._keep(value, [name])
+            self._dense[value] = name
+        return self._dense[value]
+
+    def dense_expanded(self, value: SSAValue, dims: Dims, *, add_column: bool = False) -> str:
+        """A contiguous tensor with the elements of `value` broadcast to `dims`."""
+        self.helpers.add("dense")
+        source = self.variable(value) + ("[..., None]" if add_column else "")
+        name = self.names.fresh(f"expanded_{self._variables[value]}")
+        extents = ", ".join(map(self.symbols.extent, dims))
+        self.lines.append(f"{name} = dense({source}.expand({extents}))")
+        self._temporaries.append(name)
+        return name
+
+    def size(self, dims: Dims) -> str:
+        """The product of extents as a number or a variable."""
+        size = SymbolicSize.product(dims)
+        if not size.symbols:
+            return str(int(size))
+        symbols = [dim for dim in dims if dim != 1]
+        if len(symbols) == 1 and is_symbol(symbols[0]):
+            return self.symbols.extent(symbols[0])
+        if size not in self._row_counts:
+            name = self.names.fresh("rows")
+            factors = " * ".join(self.symbols.extent(dim) for dim in symbols)
+            self.lines.append(f"{name} = {factors}")
+            self._row_counts[size] = name
+        return self._row_counts[size]
+
+    def bind(self, dim: int | str, expression: str) -> None:
+        """Give a new symbol its extent; nothing to do for a number or a known symbol."""
+        if isinstance(dim, str) and not self.symbols.is_bound(dim):
+            self.lines.append(f"{self.symbols.bind(dim)} = {expression}")
+
+    def bind_shape(self, value: SSAValue) -> None:
+        """Take symbols that are not known yet from the shape of a tensor that exists."""
+        for axis, dim in enumerate(self.dims(value)):
+            if is_symbol(dim):
+                self.bind(dim, f"{self._variables[value]}.shape[{axis}]")
+
+    def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
+        """Give a result the value of a PyTorch expression."""
+        name = self.names.fresh(result.name_hint, hint)
+        self.lines.append(f"{name} = {expression}")
+        self._variables[result] = name
+        self._keep(result, [name])
+        if is_dense:
+            self._dense[result] = name
+        self.bind_shape(result)
+        return name
+
+    def _keep(self, value: SSAValue, variables: list[str]) -> None:
+        root = _root(value)
+        if root in self._storage:
+            self._storage[root].variables += variables
+        elif not isinstance(root, BlockArgument):
+            self._storage[root] = Storage(variables, self._last_use[root])
+
+    def allocate(self, result: SSAValue, hint: str = "out") -> str:
+        """A tensor for a result: a new one, or the buffer of a value that is dead."""
+        name = self.names.fresh(result.name_hint, hint)
+        self._variables[result] = self._dense[result] = name
+        self._check_known(result)
+        variables = [name]
+        previous = self._holder.get(self._buffer.get(result, ""))
+        if previous is None:
+            self.lines.append(self.empty(name, result))
+        else:
+            variables = [*self._storage[previous].variables, name]
+            self.lines.append(f"{name} = {self._reused(previous, result)}")
+        self._keep(result, variables)
+        if result in self._buffer:
+            self._holder[self._buffer[result]] = result
+            self._takers[self._buffer[result]].pop(0)
+        return name
+
+    def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
+        """The statement that allocates a tensor of the type of `like`."""
+        shape = self.symbols.shape(self.dims(like) if dims is None else dims)
+        dtype = torch_type(element_type_of(like))
+        return f"{name} = torch.empty({shape}, dtype={dtype}, device=device)"
+
+    def temporary(self, hint: str, like: SSAValue, dims: Dims) -> str:
+        """A tensor that is needed by the current operator only."""
+        name = self.names.fresh(hint)
+        self.lines.append(self.empty(name, like, dims))
+        self._temporaries.append(name)
+        return name
+
+    def _check_known(self, result: SSAValue) -> None:
+        for dim in self.dims(result):
+            for symbol in self.symbols.unbound(dim):
+                owner = result.owner
+                assert isinstance(owner, Operation)
+                raise CodaError(
+                    f"{format_location(owner.location)}: {owner.name}: the extent {symbol} of a "
+                    "result cannot be told from the arguments",
+                    "name it in the dimensions of an argument",
+                )
+
+    def _reused(self, previous: SSAValue, result: SSAValue) -> str:
+        """The tensor of a dead value, as the one of `result`."""
+        owner = result.owner
+        assert isinstance(owner, Operation)
+        same_size = self.shapes.numel(previous) == self.shapes.numel(result)
+        same_type = element_type_of(previous) == element_type_of(result)
+        is_dead = self._last_use[_root(previous)] < self._position[owner]
+        if not (same_size and same_type and is_dead):
+            raise CodaError(
+                f"{format_location(owner.location)}: {owner.name}: coda.buffers puts a result "
+                f"into buffer {self._buffer[result]}, which does not fit or is still in use",
+                "run the pass 'plan-buffers' again, after all passes that change the program",
+            )
+        variable = self._variables[previous]
+        if self.dims(previous) == self.dims(result):
+            return variable
+        return f"{variable}.view({self.symbols.shape(self.dims(result))})"
+
+    def launch(
+        self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+    ) -> None:
+        lines = kernel.launch(rows, operands, outputs)
+        if any(argument.type.startswith("tensordesc") for argument in kernel.arguments):
+            # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
+            lines = [f"if {rows}:", *indented(lines)]
+        self.lines += lines
+
+    def use_kernel(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
+        """`kernel`, or the one of the module with the same code; its name is taken now."""
+        key = kernel.source.replace(kernel.name, "kernel")
+        used = self.kernels.setdefault(key, UsedKernel(kernel))
+        self.module_names.reserve(used.kernel.name)
+        place = location_comment(op.location)
+        if place is not None and place not in used.places:
+            used.places.append(place)
+        return used.kernel
+
+    def pack(
+        self, op: Operation, kernel: EmittedKernel, operands: Sequence[str], *, is_kept: bool
+    ) -> None:
+        """A vector computed from weights by `kernel`; it `is_kept` if these are arguments.
+
+        What is kept is looked up before arguments are made dense: their identity is the key.
+        """
+        result = op.results[0]
+        name = self.names.fresh(result.name_hint, "packed")
+        self._variables[result] = self._dense[result] = name
+        self._keep(result, [name])
+        rows = self.symbols.extent(self.dims(result)[0])
+        compute = [self.empty(name, result), *kernel.launch(rows, operands, [name])]
+        if not is_kept:
+            self.lines += compute
+            return
+        self.helpers.add("PACKED")
+        key = f"{len(self._packs)}, {', '.join(operands)}"
+        self._packs += [
+            f"{name} = PACKED.find({key})",
+            f"if {name} is None:",
+            *indented(compute),
+            f"    PACKED.keep({key.replace(', ', f', {name}, ', 1)})",
+        ]
+
+    # The whole program
+
+    def begin_operator(self, op: Operation) -> None:
+        place = location_comment(op.location)
+        if place is not None:
+            self.lines.append(place)
+
+    def end_operator(self, op: Operation) -> None:
+        """Drop what is dead, unless nothing is allocated after this operator anyway."""
+        dead, self._temporaries = self._temporaries, []
+        position = self._position[op]
+        for root, storage in self._storage.items():
+            buffer = self._buffer.get(root)
+            taken_later = buffer is not None and self._takers[buffer]
+            if storage.last_use == position and not taken_later:
+                dead += storage.variables
+                storage.last_use = -1
+        if dead and not isinstance(op.next_op, ReturnOp):
+            self.lines.append(f"del {', '.join(dict.fromkeys(dead))}")
+
+    def returned(self, op: ReturnOp) -> None:
+        self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
+
+    def render_body(self) -> list[str]:
+        """The statements of `run`."""
+        first = self.parameters[0] if self.parameters else None
+        head = [] if first is None else _device_guard(first, self.parameters)
+        for symbol, expression in self._bindings:
+            if symbol in self.symbols.used:
+                head.append(f"{self.symbols.variable(symbol)} = {expression}")
+        device = 'torch.device("cpu")' if first is None else f"{first}.device"
+        head.append(f"device = {device}")
+        head += self._packs
+        for argument in self.func.args:
+            if argument in self._dense_arguments:
+                name = self._variables[argument]
+                head.append(f"{name} = dense({name})")
+        return wrapped([*head, *self.lines], limit=96)
+
+
+def _device_guard(first: str, parameters: Sequence[str]) -> list[str]:
+    return [
+        f"if {first}.is_cuda and {first}.device.index != torch.cuda.current_device():",
+        f"    with torch.cuda.device({first}.device):",
+        f"        return run({', '.join(parameters)})",
+    ]
+
+
+def _constant_tensor(op: ConstantOp) -> str:
+    """A tensor with a constant, for what does not have it in its kernel."""
+    type = element_type_of(op.result)
+    literal = repr(float(op.number) if is_float(type) else int(op.number))
+    if literal in ("inf", "-inf", "nan"):
+        literal = f'float("{literal}")'
+    return f"torch.full((), {literal}, dtype={torch_type(type)}, device=device)"
+
+
+def _root(value: SSAValue) -> SSAValue:
+    """The value whose storage `value` is a view of."""
+    while isinstance(value.owner, ReshapeOp | SliceOp | TransposeOp):
+        value = value.owner.operands[0]
+    return value

@@ -1,0 +1,126 @@
+"""Host functions that emitted modules use; a module contains those that its `run` calls."""
+
+from collections.abc import Iterable
+
+_HELPERS: dict[str, str] = {
+    "dense": '''\
+def dense(x):
+    """x in row-major order at an address that vector loads accept: x itself, or a copy."""
+    x = x.contiguous()
+    return x.clone() if x.data_ptr() % 16 else x
+''',
+    "attention": '''\
+def attention(q, k, v, head_dim, causal, scale=None, softcap=None):
+    """PyTorch's attention of heads that lie side by side in the columns of q, k and v.
+
+    A causal mask is aligned at the lower right: the last query sees all keys.
+    """
+    heads = [
+        x.reshape(1 if x.dim() == 2 else x.shape[0], x.shape[-2], -1, head_dim).transpose(1, 2)
+        for x in (q, k, v)
+    ]
+    queries, keys = q.shape[-2], k.shape[-2]
+    mask = None
+    if causal and 1 < queries != keys:
+        mask = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
+    causal = causal and queries == keys
+    if softcap is not None:
+        y = capped_attention(*heads, causal, mask, scale, softcap)
+    else:
+        y = torch.nn.functional.scaled_dot_product_attention(
+            *heads,
+            attn_mask=mask,
+            is_causal=causal,
+            scale=scale,
+            enable_gqa=q.shape[-1] != k.shape[-1],
+        )
+    return y.transpose(1, 2).reshape(q.shape)
+
+
+def capped_attention(q, k, v, causal, mask, scale, cap):
+    """softmax(cap * tanh(scale * q k^T / cap)) v in float32."""
+    repeats = q.shape[1] // k.shape[1]
+    k, v = (x.float().repeat_interleave(repeats, 1) for x in (k, v))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = cap * torch.tanh(q.float() @ k.transpose(-1, -2) * scale / cap)
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return (torch.softmax(scores, -1) @ v).to(q.dtype)
+''',
+    "PACKED": '''\
+class PackedWeights:
+    """Vectors computed from weights alone, kept between calls of `run`.
+
+    An entry holds as long as its tensors are the same objects, at the same addresses, with the
+    same version, so that a weight that was updated in place is packed again. Only what bypasses
+    the version counter (writing through `.data`) is not seen: call PACKED.clear() after it.
+    Inference tensors have no version and are packed in each call. At most 1024 entries are kept;
+    one goes when its weight does.
+    """
+
+    def __init__(self):
+        self.entries = collections.OrderedDict()
+        self.lock = threading.Lock()
+
+    def clear(self):
+        with self.lock:
+            self.entries.clear()
+
+    @staticmethod
+    def state(tensors):
+        if any(x.is_inference() for x in tensors):
+            return None
+        return [(x.data_ptr(), x._version, x.stride()) for x in tensors]
+
+    def find(self, place, *tensors):
+        """The vector of place number `place` in `run` for these tensors, or None."""
+        with self.lock:
+            entry = self.entries.get((place, *map(id, tensors)))
+        if entry is None:
+            return None
+        references, state, packed = entry
+        alive = all(ref() is x for ref, x in zip(references, tensors))
+        return packed if alive and state == self.state(tensors) else None
+
+    def keep(self, place, packed, *tensors):
+        state = self.state(tensors)
+        if state is None:
+            return
+        if packed.is_cuda:
+            # What a graph captures is not computed yet; what is kept may be read by any stream.
+            if torch.cuda.is_current_stream_capturing():
+                return
+            torch.cuda.current_stream(packed.device).synchronize()
+        key = (place, *map(id, tensors))
+
+        def forget(_):
+            self.entries.pop(key, None)
+
+        references = [weakref.ref(x, forget) for x in tensors]
+        with self.lock:
+            self.entries[key] = (references, state, packed)
+            while len(self.entries) > 1024:
+                self.entries.popitem(last=False)
+
+
+PACKED = PackedWeights()
+''',
+}
+
+_IMPORTS: dict[str, tuple[str, ...]] = {"PACKED": ("collections", "threading", "weakref")}
+
+HOST_NAMES = ("attention", "capped_attention", "dense", "PackedWeights", "PACKED", "KERNELS", "run")
+"""Names of a module that its kernels and variables must not take."""
+
+
+def render_host_helpers(helpers: Iterable[str]) -> str:
+    """The source of the host functions `helpers`, in a fixed order."""
+    needed = set(helpers)
+    return "\n\n".join(source for name, source in _HELPERS.items() if name in needed)
+
+
+def host_imports(helpers: Iterable[str]) -> list[str]:
+    """Modules of the standard library that `helpers` need."""
+    return sorted({module for name in helpers for module in _IMPORTS.get(name, ())})

@@ -1,0 +1,186 @@
+"""Pointwise kernels: an epilogue region over a domain of M x N elements, without a GEMM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton.gemm_names import segment_features
+from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator
+from coda_ir.backends.triton.mainloop import PointerMainLoop
+from coda_ir.backends.triton.memory import function, next_power_of_2
+from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import MapOp, Port, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
+from coda_ir.remarks import format_location
+
+TILE_ELEMENTS = 2048
+WIDEST_TILE = 512
+_RESERVED = ("M", "BLOCK_M", "tile_m", "tile_n", "rows", "row", "row_mask")
+
+
+@dataclass
+class MapSegment(Segment):
+    """A segment without weights: its region takes the ports only, over `domain_columns` columns."""
+
+    domain_columns: int = 1
+
+    @property
+    def columns(self) -> int:
+        return self.domain_columns
+
+
+@dataclass(frozen=True)
+class MapTiling:
+    """The tiles of a map: `block_m` rows by the lanes of `columns`."""
+
+    block_m: int
+    columns: ColumnRange
+
+
+@dataclass
+class LoweredMap:
+    """A segment over the operands of an operator.
+
+    The operands in `expanded` fit no port: the host broadcasts them to the domain first. Where
+    its value is True, such an operand has one element per row and lacks the last dimension.
+    """
+
+    segment: MapSegment
+    expanded: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
+
+
+def lower_map(op: MapOp) -> LoweredMap:
+    """The segment of `op` over its domain.
+
+    Where N is dynamic, the domain is taken as one column of M * N elements, to which everything
+    but scalars is broadcast.
+    """
+    segment = op.segment()
+    columns = map_columns(segment)
+    expanded: dict[SSAValue, bool] = {}
+    if columns == DYNAMIC_INDEX:
+        _expect_tiles(op, segment)
+        for kind, value in segment.ports:
+            if kind not in (PortKind.TILE, PortKind.SCALAR):
+                expanded[value] = kind == PortKind.COL
+        flat = {True: PortKind.SCALAR, False: PortKind.TILE}
+        segment.ports = [
+            Port(flat[kind == PortKind.SCALAR], value) for kind, value in segment.ports
+        ]
+    return LoweredMap(over_domain(segment, columns), expanded)
+
+
+def over_domain(segment: Segment, columns: int) -> MapSegment:
+    """`segment`, which has no weights, over `columns` columns; over one where that is dynamic."""
+    return MapSegment(
+        weights=[],
+        ports=segment.ports,
+        results=segment.results,
+        body=segment.body,
+        pairing=segment.pairing,
+        outputs=segment.outputs,
+        domain_columns=1 if columns == DYNAMIC_INDEX else columns,
+    )
+
+
+def _expect_tiles(op: MapOp, segment: Segment) -> None:
+    for result in segment.results:
+        kind = result.port.kind.data
+        if kind != ResultKind.TILE:
+            raise CodaError(
+                f"{format_location(op.location)}: gemm.map with a {kind.value} result has a "
+                "dynamic number of columns",
+                "give the last dimension a static extent",
+            )
+
+
+def map_columns(segment: Segment) -> int:
+    """N of the domain: the last extent of the first tile result, else of the first tile port."""
+    for port, type in segment.results:
+        if port.kind.data == ResultKind.TILE:
+            return (type.get_shape() or (1,))[-1]
+    for kind, value in segment.ports:
+        if kind == PortKind.TILE:
+            return shape_of(value)[-1]
+    raise AssertionError("a map has a tile result or a tile port")
+
+
+def map_tiling(segment: MapSegment) -> MapTiling:
+    """Wide tiles for long rows, tall ones for short rows; a group of columns fits in a tile."""
+    paired = 2 if segment.pairing else 1
+    extent = segment.columns // paired
+    group = max(1, max(group_sizes(segment), default=1) // paired)
+    padded_group = next_power_of_2(group)
+    lanes = max(min(next_power_of_2(extent), WIDEST_TILE), padded_group)
+    columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
+    return MapTiling(max(1, TILE_ELEMENTS // lanes), columns)
+
+
+class _MapEmitter(SegmentEmitter):
+    """The statements of a tile that has no accumulators."""
+
+    def _emit_main_loop(self) -> list[str]:
+        return []
+
+
+def emit_map(
+    op: Operation, segment: MapSegment, names: NameAllocator, hint: str | None = None
+) -> EmittedKernel:
+    """The kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
+
+    All tensors are dense, row ports have N elements, and M is the number of rows of the domain.
+    """
+    name = names.fresh(hint or _map_name(segment))
+    scope = NameAllocator((*_RESERVED, *helper_names(), name))
+    arguments, helpers = ArgumentList(op, scope), set[str]()
+    tiling = map_tiling(segment)
+    tiles = tiling.columns.tiles
+    emitter = _MapEmitter(
+        segment=segment,
+        columns=tiling.columns,
+        first_tile=0,
+        segment_tiles=tiles,
+        arguments=arguments,
+        main_loop=PointerMainLoop(arguments, op.results[0], 0, helpers),
+        names=scope,
+        helpers=helpers,
+    )
+    lines = [
+        f"BLOCK_M: tl.constexpr = {tiling.block_m}",
+        f"tile_m = tl.program_id(0) // {tiles}",
+        f"tile_n = tl.program_id(0) % {tiles}",
+        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "row_mask = rows < M",
+        "# Rows past the end repeat the last one, so that loads need no mask.",
+        "row = tl.minimum(rows, M - 1).to(tl.int64)",
+        *emitter.emit("tile_n"),
+    ]
+    parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
+    grid = f"triton.cdiv({{rows}}, {tiling.block_m})"
+    return EmittedKernel(
+        name=name,
+        source=function(name, parameters, lines),
+        arguments=parameters,
+        grid=f"{grid} * {tiles}" if tiles > 1 else grid,
+        helpers=frozenset(helpers),
+        description=f"pointwise over M x {segment.columns}, "
+        f"tiles of {tiling.block_m} x {tiling.columns.lanes * (2 if segment.pairing else 1)}",
+    )
+
+
+def _map_name(segment: Segment) -> str:
+    features = [feature for feature in segment_features(segment) if feature != "tile"]
+    if not features:
+        features = [
+            op.name.split(".")[-1].removesuffix("f")
+            for op in segment.block.ops
+            if op.name not in ("arith.constant", "gemm.yield")
+        ]
+    return "_".join(["map", *dict.fromkeys(features)])[:60]

@@ -1,0 +1,175 @@
+"""The text of an emitted module: header, helpers, kernels, host program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from textwrap import wrap
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, SSAValue
+
+from coda_ir.api import find_entry
+from coda_ir.backends.triton.host import HostProgram, UsedKernel
+from coda_ir.backends.triton.host_prelude import HOST_NAMES, host_imports, render_host_helpers
+from coda_ir.backends.triton.kernel import NameAllocator, indented
+from coda_ir.backends.triton.operators import emit_operators
+from coda_ir.backends.triton.prelude import MODULE_HEADER, helper_names, render_prelude
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import LinearOp, MatmulOp
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.registry import get_all_passes
+from coda_ir.remarks import format_location, source_position
+from coda_ir.symbolic_shapes import Dims, declared_dims
+
+
+def emit_module(module: ModuleOp, entry: str | None = None) -> str:
+    """The source of a Python module that runs one function of `module` with torch and triton.
+
+    The module has `run(...)`, which takes the function's arguments as positional tensors and
+    returns a tensor or a tuple, and `KERNELS`, the names of its kernels in the order of their
+    first launch. `run` trusts the shapes and types of its arguments, which may be strided.
+    `entry` names the function and may be left out where there is only one. `module` is not
+    changed, and the text depends on nothing else.
+
+    Raises CodaError where a `gemm.fused` has no schedule, and for what the backend cannot run.
+    """
+    func = find_entry(module, entry)
+    name = func.sym_name.data
+    if _has_linear_maps(func):
+        func = find_entry(_with_linear_maps_lowered(module, func), name)
+    for op in func.body.block.ops:
+        if isinstance(op, FusedOp) and op.schedule is None:
+            raise _no_schedule(op)
+    host = HostProgram(func, NameAllocator((*HOST_NAMES, *helper_names())))
+    emit_operators(host)
+    return _render(func, host)
+
+
+def _no_schedule(op: FusedOp) -> CodaError:
+    return CodaError(
+        f"{format_location(op.location)}: gemm.fused has no schedule",
+        "run the pass 'schedule' before the target triton",
+    )
+
+
+def _has_linear_maps(func: FuncOp) -> bool:
+    return any(isinstance(op, LinearOp | MatmulOp) for op in func.body.block.ops)
+
+
+def _with_linear_maps_lowered(module: ModuleOp, func: FuncOp) -> ModuleOp:
+    """A copy of `module` in which linear maps are scheduled GEMMs with an empty epilogue."""
+    for op in func.body.block.ops:
+        if isinstance(op, FusedOp) and op.schedule is None:
+            raise _no_schedule(op)
+    module = module.clone()
+    context = Context()
+    for name in ("convert-linear-to-gemm", "schedule"):
+        get_all_passes()[name]()().apply(context, module)
+    return module
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """The parameters and results of `run`, for people."""
+
+    parameters: Sequence[str]
+    results: Sequence[str]
+
+    @staticmethod
+    def of(func: FuncOp, host: HostProgram) -> _Signature:
+        parameters = [
+            f"{name}: {_describe(argument, host.dims(argument))}"
+            for name, argument in zip(host.parameters, func.args, strict=True)
+        ]
+        terminator = func.body.block.last_op
+        assert isinstance(terminator, ReturnOp), "a function ends in func.return"
+        declared = [declared_dims(entry) for entry in func.res_attrs or ()]
+        results: list[str] = []
+        for index, value in enumerate(terminator.operands):
+            dims = declared[index] if index < len(declared) else None
+            results.append(_describe(value, dims or host.dims(value)))
+        return _Signature(parameters, results)
+
+    def lines(self) -> list[str]:
+        results = ", ".join(self.results)
+        if len(self.results) != 1:
+            results = f"({results})"
+        line = f"run({', '.join(self.parameters)}) -> {results}"
+        if len(line) <= 96:
+            return [line]
+        return ["run(", *(f"    {parameter}," for parameter in self.parameters), f") -> {results}"]
+
+
+def _describe(value: SSAValue, dims: Dims) -> str:
+    return f"{_short_type(element_type_of(value))}[{', '.join(map(str, dims))}]"
+
+
+def _short_type(type: Attribute) -> str:
+    return str(type) if is_float(type) else str(type).replace("i", "int", 1)
+
+
+def _render(func: FuncOp, host: HostProgram) -> str:
+    kernels = list(host.kernels.values())
+    helpers = {helper for used in kernels for helper in used.kernel.helpers}
+    imports = {line for used in kernels for line in used.kernel.imports}
+    signature = _Signature.of(func, host)
+    sections = [
+        _docstring(func, signature, kernels),
+        _header(host, imports),
+        render_prelude(helpers).rstrip(),
+        *(_kernel_text(used) for used in kernels),
+        _kernel_names(kernels),
+        render_host_helpers(host.helpers).rstrip(),
+        _run(host, signature),
+    ]
+    return "\n\n\n".join(section for section in sections if section) + "\n"
+
+
+def _docstring(func: FuncOp, signature: _Signature, kernels: Sequence[UsedKernel]) -> str:
+    position = source_position(func.location)
+    source = "" if position is None else f" from {PurePath(position[0]).name}"
+    lines = [f'"""{func.sym_name.data}{source}, compiled by CODA IR.', "", *signature.lines()]
+    if kernels:
+        lines += ["", "Kernels, in the order of their first launch:"]
+        for used in kernels:
+            text = f"{used.kernel.name}: {used.kernel.description}"
+            lines += wrap(text, 96, initial_indent="    ", subsequent_indent="        ")
+    return "\n".join([*lines, '"""'])
+
+
+def _header(host: HostProgram, imports: set[str]) -> str:
+    """The imports: of the standard library, then the header of the kernels, then the rest."""
+    standard = [f"import {name}" for name in host_imports(host.helpers)]
+    head = MODULE_HEADER.rstrip()
+    first, rest = head.split("\n", 1)
+    assert first == "import os", "the header of the kernels begins with the standard library"
+    lines = sorted([first, *standard])
+    return "\n".join([*lines, rest, *(["", *sorted(imports)] if imports else [])])
+
+
+def _kernel_text(used: UsedKernel) -> str:
+    """The kernel below comments with the places that are not in its text already."""
+    source = used.kernel.source.rstrip()
+    places = [place for place in used.places if place.removeprefix("# ") not in source]
+    return "\n".join([*places, source])
+
+
+def _kernel_names(kernels: Sequence[UsedKernel]) -> str:
+    names = [f'"{used.kernel.name}"' for used in kernels]
+    line = f"KERNELS = ({', '.join(names)}{',' if len(names) == 1 else ''})"
+    if len(line) <= 96:
+        return line
+    return "\n".join(["KERNELS = (", *(f"    {name}," for name in names), ")"])
+
+
+def _run(host: HostProgram, signature: _Signature) -> str:
+    parameters = ", ".join(host.parameters)
+    header = [f"def run({parameters}):"]
+    if len(header[0]) > 96:
+        header = ["def run(", *(f"    {parameter}," for parameter in host.parameters), "):"]
+    return "\n".join([*header, *indented(host.render_body())])

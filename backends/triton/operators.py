@@ -1,0 +1,358 @@
+"""How each operator of a function runs: a generated kernel, or a call of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
+from coda_ir.backends.triton.finalize_kernel import emit_finalize
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.host import HostProgram
+from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map, lower_map, map_tiling
+from coda_ir.backends.triton.row_kernels import (
+    cross_entropy_kernel,
+    layer_norm_kernel,
+    loss_reduction_kernel,
+    norm_stats_kernel,
+    pack_weight_kernel,
+    reduce_kernel,
+    rms_norm_kernel,
+    softmax_kernel,
+)
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import (
+    AttentionOp,
+    CastOp,
+    ConcatOp,
+    ConstantOp,
+    CrossEntropyOp,
+    ElementwiseOp,
+    EmbeddingOp,
+    GluOp,
+    LayerNormOp,
+    NormStatsOp,
+    ReduceOp,
+    ReshapeOp,
+    RMSNormOp,
+    RopeOp,
+    SliceOp,
+    SoftmaxOp,
+    TransposeOp,
+)
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import (
+    FinalizeOp,
+    FusedOp,
+    Layout,
+    MapOp,
+    PackWeightOp,
+    PortKind,
+    ResultKind,
+)
+from coda_ir.remarks import format_location
+from coda_ir.symbolic_shapes import Dims
+
+Writer: TypeAlias = Callable[[HostProgram, Operation], None]
+
+
+def emit_operators(host: HostProgram) -> None:
+    """Emit the operators of the function in order. Raises CodaError for what has no kernel."""
+    for op in host.func.body.block.ops:
+        if isinstance(op, ReturnOp):
+            host.returned(op)
+            return
+        if all(not result.uses for result in op.results) or isinstance(op, ConstantOp):
+            continue
+        host.begin_operator(op)
+        _writer(op)(host, op)
+        host.end_operator(op)
+
+
+def _writer(op: Operation) -> Writer:
+    for base in type(op).__mro__:
+        if base in _WRITERS:
+            return _WRITERS[base]
+    raise CodaError(
+        f"{format_location(op.location)}: the triton backend cannot run {op.name}",
+        "use the reference target, or passes that lower the operator",
+    )
+
+
+def _kernel(
+    host: HostProgram, op: Operation, emit: Callable[[NameAllocator], EmittedKernel]
+) -> EmittedKernel:
+    """The kernel that `emit` makes, unless the module has the same one already."""
+    return host.use_kernel(emit(host.module_names.scope()), op)
+
+
+def _launch(
+    host: HostProgram, op: Operation, kernel: EmittedKernel, rows: str, operands: Sequence[str]
+) -> None:
+    outputs = [host.allocate(result) for result in op.results]
+    host.launch(kernel, rows, operands, outputs)
+
+
+def _operands(host: HostProgram, op: Operation) -> list[str]:
+    return [host.operand(operand) for operand in op.operands]
+
+
+# Kernels of the GEMM level
+
+
+def _fused(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, FusedOp)
+    kernel = _kernel(host, op, lambda names: emit_gemm(op, names))
+    operands, rows = _operands(host, op), host.size(host.dims(op.x)[:-1])
+    assert op.schedule is not None
+    block_m = op.schedule.block_m.data
+    for segment in op.segments():
+        for result, output in zip(segment.results, segment.outputs, strict=True):
+            if result.port.kind.data == ResultKind.PARTIAL_COL:
+                host.bind(host.dims(output)[0], f"triton.cdiv({rows}, {block_m})")
+    _launch(host, op, kernel, rows, operands)
+
+
+def _map(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, MapOp)
+    lowered = lower_map(op)
+    segment = lowered.segment
+    domain = _map_domain(host, op)
+    rows = host.size(_rows_of(domain, segment.columns))
+    tiling = map_tiling(segment)
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data == ResultKind.PARTIAL_ROW:
+            host.bind(host.dims(output)[-1], str(tiling.columns.tiles))
+        if result.port.kind.data == ResultKind.PARTIAL_COL:
+            host.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.block_m})")
+    _launch_map(host, op, lowered, domain)
+
+
+def _map_domain(host: HostProgram, op: MapOp) -> Dims:
+    segment = op.segment()
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data == ResultKind.TILE:
+            return host.dims(output)
+    return next(host.dims(value) for kind, value in segment.ports if kind == PortKind.TILE)
+
+
+def _rows_of(domain: Dims, columns: int) -> Dims:
+    """The rows of a domain; all of it where it is taken as one column."""
+    return domain[:-1] if domain and domain[-1] == columns else domain
+
+
+def _launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
+    segment = lowered.segment
+    kernel = _kernel(
+        host, op, lambda names: emit_map(op, segment, names, hint=_block_level_name(op))
+    )
+    operands = [_map_operand(host, value, lowered, domain) for value in op.operands]
+    _launch(host, op, kernel, host.size(_rows_of(domain, segment.columns)), operands)
+
+
+def _map_operand(host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims) -> str:
+    """The tensor of an operand; "None" for a constant, which is in the kernel."""
+    if all(port.value is not value for port in lowered.segment.ports):
+        return "None"
+    if value in lowered.expanded:
+        is_column = lowered.expanded[value] and len(host.dims(value)) < len(domain)
+        return host.dense_expanded(value, domain, add_column=is_column)
+    return host.operand(value)
+
+
+def _block_level_name(op: Operation) -> str | None:
+    return None if isinstance(op, MapOp) else op.name.removeprefix("coda.")
+
+
+def _finalize(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, FinalizeOp)
+    kernel = _kernel(host, op, lambda names: emit_finalize(op, names))
+    partial = host.dims(op.partials[0])
+    kept = partial[:-1] if op.axis.data == "row" else partial[1:]
+    _launch(host, op, kernel, host.size(kept), _operands(host, op))
+
+
+def _pack_weight(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, PackWeightOp)
+    is_nk = op.layout.data == Layout.NK
+    depth = shape_of(op.vector)[0]
+    kernel = _kernel(
+        host,
+        op,
+        lambda names: pack_weight_kernel(
+            element_type_of(op.weight),
+            element_type_of(op.vector),
+            None if depth == DYNAMIC_INDEX else depth,
+            is_nk=is_nk,
+            name=names.fresh("pack_weight"),
+        ),
+    )
+    operands = [host.variable(op.weight), host.variable(op.vector)]
+    is_kept = all(isinstance(value, BlockArgument) for value in op.operands)
+    host.pack(op, kernel, operands, is_kept=is_kept)
+
+
+# Kernels of the block level
+
+
+def _elementwise(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ElementwiseOp | CastOp)
+    _launch_map(host, op, lower_elementwise(op, host.shapes), host.dims(op.result))
+
+
+def _glu(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GluOp)
+    _launch_map(host, op, lower_glu(op), host.dims(op.x))
+
+
+def _rope(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, RopeOp)
+    _launch_map(host, op, lower_rope(op), host.dims(op.x))
+
+
+def _row_kernel(host: HostProgram, op: Operation, x: SSAValue, kernel: EmittedKernel) -> None:
+    _launch(host, op, kernel, host.size(host.dims(x)[:-1]), _operands(host, op))
+
+
+def _rms_norm(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, RMSNormOp)
+    kernel = _kernel(host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm")))
+    operands = _operands(host, op)
+    dims, group = host.dims(op.x), op.group_size
+    rows = host.size(dims[:-1])
+    if op.group is not None:
+        columns = dims[-1]
+        rows = (
+            host.size((*dims[:-1], columns // group))
+            if isinstance(columns, int)
+            else f"({operands[0]}.numel() // {group})"
+        )
+    _launch(host, op, kernel, rows, operands)
+
+
+def _layer_norm(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, LayerNormOp)
+    emit = _kernel(host, op, lambda names: layer_norm_kernel(op, names.fresh("layer_norm")))
+    _row_kernel(host, op, op.x, emit)
+
+
+def _norm_stats(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, NormStatsOp)
+    emit = _kernel(host, op, lambda names: norm_stats_kernel(op, names.fresh("norm_stats")))
+    _row_kernel(host, op, op.x, emit)
+
+
+def _softmax(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SoftmaxOp)
+    emit = _kernel(host, op, lambda names: softmax_kernel(op, names.fresh("softmax")))
+    _row_kernel(host, op, op.x, emit)
+
+
+def _reduce(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ReduceOp)
+    name = f"reduce_{op.kind.data}"
+    kernel = _kernel(host, op, lambda names: reduce_kernel(op, names.fresh(name)))
+    _row_kernel(host, op, op.x, kernel)
+
+
+def _cross_entropy(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, CrossEntropyOp)
+    kernel = _kernel(host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy")))
+    operands, rows = _operands(host, op), host.size(host.dims(op.target))
+    if op.reduction.data == "none":
+        _launch(host, op, kernel, rows, operands)
+        return
+    losses = host.temporary("row_losses", op.result, host.dims(op.target))
+    host.launch(kernel, rows, operands, [losses])
+    name = f"{op.reduction.data}_of_losses"
+    reduction = _kernel(host, op, lambda names: loss_reduction_kernel(op, names.fresh(name)))
+    _launch(host, op, reduction, rows, [losses, operands[1]])
+
+
+# Calls of PyTorch
+
+
+def _attention(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, AttentionOp)
+    arguments = [host.variable(value) for value in (op.q, op.k, op.v)]
+    arguments += [str(op.head_dim.value.data), str(bool(op.causal.value.data))]
+    if op.scale is not None:
+        arguments.append(f"scale={op.scale.value.data!r}")
+    if op.softcap is not None:
+        arguments.append(f"softcap={op.softcap.value.data!r}")
+    host.helpers.add("attention")
+    call = f"attention({', '.join(arguments)})"
+    host.assign(op.result, call, is_dense=True, hint="attended")
+
+
+def _embedding(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, EmbeddingOp)
+    ids, table = host.variable(op.ids), host.variable(op.table)
+    call = f"torch.nn.functional.embedding({ids}, {table})"
+    host.assign(op.result, call, is_dense=True, hint="embedded")
+
+
+def _concat(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ConcatOp)
+    parts = ", ".join(map(host.variable, op.parts))
+    call = f"torch.cat([{parts}], {op.dim.value.data})"
+    host.assign(op.result, call, is_dense=False, hint="joined")
+
+
+def _reshape(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ReshapeOp)
+    dims = host.dims(op.result)
+    unknown = [dim for dim in dims if host.symbols.unbound(dim)]
+    if len(unknown) > 1:
+        raise CodaError(
+            f"{format_location(op.location)}: coda.reshape: the extents "
+            f"{', '.join(map(str, unknown))} cannot be told from the arguments",
+            "use dimensions that an argument has",
+        )
+    extents = ["-1" if dim in unknown else host.symbols.extent(dim) for dim in dims]
+    x = host.variable(op.x)
+    call = f"{x}.reshape({', '.join(extents)})" if extents else f"{x}.reshape(())"
+    host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
+
+
+def _transpose(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, TransposeOp)
+    call = f"{host.variable(op.x)}.permute({', '.join(map(str, op.permutation))})"
+    host.assign(op.result, call, is_dense=False, hint="transposed")
+
+
+def _slice(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SliceOp)
+    dim, start, stop = op.range
+    call = f"{host.variable(op.x)}.narrow({dim}, {start}, {stop - start})"
+    host.assign(op.result, call, is_dense=False, hint="part")
+
+
+_WRITERS: Mapping[type, Writer] = {
+    FusedOp: _fused,
+    MapOp: _map,
+    FinalizeOp: _finalize,
+    PackWeightOp: _pack_weight,
+    ElementwiseOp: _elementwise,
+    CastOp: _elementwise,
+    GluOp: _glu,
+    RopeOp: _rope,
+    RMSNormOp: _rms_norm,
+    LayerNormOp: _layer_norm,
+    NormStatsOp: _norm_stats,
+    SoftmaxOp: _softmax,
+    ReduceOp: _reduce,
+    CrossEntropyOp: _cross_entropy,
+    AttentionOp: _attention,
+    EmbeddingOp: _embedding,
+    ConcatOp: _concat,
+    ReshapeOp: _reshape,
+    TransposeOp: _transpose,
+    SliceOp: _slice,
+}
+"""How the operators of a type (or of a base class) are emitted."""
