@@ -1,0 +1,53 @@
+"""Small programs written as MLIR text."""
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+from coda_ir.backends.reference import Precision, run_module
+from coda_ir.context import make_context
+
+
+def parse_mlir(text: str) -> ModuleOp:
+    """The verified module that `text` describes."""
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    return module
+
+
+_NAMES = {
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.int32: "i32",
+    torch.int64: "i64",
+}
+
+
+def type_of(tensor: torch.Tensor) -> str:
+    """The static tensor type of `tensor`."""
+    extents = "".join(f"{extent}x" for extent in tensor.shape)
+    return f"tensor<{extents}{_NAMES[tensor.dtype]}>"
+
+
+def run_operator(
+    operator: str, *operands: torch.Tensor, results: str, precision: Precision = "stated"
+) -> tuple[torch.Tensor, ...]:
+    """Run one operator on `operands`; `operator` is its name and properties.
+
+    `results` lists the result types, separated by commas.
+    """
+    types = [type_of(operand) for operand in operands]
+    parameters = ", ".join(f"%a{i} : {type}" for i, type in enumerate(types))
+    arguments = ", ".join(f"%a{i}" for i in range(len(operands)))
+    count = results.count("tensor<")
+    name, _, properties = operator.partition(" ")
+    values = ", ".join(f"%r#{i}" for i in range(count)) if count > 1 else "%r"
+    module = parse_mlir(f"""
+        func.func @f({parameters}) -> ({results}) {{
+          %r{f":{count}" if count > 1 else ""} = {name} {arguments} {properties}
+            : ({", ".join(types)}) -> ({results})
+          func.return {values} : {results}
+        }}""")
+    return run_module(module, operands, precision=precision)
