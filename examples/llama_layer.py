@@ -1,0 +1,152 @@
+"""A Llama layer from llama_layer.coda: what was fused, what it saves, and how exact it is.
+
+    python examples/llama_layer.py
+
+Runs on a GPU at D = 4096 where there is one, and on the CPU in Triton's interpreter, small,
+where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table
+from xdsl.dialects.builtin import ModuleOp
+
+import coda_ir
+from coda_ir.api import CompiledFunction, find_entry
+from coda_ir.devices import default_device
+from coda_ir.remarks import Remark, format_location
+from coda_ir.traffic import total_traffic
+
+LAYER = Path(__file__).with_suffix(".coda")
+EPS = 1e-5
+
+Tensors = dict[str, torch.Tensor]
+
+
+def sizes(on_gpu: bool) -> tuple[dict[str, int], dict[str, int]]:
+    """The constants of the program, and the sizes of its symbols."""
+    if on_gpu:
+        return {"D": 4096, "F": 11008, "HEAD_DIM": 128}, {"B": 2, "T": 8192}
+    return {"D": 128, "F": 352, "HEAD_DIM": 32}, {"B": 2, "T": 37}
+
+
+def make_inputs(layer: CompiledFunction, symbols: dict[str, int]) -> Tensors:
+    """Random inputs: normal activations, weights scaled by 1/sqrt(K), real rotation angles."""
+    generator = torch.Generator().manual_seed(0)
+    angles = torch.rand(symbols["T"], _columns(layer, "cos"), generator=generator) * 2 * math.pi
+    tensors: Tensors = {"cos": angles.cos(), "sin": angles.sin()}
+    for spec in layer.signature.arguments:
+        shape = [symbols[dim] if isinstance(dim, str) else dim or 1 for dim in spec.dims]
+        normal = torch.randn(shape, generator=generator)
+        if spec.name.startswith("w_"):
+            normal /= math.sqrt(shape[-1])
+        elif spec.name.startswith("g"):
+            normal = 1 + normal / 10
+        tensors.setdefault(spec.name, normal)
+    return {
+        spec.name: tensors[spec.name].to(layer.device, spec.dtype)
+        for spec in layer.signature.arguments
+    }
+
+
+def _columns(layer: CompiledFunction, name: str) -> int:
+    (spec,) = (spec for spec in layer.signature.arguments if spec.name == name)
+    columns = spec.dims[-1]
+    assert isinstance(columns, int)
+    return columns
+
+
+def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
+    """The same layer in plain PyTorch; returns x2, q, k, v."""
+
+    def norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, weight.shape, weight, EPS)
+
+    def rope(x: torch.Tensor) -> torch.Tensor:
+        cos, sin = t["cos"][:, None], t["sin"][:, None]
+        a, b = x.reshape(*x.shape[:-1], -1, 2 * cos.shape[-1]).chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+    x1 = t["x0"] + F.linear(t["y"], t["w_o"])
+    h1 = norm(x1, t["g1"])
+    mlp = F.silu(F.linear(h1, t["w_gate"])) * F.linear(h1, t["w_up"])
+    x2 = x1 + F.linear(mlp, t["w_down"])
+    h2 = norm(x2, t["g2"])
+    q, k, v = (F.linear(h2, t[name]) for name in ("w_q", "w_k", "w_v"))
+    return x2, rope(q), rope(k), v
+
+
+def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
+    """||actual − exact|| / ||exact|| in float64."""
+    actual, exact = actual.double(), exact.double()
+    return ((actual - exact).square().sum() / exact.square().sum()).sqrt().item()
+
+
+def kernel_table(layer: CompiledFunction) -> Table:
+    table = Table("kernel", title="Kernels made", title_justify="left")
+    for name in layer.kernels:
+        table.add_row(name)
+    return table
+
+
+def remark_table(title: str, remarks: list[Remark]) -> Table:
+    table = Table("place", "operator", "pass", "what", "bytes", title=title, title_justify="left")
+    for remark in remarks:
+        place = Path(format_location(remark.location)).name
+        condition = "" if remark.condition is None else f" ({remark.condition})"
+        size = "" if remark.bytes is None else str(remark.bytes)
+        what = remark.message + condition
+        table.add_row(place, remark.operator, remark.pass_name, what, size)
+    return table
+
+
+def traffic_table(layer: CompiledFunction, symbols: dict[str, int]) -> Table:
+    def moved(module: ModuleOp) -> int:
+        return total_traffic(find_entry(module, layer.name)).evaluate(symbols)
+
+    before, after = moved(layer.module("block")), moved(layer.module("scheduled"))
+    table = Table("", "bytes", "share", title="Bytes moved", title_justify="left")
+    table.add_row("each operator by itself", f"{before:,}", "100 %")
+    table.add_row("as compiled", f"{after:,}", f"{100 * after / before:.0f} %")
+    return table
+
+
+def error_table(layer: CompiledFunction, inputs: Tensors) -> Table:
+    """Errors of every result, ours beside those of eager PyTorch in the same type."""
+    exact = torch_layer({name: tensor.double() for name, tensor in inputs.items()})
+    ours, eager = layer(**inputs), torch_layer(inputs)
+    title = "Error against float64"
+    table = Table("result", "coda", "PyTorch eager", "ratio", title=title, title_justify="left")
+    for spec, *results in zip(layer.signature.results, ours, eager, exact, strict=True):
+        ours_error, eager_error = (relative_error(result, results[2]) for result in results[:2])
+        ratio = ours_error / eager_error
+        table.add_row(spec.name, f"{ours_error:.2e}", f"{eager_error:.2e}", f"{ratio:.2f}")
+    return table
+
+
+def main() -> None:
+    device = default_device()
+    constants, symbols = sizes(on_gpu=device.type != "cpu")
+    layer = coda_ir.compile(LAYER, device=device, constants=constants)
+    inputs = make_inputs(layer, symbols)
+    console = Console()
+    shown = ", ".join(f"{name} = {size}" for name, size in {**constants, **symbols}.items())
+    console.print(f"{LAYER.name} on {device}: {shown}\n")
+    fused = [remark for remark in layer.remarks if remark.kind == "passed"]
+    refused = [remark for remark in layer.remarks if remark.kind == "missed"]
+    console.print(kernel_table(layer))
+    console.print(remark_table("Operators fused", fused))
+    console.print(remark_table("Operators refused", refused) if refused else "Nothing refused.\n")
+    console.print(traffic_table(layer, symbols))
+    with torch.no_grad():
+        console.print(error_table(layer, inputs))
+
+
+if __name__ == "__main__":
+    main()
