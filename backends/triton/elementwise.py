@@ -73,9 +73,13 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
     ports: list[Port] = []
     expanded: dict[SSAValue, bool] = {}
     arguments: list[SSAValue] = []
+    loaded: dict[SSAValue, SSAValue] = {}
     for operand in op.operands:
         if isinstance(operand.owner, ConstantOp):
             arguments.append(_constant(builder, operand.owner))
+            continue
+        if operand in loaded:
+            arguments.append(loaded[operand])
             continue
         kind = broadcast_port(shapes.dims(operand), domain)
         flat = columns == DYNAMIC_INDEX and kind not in (PortKind.TILE, PortKind.SCALAR)
@@ -85,6 +89,7 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
         ports.append(Port(kind, operand))
         argument = block.insert_arg(region_type(element_type_of(operand)), len(block.args))
         argument.name_hint = operand.name_hint
+        loaded[operand] = argument
         arguments.append(argument)
     result = _scalar_code(builder, op, arguments)
     block.add_op(YieldOp(result))

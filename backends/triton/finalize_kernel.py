@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.epilogue import RegionEmitter
@@ -17,31 +17,35 @@ from coda_ir.backends.triton.memory import (
     rounded,
 )
 from coda_ir.backends.triton.prelude import helper_names
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind
 
 WIDEST_BLOCK = 128
 """Partials of an element that a program reads at a time, at most."""
 
 PROGRAM_ELEMENTS = 1024
+MOST_ELEMENTS = 128
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
 _RESERVED = ("count", "element", "exists", "tile", "start", "inside")
 
 
-def emit_finalize(op: FinalizeOp, names: NameAllocator) -> EmittedKernel:
+def emit_finalize(
+    op: FinalizeOp, names: NameAllocator, tiles: Sequence[int | None]
+) -> EmittedKernel:
     """One thread block combines the partials of a block of elements in a fixed order.
 
     An element is a row of the (M x tiles) partials of axis `row`, or a column of the (tiles x N)
-    partials of axis `col`; `rows` of the launch is the number of elements. No tiles give the
-    identity of the combiner.
+    partials of axis `col`; `rows` of the launch is the number of elements. `tiles` has the number
+    of tiles of each partial where it is known. No tiles give the identity of the combiner.
     """
-    return _FinalizeEmitter(op, names).emit()
+    return _FinalizeEmitter(op, names, tiles).emit()
 
 
 @dataclass
 class _FinalizeEmitter:
     op: FinalizeOp
     module_names: NameAllocator
+    tiles: Sequence[int | None]
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     helpers: set[str] = field(default_factory=set[str])
     lines: list[str] = field(default_factory=list[str])
@@ -67,13 +71,14 @@ class _FinalizeEmitter:
             "exists = element < count",
             *self.lines,
         ]
+        summary = f"combines tile partials by {self.op.axis.data}"
         return EmittedKernel(
             name=self.name,
-            source=function(self.name, self.arguments, lines),
+            source=function(self.name, self.arguments, summary, lines),
             arguments=tuple(self.arguments),
             grid=f"triton.cdiv({{rows}}, {block})",
             helpers=frozenset(self.helpers),
-            description=f"combines tile partials by {self.op.axis.data}",
+            description=summary,
         )
 
     @property
@@ -83,8 +88,8 @@ class _FinalizeEmitter:
     @property
     def block(self) -> int:
         """Elements of a program: fewer where each has many partials."""
-        widest = max(self._tile_block(value) for value in self.op.partials)
-        return max(16, PROGRAM_ELEMENTS // widest)
+        widest = max(map(self._tile_block, self.tiles))
+        return max(16, min(PROGRAM_ELEMENTS // widest, MOST_ELEMENTS))
 
     def _name(self) -> str:
         kinds = [kind.value.replace("add", "sum") for kind, _ in self.op.partial_list]
@@ -92,12 +97,9 @@ class _FinalizeEmitter:
         axis = [] if self.is_by_row else ["col"]
         return "_".join(["finalize", *axis, *dict.fromkeys([*kinds, *math])])
 
-    def _tiles(self, partial: SSAValue) -> int:
-        return shape_of(partial)[-1 if self.is_by_row else 0]
-
-    def _tile_block(self, partial: SSAValue) -> int:
-        tiles = self._tiles(partial)
-        return 32 if tiles == DYNAMIC_INDEX else min(next_power_of_2(tiles), WIDEST_BLOCK)
+    @staticmethod
+    def _tile_block(tiles: int | None) -> int:
+        return 32 if tiles is None else min(next_power_of_2(tiles), WIDEST_BLOCK)
 
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> str:
         """The name of the combined partials, one per element (a column vector)."""
@@ -106,12 +108,12 @@ class _FinalizeEmitter:
         self.names.reserve(pointer)
         place = f"{{operands[{index}]}}"
         self.arguments.append(pointer_argument(pointer, element_type_of(partial), place))
-        tiles, axis = self._tiles(partial), -1 if self.is_by_row else 0
+        tiles, axis = self.tiles[index], -1 if self.is_by_row else 0
         extent = str(tiles)
-        if tiles == DYNAMIC_INDEX:
+        if tiles is None:
             extent = self.names.fresh(f"{base}_tiles")
             self.arguments.append(KernelArgument(extent, "i32", f"{place}.shape[{axis}]"))
-        sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(partial))
+        sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(tiles))
         total = self.names.fresh(f"{base}_{'sum' if kind == Combiner.ADD else kind.value}")
         if kind == Combiner.ADD:
             sweep.reduce(total, "add", base, "0.0")
@@ -162,7 +164,7 @@ class _Sweep:
     name: str
     pointer: str
     extent: str
-    tiles: int
+    tiles: int | None
     block: int
 
     def reduce(self, total: str, kind: str, expression: str, identity: str) -> None:
@@ -174,12 +176,12 @@ class _Sweep:
             reduced = f"tl.expand_dims(reduce_max({expression}, 1), 1)"
             start_value, update = 'float("-inf")', f"{total} = maximum({total}, {reduced})"
         lines = self.emitter.lines
-        if self.tiles != DYNAMIC_INDEX and self.tiles <= self.block:
+        if self.tiles is not None and self.tiles <= self.block:
             lines += [*self._read(f"tl.arange(0, {self.block})", identity), f"{total} = {reduced}"]
             return
         lines.append(f"{total} = tl.full(({self.emitter.block}, 1), {start_value}, tl.float32)")
         body = [*self._read(f"start + tl.arange(0, {self.block})", identity), update]
-        if self.tiles != DYNAMIC_INDEX:
+        if self.tiles is not None:
             lines.append(f"for start in range(0, {self.extent}, {self.block}):")
             lines += indented(body)
         else:

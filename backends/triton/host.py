@@ -203,7 +203,8 @@ class HostProgram:
             self.lines.append(self.empty(name, result))
         else:
             variables = [*self._storage[previous].variables, name]
-            self.lines.append(f"{name} = {self._reused(previous, result)}")
+            tensor, dead = self._reused(previous, result), self._variables[previous]
+            self.lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
         self._keep(result, variables)
         if result in self._buffer:
             self._holder[self._buffer[result]] = result

@@ -154,8 +154,8 @@ def emit_map(
     )
     lines = [
         f"BLOCK_M: tl.constexpr = {tiling.block_m}",
-        f"tile_m = tl.program_id(0) // {tiles}",
-        f"tile_n = tl.program_id(0) % {tiles}",
+        f"tile_m = tl.program_id(0) // {tiles}" if tiles > 1 else "tile_m = tl.program_id(0)",
+        f"tile_n = tl.program_id(0) % {tiles}" if tiles > 1 else "tile_n = 0",
         "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
         "row_mask = rows < M",
         "# Rows past the end repeat the last one, so that loads need no mask.",
@@ -164,14 +164,15 @@ def emit_map(
     ]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
     grid = f"triton.cdiv({{rows}}, {tiling.block_m})"
+    width = tiling.columns.lanes * (2 if segment.pairing else 1)
+    summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
     return EmittedKernel(
         name=name,
-        source=function(name, parameters, lines),
+        source=function(name, parameters, summary, lines),
         arguments=parameters,
         grid=f"{grid} * {tiles}" if tiles > 1 else grid,
         helpers=frozenset(helpers),
-        description=f"pointwise over M x {segment.columns}, "
-        f"tiles of {tiling.block_m} x {tiling.columns.lanes * (2 if segment.pairing else 1)}",
+        description=summary,
     )
 
 

@@ -29,8 +29,10 @@ def pointer_argument(name: str, type: Attribute, value: str) -> KernelArgument:
     return KernelArgument(name, pointer_type(type), value)
 
 
-def function(name: str, arguments: Iterable[KernelArgument], lines: Iterable[str]) -> str:
-    """The source of a kernel with the body `lines`.
+def function(
+    name: str, arguments: Iterable[KernelArgument], summary: str, lines: Iterable[str]
+) -> str:
+    """The source of a kernel with the docstring `summary` and the body `lines`.
 
     Extents are not specialized, so that one compiled kernel serves all of them; strides are, as
     a stride of 1 makes loads wide.
@@ -41,10 +43,12 @@ def function(name: str, arguments: Iterable[KernelArgument], lines: Iterable[str
         if argument.type == "i32" and not argument.name.startswith("stride"):
             integers.append(f'"{argument.name}"')
     fixed = f"(do_not_specialize=[{', '.join(integers)}])" if integers else ""
+    docstring = f'"""{summary[0].upper()}{summary[1:]}."""'
     header = [f"def {name}({', '.join(names)}):"]
     if len(header[0]) > 96:
-        header = [f"def {name}(", *(f"    {parameter}," for parameter in names), "):"]
-    return "\n".join([f"@triton.jit{fixed}", *header, *indented(lines), ""])
+        docstring = f'"""{summary[0].upper()}{summary[1:]}."""'
+    header = [f"def {name}(", *(f"    {parameter}," for parameter in names), "):"]
+    return "\n".join([f"@triton.jit{fixed}", *header, *indented([docstring, *lines]), ""])
 
 
 def next_power_of_2(extent: int) -> int:

@@ -171,7 +171,10 @@ def _block_level_name(op: Operation) -> str | None:
 
 def _finalize(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FinalizeOp)
-    kernel = _kernel(host, op, lambda names: emit_finalize(op, names))
+    axis = -1 if op.axis.data == "row" else 0
+    extents = [host.dims(partial)[axis] for partial in op.partials]
+    tiles = [extent if isinstance(extent, int) else None for extent in extents]
+    kernel = _kernel(host, op, lambda names: emit_finalize(op, names, tiles))
     partial = host.dims(op.partials[0])
     kept = partial[:-1] if op.axis.data == "row" else partial[1:]
     _launch(host, op, kernel, host.size(kept), _operands(host, op))

@@ -154,12 +154,13 @@ class RowKernelText:
         if self.columns is None:
             self.arguments.append(KernelArgument("N", "i32", columns_value))
         rows = self.rows_per_program
+        summary = f"{description}, blocks of {rows} x {self.block}"
         return EmittedKernel(
             name=self.name,
-            source=function(self.name, self.arguments, self.lines),
+            source=function(self.name, self.arguments, summary, self.lines),
             arguments=tuple(self.arguments),
             grid=f"triton.cdiv({{rows}}, {rows})" if rows > 1 else "{rows}",
             helpers=frozenset(self.helpers),
             num_warps=8 if rows * self.block > 4096 else 4,
-            description=f"{description}, blocks of {rows} x {self.block}",
+            description=summary,
         )

@@ -215,12 +215,13 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
         "result = tl.sum(total, 0)" + (" / tl.sum(count, 0)" if mean else ""),
         "tl.store(out_ptr, result)",
     ]
+    summary = f"{op.reduction.data} of the losses of the rows"
     return EmittedKernel(
         name=name,
-        source=function(name, arguments, lines),
+        source=function(name, arguments, summary, lines),
         arguments=tuple(arguments),
         grid="1",
-        description=f"{op.reduction.data} of the losses of the rows",
+        description=summary,
     )
 
 
@@ -258,10 +259,11 @@ def pack_weight_kernel(
         *indented(body),
         "tl.store(out_ptr + n, tl.sum(total, 1, keep_dims=True), mask=n < N)",
     ]
+    summary = "weight times vector, in float32"
     return EmittedKernel(
         name=name,
-        source=function(name, arguments, lines),
+        source=function(name, arguments, summary, lines),
         arguments=tuple(arguments),
         grid=f"triton.cdiv({{rows}}, {block_n})",
-        description="weight times vector",
+        description=summary,
     )
