@@ -61,12 +61,11 @@ def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
     """
     if op.schedule is None:
         return default_tiling(domain)
-    block_m, block_n, _ = op.schedule.tile
     try:
-        ranges = column_ranges(segment, block_n)
+        ranges = column_ranges(segment, op.schedule)
     except ValueError as error:
         raise CodaError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
-    return Tiling(block_m, [Cut(r.offset, r.extent, r.per_tile) for r in ranges])
+    return Tiling(op.schedule.block_m.data, [Cut(r.offset, r.extent, r.per_tile) for r in ranges])
 
 
 def default_tiling(domain: Domain) -> Tiling:
@@ -304,10 +303,16 @@ def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Te
     return [weight * (vector if op.layout.data == Layout.NK else vector[:, None])]
 
 
+def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    weight, vector = operands
+    return [weight * (vector if op.layout.data == Layout.NK else vector[:, None])]
+
+
 GEMM_HANDLERS: Handlers = {
     FusedOp: fused,
     MapOp: map_,
     FinalizeOp: finalize,
     PackWeightOp: pack_weight,
+    ScaleWeightOp: scale_weight,
     ScaleWeightOp: scale_weight,
 }

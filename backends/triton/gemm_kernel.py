@@ -68,14 +68,14 @@ class _GemmEmitter:
 
     def _ranges(self, segment: Segment) -> list[ColumnRange]:
         try:
-            return column_ranges(segment, self.schedule.block_n.data)
+            return column_ranges(segment, self.schedule)
         except ValueError as error:
             raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error
 
     @property
-    def tiles(self) -> int:
-        """Tiles of all segments in one row of tiles."""
-        return sum(columns.tiles for ranges in self.ranges for columns in ranges)
+    def programs(self) -> int:
+        """Programs of all segments in one row of tiles."""
+        return sum(columns.programs for ranges in self.ranges for columns in ranges)
 
     def emit(self) -> EmittedKernel:
         body = [*self._emit_prologue(), *self._emit_segments()]
@@ -93,7 +93,7 @@ class _GemmEmitter:
             name=self.name,
             source="\n".join(lines) + "\n",
             arguments=(*self.arguments.arguments, KernelArgument("M", "i32", "{rows}")),
-            grid=f"triton.cdiv({{rows}}, {bm}) * {self.tiles}",
+            grid=f"triton.cdiv({{rows}}, {bm}) * {self.programs}",
             helpers=frozenset(self.helpers),
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
@@ -121,7 +121,7 @@ class _GemmEmitter:
             f"BLOCK_M: tl.constexpr = {bm}",
             f"BLOCK_K: tl.constexpr = {bk}",
             "tile_m, tile_n = grouped_tile(",
-            f"    tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.tiles}, {group_m}",
+            f"    tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.programs}, {group_m}",
             ")",
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
@@ -150,21 +150,21 @@ class _GemmEmitter:
                 tile = f"tile_n - {start}" if start else "tile_n"
                 lines += self._branch(segment, columns, start, emitter.emit(tile))
                 first += columns.tiles
-                start += columns.tiles
+                start += columns.programs
         return lines
 
     def _branch(
         self, segment: Segment, columns: ColumnRange, start: int, body: list[str]
     ) -> list[str]:
         """The code of one column range, under its condition where there are several."""
-        end = start + columns.tiles
+        end = start + columns.programs
         weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
-        comment = f"# {weights}: tiles {start} to {end - 1} of {self.tiles}"
-        if columns.tiles == self.tiles:
+        comment = f"# {weights}: tiles {start} to {end - 1} of {self.programs}"
+        if columns.programs == self.programs:
             return ["", *body]
         if start == 0:
             condition = f"tile_n < {end}"
-        elif end == self.tiles:
+        elif end == self.programs:
             condition = f"tile_n >= {start}"
         else:
             condition = f"(tile_n >= {start}) & (tile_n < {end})"

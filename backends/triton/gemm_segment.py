@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.epilogue import RegionEmitter
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.kernel import NameAllocator, indented, without_unused
 from coda_ir.backends.triton.mainloop import MainLoop
 from coda_ir.backends.triton.ports import (
     ArgumentList,
@@ -53,18 +53,46 @@ class SegmentEmitter:
         """The mask of the lanes that have a column, where groups are padded."""
 
     def emit(self, tile: str) -> list[str]:
-        """The statements for tile number `tile` (an expression) of this range."""
+        """The statements for program number `tile` (an expression) of this range."""
         self.tile = self._tile_number(tile)
-        self.lane_columns = self._emit_lane_columns()
-        self.accumulator_columns = self._emit_accumulator_columns()
+        if self.columns.parts == 1:
+            self._set_columns(self.columns.lanes)
+            self._emit_tile(self._emit_main_loop())
+            return without_unused(self.lines)
+        self._set_columns(self.columns.lanes * self.columns.parts)
         accumulators = self._emit_main_loop()
+        main_loop, self.lines = self.lines, []
+        self._emit_part(accumulators)
+        loop = f"for part in tl.static_range({self.columns.parts}):"
+        body = indented(without_unused(self.lines))
+        return without_unused([*main_loop, loop, *body])
+
+    def _emit_part(self, accumulators: list[str]) -> None:
+        """One of several tiles of the program, number `part`."""
+        parts = self.columns.parts
+        self.helpers.add("column_part")
+        self.tile = self._let("part_tile", f"{self.tile} * {parts} + part")
+        self._set_columns(self.columns.lanes)
+        hints = [acc.name_hint for acc in self.segment.accumulators]
+        self._emit_tile(
+            [
+                self._let(hint or "acc", f"column_part({accumulator}, part, {parts})")
+                for hint, accumulator in zip(hints, accumulators, strict=True)
+            ]
+        )
+
+    def _set_columns(self, lanes: int) -> None:
+        self.lane_columns = self._emit_lane_columns(lanes)
+        self.accumulator_columns = self._emit_accumulator_columns()
+
+    def _emit_tile(self, accumulators: list[str]) -> None:
+        """Epilogue and stores of one tile."""
         yields = self._emit_epilogue(accumulators)
         start = 0
         for index, result in enumerate(self.segment.results):
             count = self.segment.result_arity(result.port)
             self._emit_result(index, yields[start : start + count])
             start += count
-        return self.lines
 
     @property
     def is_pair(self) -> bool:
@@ -80,36 +108,32 @@ class SegmentEmitter:
 
     # Which columns
 
-    def _emit_lane_columns(self) -> ColumnIndex:
+    def _emit_lane_columns(self, lanes: int) -> ColumnIndex:
         """The column (in pair mode: the pair) of every lane, within the range's weights."""
         columns = self.columns
         hint = "pair" if self.is_pair else "column"
-        lanes = f"tl.arange(0, {columns.lanes})"
-        mask = None
         if columns.is_padded:
-            name, in_group = self._emit_padded_lanes(hint, lanes)
-            mask = in_group
-            if columns.extent % columns.per_tile:
-                mask = self._let(f"{hint}_mask", f"{in_group} & ({name} < {columns.extent})")
-            name = self._let(hint, f"{name} % {columns.extent}")
-            self.in_group = mask
-        else:
-            name = self._let(hint, f"{self.tile} * {columns.lanes} + {lanes}")
-            if columns.extent % columns.lanes:
-                mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
-                # A remainder keeps the contiguity that a minimum would lose.
-                self.lines.append(f"{name} = {name} % {columns.extent}")
+            return self._emit_padded_columns(hint, lanes)
+        name = self._let(hint, f"{self.tile} * {lanes} + tl.arange(0, {lanes})")
+        mask = None
+        if columns.extent % lanes:
+            mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
+            # A remainder keeps the contiguity that a minimum would lose.
+            self.lines.append(f"{name} = {name} % {columns.extent}")
         return ColumnIndex(name, columns.extent, mask)
 
-    def _emit_padded_lanes(self, hint: str, lanes: str) -> tuple[str, str]:
+    def _emit_padded_columns(self, hint: str, lanes: int) -> ColumnIndex:
         """A group takes the first lanes of a power of two of them, so that it can be reduced."""
-        padded, group = self.columns.padded_group, self.columns.group
-        groups_per_tile = self.columns.lanes // padded
-        lane = self._let("lane", lanes)
-        number = self._let("group", f"{self.tile} * {groups_per_tile} + {lane} // {padded}")
-        within = self._let("place", f"{lane} % {padded}")
-        in_group = self._let("in_group", f"{within} < {group}")
-        return self._let(f"padded_{hint}", f"{number} * {group} + {within}"), in_group
+        columns = self.columns
+        padded, group = columns.padded_group, columns.group
+        lane = self._let("lane", f"tl.arange(0, {lanes})")
+        first = f"{self.tile} * {lanes // padded}"
+        place = self._let("place", f"{lane} % {padded}")
+        name = self._let(hint, f"({first} + {lane} // {padded}) * {group} + {place}")
+        self.in_group = self._let("in_group", f"{place} < {group}")
+        mask = self._let(f"{hint}_mask", f"{self.in_group} & ({name} < {columns.extent})")
+        self.lines.append(f"{name} = {name} % {columns.extent}")
+        return ColumnIndex(name, columns.extent, mask)
 
     def _emit_accumulator_columns(self) -> list[ColumnIndex]:
         """The columns of each accumulator, within the segment."""
@@ -245,10 +269,13 @@ class SegmentEmitter:
         return f"{reduction}({value}, {axis})"
 
     def _store_partial_row(self, index: int, pointer: str, value: str) -> None:
-        mask = self.lane_columns.mask
-        combined = self._reduce(index, value, 1, mask and f"{mask}[None, :]")
+        lane_mask = self.lane_columns.mask
+        combined = self._reduce(index, value, 1, lane_mask and f"{lane_mask}[None, :]")
         place = f"{self.first_tile} + {self.tile}" if self.first_tile else self.tile
-        self._store(f"{pointer} + row * {self.segment_tiles} + {place}", combined, "row_mask")
+        mask = "row_mask"
+        if self.columns.tiles % self.columns.parts:
+            mask += f" & ({self.tile} < {self.columns.tiles})"
+        self._store(f"{pointer} + row * {self.segment_tiles} + {place}", combined, mask)
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
@@ -264,16 +291,24 @@ class SegmentEmitter:
         """The tile that owns the column stores it; tile 0 stores 0 for rows without a column."""
         port_index = self.segment.results[index].port.index
         assert isinstance(port_index, IntAttr)
-        column, target = self.accumulator_columns[0], self.port_names[port_index.data]
-        hit = f"{column.name}[None, :] == {target}"
-        if column.mask is not None:
-            hit = f"({hit}) & {column.mask}[None, :]"
+        columns, n = self.columns, self.segment.columns
+        offset = columns.offset
+        wanted = self._let("wanted", f"tl.reshape({self.port_names[port_index.data]}, (BLOCK_M,))")
+        inside = self._let(
+            "inside", f"({wanted} >= {offset}) & ({wanted} < {offset + columns.extent})"
+        )
+        local = f"({wanted} - {offset})" if offset else wanted
+        elsewhere = "0" if columns.extent == n else "-1"
+        if not offset and columns.extent != n:
+            elsewhere = f"tl.where(({wanted} < 0) | ({wanted} >= {n}), 0, -1)"
+        owner = self._let(
+            "owner", f"tl.where({inside}, {local} // {columns.per_tile}, {elsewhere})"
+        )
+        target = self._let("target", f"tl.where({inside}, {wanted}, -1).to(tl.int32)")
+        column = self.accumulator_columns[0].name
+        hit = f"{column}[None, :] == {target}[:, None]"
+        if self.lane_columns.mask is not None:
+            hit = f"({hit}) & {self.lane_columns.mask}[None, :]"
         is_target = self._let("is_target", hit)
-        owned = self._let("owned", f"tl.sum(({is_target}).to(tl.int32), 1) > 0")
-        if not self.first_tile and not self.columns.offset:
-            index_row = f"tl.reshape({target}, (BLOCK_M,))"
-            number = self._let("target_column", index_row)
-            nowhere = f"({number} < 0) | ({number} >= {column.extent})"
-            owned = self._let("writes", f"{owned} | (({self.tile} == 0) & ({nowhere}))")
         selected = f"tl.sum(tl.where({is_target}, {value}, 0.0), 1)"
-        self._store(f"{pointer} + row", selected, f"row_mask & {owned}")
+        self._store(f"{pointer} + row", selected, f"row_mask & ({owner} == {self.tile})")

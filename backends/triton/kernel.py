@@ -154,3 +154,15 @@ def location_comment(location: LocationAttr) -> str | None:
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
     """`lines` moved right by `depth` levels; empty lines stay empty."""
     return ["    " * depth + line if line else line for line in lines]
+
+
+def without_unused(lines: list[str]) -> list[str]:
+    """`lines` without the one-line assignments whose name does not occur further down."""
+    kept: list[str] = []
+    used: set[str] = set()
+    for line in reversed(lines):
+        assignment = re.fullmatch(r"(\w+) = (.*[^(\[])", line)
+        if assignment is None or assignment[1] in used:
+            used.update(re.findall(r"\w+", line if assignment is None else assignment[2]))
+            kept.append(line)
+    return kept[::-1]

@@ -136,6 +136,20 @@ def reduce_lse(x, axis: tl.constexpr):
     shift = tl.where(largest == float("-inf"), 0.0, largest)
     return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
 '''),
+    "column_part": _Helper('''\
+@triton.jit
+def column_part(x, part: tl.constexpr, PARTS: tl.constexpr):
+    """Columns part·n to (part + 1)·n of x, n = columns / PARTS: a choice of registers only."""
+    if PARTS == 1:
+        return x
+    else:
+        halves = tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
+        left, right = tl.split(halves)
+        if part < PARTS // 2:
+            return column_part(left, part, PARTS // 2)
+        else:
+            return column_part(right, part - PARTS // 2, PARTS // 2)
+'''),
     "group_add": _group_helper("add", "tl.sum(groups, 2)", "Sum"),
     "group_max": _group_helper("max", "reduce_max(groups, 2)", "Maximum", "reduce_max"),
     "group_lse": _group_helper("lse", "reduce_lse(groups, 2)", "Logsumexp", "reduce_lse"),

@@ -1,0 +1,156 @@
+"""Functions with one `gemm.fused` each, as text: the epilogues of Transformer layers.
+
+`schedule` is the text of the attribute's parameters (`pointer, "128x128x64", warps = 4, ...`), or
+empty.
+"""
+
+
+def _schedule(schedule: str) -> str:
+    return f"schedule<{schedule}>" if schedule else ""
+
+
+def residual_norm(dtype: str, k: int, n: int, schedule: str, layout: str = "nk") -> str:
+    """x1 = acc·r + residual; partial sum of squares; x1 ⊙ gamma."""
+    tile = f"tensor<?x{n}x{dtype}>"
+    w = f"tensor<{n}x{k}x{dtype}>" if layout == "nk" else f"tensor<{k}x{n}x{dtype}>"
+    keyword = "" if layout == "nk" else layout
+    return f"""
+func.func @f(%x: tensor<?x{k}x{dtype}>, %w: {w}, %x0: {tile}, %gamma: tensor<{n}x{dtype}>,
+             %rstd: tensor<?x1xf32>) -> ({tile}, tensor<?x?xf32>, {tile}) {{
+  %x1, %ssq, %h1 = gemm.fused %x : tensor<?x{k}x{dtype}>
+      {_schedule(schedule)}
+      columns(%w : {w}) {keyword} tile(%x0 : {tile}) row(%gamma : tensor<{n}x{dtype}>)
+          col(%rstd : tensor<?x1xf32>)
+      -> (tile : {tile}, partial_row<add> : tensor<?x?xf32>, tile : {tile}) {{
+  ^epilogue(%acc : f32, %res : f32, %g : f32, %r : f32):
+    %0 = arith.mulf %acc, %r : f32
+    %sum = arith.addf %0, %res : f32
+    %sq = arith.mulf %sum, %sum : f32
+    %h = arith.mulf %sum, %g : f32
+    gemm.yield %sum, %sq, %h : f32, f32, f32
+  }}
+  func.return %x1, %ssq, %h1 : {tile}, tensor<?x?xf32>, {tile}
+}}
+"""
+
+
+SILU_MUL = """
+    %n = arith.negf %gate : f32
+    %e = math.exp %n : f32
+    %one = arith.constant 1.0 : f32
+    %d = arith.addf %one, %e : f32
+    %silu = arith.divf %gate, %d : f32
+    %y = arith.mulf %silu, %up : f32
+"""
+
+
+def swiglu(dtype: str, k: int, n: int, schedule: str, pairing: str = "two weights") -> str:
+    """silu(gate) · up over pairs: two weights of n columns, or one of 2n with `pairing`."""
+    weights = {"wg": n, "wu": n} if pairing == "two weights" else {"w": 2 * n}
+    pair = "halves" if pairing == "two weights" else pairing
+    params = ", ".join(f"%{w}: tensor<{c}x{k}x{dtype}>" for w, c in weights.items())
+    columns = ", ".join(f"%{w} : tensor<{c}x{k}x{dtype}>" for w, c in weights.items())
+    return f"""
+func.func @f(%x: tensor<?x{k}x{dtype}>, {params}, %rstd: tensor<?xf32>) -> tensor<?x{n}x{dtype}> {{
+  %a = gemm.fused %x : tensor<?x{k}x{dtype}>
+      {_schedule(schedule)}
+      columns({columns}) pair<{pair}> col(%rstd : tensor<?xf32>)
+      -> (half : tensor<?x{n}x{dtype}>) {{
+  ^epilogue(%acc_gate : f32, %acc_up : f32, %r : f32):
+    %gate = arith.mulf %acc_gate, %r : f32
+    %up = arith.mulf %acc_up, %r : f32
+{SILU_MUL}
+    gemm.yield %y : f32
+  }}
+  func.return %a : tensor<?x{n}x{dtype}>
+}}
+"""
+
+
+def qkv_rope(
+    dtype: str, k: int, head: int, heads: tuple[int, int], schedule: str, *, norm: bool = False
+) -> str:
+    """q, k with rotary embedding (and a norm per head), v plain: three segments.
+
+    The tables are head/2 wide, indexed by pair.
+    """
+    q, kv = heads[0] * head, heads[1] * head
+    table = f"tensor<?x{head // 2}x{dtype}>"
+    norm_ports = f"row(%gamma_q : tensor<{q}x{dtype}>)" if norm else ""
+
+    def rotated(weight: str, n: int, gamma: str) -> str:
+        ports = f"half_table(%cos : {table}, %sin : {table})"
+        args = "%c : f32, %s : f32"
+        body = "%a = arith.addf %q0, %zero : f32\n    %b = arith.addf %q1, %zero : f32"
+        if norm:
+            ports += f" row(%{gamma} : tensor<{n}x{dtype}>)"
+            args += ", %g0 : f32, %g1 : f32"
+            body = f"""
+    %sq0 = arith.mulf %q0, %q0 : f32
+    %sq1 = arith.mulf %q1, %q1 : f32
+    %sq = arith.addf %sq0, %sq1 : f32
+    %ssq = gemm.group_reduce add %sq over {head} : f32
+    %eps = arith.constant 1.0e-06 : f32
+    %inv = arith.constant {1 / head:e} : f32
+    %ms = arith.mulf %ssq, %inv : f32
+    %ms_eps = arith.addf %ms, %eps : f32
+    %rstd = math.rsqrt %ms_eps : f32
+    %n0 = arith.mulf %q0, %rstd : f32
+    %n1 = arith.mulf %q1, %rstd : f32
+    %a = arith.mulf %n0, %g0 : f32
+    %b = arith.mulf %n1, %g1 : f32"""
+        return f"""
+      columns(%{weight} : tensor<{n}x{k}x{dtype}>) pair<halves, {head}> {ports}
+      -> (tile : tensor<?x{n}x{dtype}>) {{
+  ^epilogue(%q0 : f32, %q1 : f32, {args}):
+    %zero = arith.constant 0.0 : f32
+    {body}
+    %ac = arith.mulf %a, %c : f32
+    %bs = arith.mulf %b, %s : f32
+    %r0 = arith.subf %ac, %bs : f32
+    %as = arith.mulf %a, %s : f32
+    %bc = arith.mulf %b, %c : f32
+    %r1 = arith.addf %bc, %as : f32
+    gemm.yield %r0, %r1 : f32, f32
+  }}"""
+
+    del norm_ports
+    gammas = f", %gamma_q: tensor<{q}x{dtype}>, %gamma_k: tensor<{kv}x{dtype}>" if norm else ""
+    types = f"tensor<?x{q}x{dtype}>, tensor<?x{kv}x{dtype}>, tensor<?x{kv}x{dtype}>"
+    return f"""
+func.func @f(%x: tensor<?x{k}x{dtype}>, %wq: tensor<{q}x{k}x{dtype}>, %wk: tensor<{kv}x{k}x{dtype}>,
+             %wv: tensor<{kv}x{k}x{dtype}>, %cos: {table}, %sin: {table}{gammas}) -> ({types}) {{
+  %q, %k, %v = gemm.fused %x : tensor<?x{k}x{dtype}>
+      {_schedule(schedule)}
+{rotated("wq", q, "gamma_q")}
+{rotated("wk", kv, "gamma_k")}
+      columns(%wv : tensor<{kv}x{k}x{dtype}>)
+      -> (tile : tensor<?x{kv}x{dtype}>) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  func.return %q, %k, %v : {types}
+}}
+"""
+
+
+def lm_head(dtype: str, k: int, n: int, schedule: str, index: str = "i64") -> str:
+    """Softcapped logits: partial logsumexp, partial maximum and the target's logit."""
+    return f"""
+func.func @f(%x: tensor<?x{k}x{dtype}>, %w: tensor<{n}x{k}x{dtype}>, %target: tensor<?x{index}>)
+    -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xf32>) {{
+  %lse, %top, %logit = gemm.fused %x : tensor<?x{k}x{dtype}>
+      {_schedule(schedule)}
+      columns(%w : tensor<{n}x{k}x{dtype}>) col(%target : tensor<?x{index}>)
+      -> (partial_row<lse> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>,
+          select<0> : tensor<?xf32>) {{
+  ^epilogue(%acc : f32, %t : {index}):
+    %cap = arith.constant 3.0 : f32
+    %0 = arith.divf %acc, %cap : f32
+    %1 = math.tanh %0 : f32
+    %capped = arith.mulf %1, %cap : f32
+    gemm.yield %capped, %capped, %capped : f32, f32, f32
+  }}
+  func.return %lse, %top, %logit : tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xf32>
+}}
+"""

@@ -1,0 +1,179 @@
+"""Runs the kernel of a `gemm.fused` on the CPU interpreter, against the reference in float64."""
+
+import importlib.util
+import itertools
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+
+import torch
+import triton
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
+from coda_ir.context import make_context
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
+from coda_ir.dialects.gemm.tiling import partial_tiles
+
+_counter = itertools.count()
+
+
+def parse_module(text: str) -> ModuleOp:
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def function_of(module: ModuleOp) -> FuncOp:
+    return next(op for op in module.walk() if isinstance(op, FuncOp))
+
+
+def gemms_of(module: ModuleOp) -> list[FusedOp]:
+    return [op for op in module.walk() if isinstance(op, FusedOp)]
+
+
+def module_source(kernels: Sequence[EmittedKernel]) -> str:
+    helpers = {helper for kernel in kernels for helper in kernel.helpers}
+    sources = (MODULE_HEADER, render_prelude(helpers), *(kernel.source for kernel in kernels))
+    return "\n\n".join(sources)
+
+
+def load_source(source: str, folder: Path) -> dict[str, object]:
+    """Import `source` from a file: Triton reads the source of its kernels."""
+    path = folder / f"emitted_{next(_counter)}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)
+
+
+def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:
+    """Outputs full of NaN (integers: of a large number)."""
+    assert op.schedule is not None
+    outputs: list[torch.Tensor] = []
+    ports = [result.port for segment in op.segments() for result in segment.results]
+    for index, (value, port) in enumerate(zip(op.results, ports, strict=True)):
+        match port.kind.data:
+            case ResultKind.PARTIAL_ROW:
+                tiles = partial_tiles(op, index)
+                assert tiles is not None
+                shape = [*rows, tiles]
+            case ResultKind.PARTIAL_COL:
+                shape = [triton.cdiv(prod(rows), op.schedule.block_m.data), shape_of(value)[-1]]
+            case ResultKind.SELECT:
+                shape = list(rows)
+            case _:
+                shape = [*rows, shape_of(value)[-1]]
+        dtype = stated_dtype(value.type)
+        fill = float("nan") if dtype.is_floating_point else 77
+        outputs.append(torch.full(shape, fill, dtype=dtype))
+    return outputs
+
+
+def random_arguments(
+    func: FuncOp, rows: Sequence[int], generator: torch.Generator
+) -> list[torch.Tensor]:
+    """Normal floats, weights (arguments named w...) scaled by 1/sqrt(K), integers below N."""
+    arguments: list[torch.Tensor] = []
+    for parameter in func.args:
+        stated = shape_of(parameter)
+        leading = [extent for extent in stated if extent == DYNAMIC_INDEX]
+        own = list(rows[len(rows) - len(leading) :])
+        shape = [own.pop(0) if extent == DYNAMIC_INDEX else extent for extent in stated]
+        dtype = stated_dtype(parameter.type)
+        if not dtype.is_floating_point:
+            arguments.append(torch.randint(-2, 20, shape, generator=generator).to(dtype))
+            continue
+        tensor = torch.randn(shape, generator=generator)
+        if (parameter.name_hint or "").startswith("w"):
+            layouts = {s.layout.value for op in gemms_of_func(func) for s in op.segments()}
+            tensor /= shape[0 if layouts == {"kn"} else -1] ** 0.5
+        arguments.append(tensor.to(dtype))
+    return arguments
+
+
+def gemms_of_func(func: FuncOp) -> list[FusedOp]:
+    return [op for op in func.walk() if isinstance(op, FusedOp)]
+
+
+def run_kernel(
+    func: FuncOp, arguments: Sequence[torch.Tensor], folder: Path
+) -> tuple[EmittedKernel, list[torch.Tensor]]:
+    """Run the only `gemm.fused` of `func`, whose operands are arguments of `func`."""
+    (op,) = gemms_of_func(func)
+    rows = arguments[list(func.args).index(op.x)].shape[:-1]  # pyright: ignore[reportArgumentType]
+    kernel = emit_gemm(op, NameAllocator())
+    names = {value: f"arg{index}" for index, value in enumerate(func.args)}
+    outputs = empty_outputs(op, rows)
+    lines = kernel.launch(
+        str(prod(rows)),
+        [names[operand] for operand in op.operands],  # pyright: ignore[reportArgumentType]
+        [f"out{index}" for index in range(len(outputs))],
+    )
+    scope = load_source(module_source([kernel]), folder)
+    scope |= {f"arg{index}": argument for index, argument in enumerate(arguments)}
+    scope |= {f"out{index}": output for index, output in enumerate(outputs)}
+    exec("\n".join([*sorted(kernel.imports), *lines]), scope)
+    return kernel, outputs
+
+
+def combined(op: Operation, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs in float64 with partials combined: their tiling is a matter of the schedule."""
+    assert isinstance(op, FusedOp)
+    results: list[torch.Tensor] = []
+    ports = [result.port for segment in op.segments() for result in segment.results]
+    for port, output in zip(ports, outputs, strict=True):
+        output = output.double()
+        if isinstance(port.combiner, CombinerAttr):
+            axis = -1 if port.kind.data == ResultKind.PARTIAL_ROW else 0
+            match port.combiner.data:
+                case Combiner.ADD:
+                    output = output.sum(axis)
+                case Combiner.MAX:
+                    output = output.amax(axis)
+                case Combiner.LSE:
+                    output = output.logsumexp(axis)
+        results.append(output)
+    return results
+
+
+def check_against_reference(
+    text: str,
+    rows: Sequence[int],
+    folder: Path,
+    *,
+    seed: int = 0,
+    arguments: Sequence[torch.Tensor] | None = None,
+) -> EmittedKernel:
+    """The kernel agrees with float64 up to the rounding of its output types."""
+    func = function_of(parse_module(text))
+    (op,) = gemms_of_func(func)
+    if arguments is None:
+        arguments = random_arguments(func, rows, torch.Generator().manual_seed(seed))
+    kernel, outputs = run_kernel(func, arguments, folder)
+    actual = combined(op, outputs)
+    expected = combined(op, run_function(func, arguments))
+    for value, got, wanted in zip(op.results, actual, expected, strict=True):
+        dtype = stated_dtype(value.type)
+        is_f32 = isinstance(value.type.element_type, Float32Type)  # pyright: ignore
+        rtol = 2e-5 if is_f32 or not dtype.is_floating_point else torch.finfo(dtype).eps
+        scale = wanted[wanted.isfinite()].square().mean().sqrt().item() or 1.0
+        torch.testing.assert_close(
+            got,
+            wanted,
+            rtol=rtol,
+            atol=rtol * scale / 2,
+            equal_nan=True,
+            msg=lambda m: f"{value.name_hint}: {m}",
+        )
+    return kernel
