@@ -316,6 +316,20 @@ def test_pack_weight(layout: str):
     assert_results_close([result], [W @ vector], 1e-14)
 
 
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+def test_scale_weight(layout: str):
+    weight = W if layout == "nk" else W.T.contiguous()
+    vector, type = normal(K, seed=3), type_of(weight)
+    (result,) = run(
+        f"""%r = gemm.scale_weight {layout} %a0, %a1 : ({type}, {type_of(vector)}) -> {type}
+        func.return %r : {type}""",
+        type,
+        *(weight, vector),
+    )
+    expected = W * vector
+    assert_results_close([result], [expected if layout == "nk" else expected.T], 1e-14)
+
+
 def test_stated_rounds_only_where_the_region_says():
     x, w = normal(M, K, dtype=torch.bfloat16), normal(N, K, seed=1, dtype=torch.bfloat16)
     types = f"tensor<{M}x{N}xf32>, tensor<{M}x{N}xf32>, tensor<{M}x{N}xbf16>"
