@@ -239,10 +239,10 @@ def _check_device(
     spec: TensorSpec, tensor: torch.Tensor, expected: torch.device | None
 ) -> torch.device:
     """The device that the next tensors have to be on."""
-    if expected is None:
-        return tensor.device
-    fits = tensor.device.type == expected.type and expected.index in (None, tensor.device.index)
-    if not fits:
+    device = tensor.device
+    if expected is None or device == expected:
+        return device
+    if device.type != expected.type or expected.index is not None:
         raise ArgumentDeviceError(
             f"argument {spec.name} is on {tensor.device}, expected {expected}",
             f"move it with {spec.name}.to('{expected}'), or compile with device='{tensor.device}'",
@@ -254,7 +254,7 @@ def _check_shape(
     spec: TensorSpec, tensor: torch.Tensor, bindings: dict[str, tuple[int, str]]
 ) -> None:
     """Check the extents of `tensor`; `bindings` maps a symbol to its size and who gave it."""
-    shape = tuple(tensor.shape)
+    shape = tensor.shape
     if len(shape) != len(spec.dims):
         raise ArgumentShapeError(
             f"argument {spec.name} has shape {format_dims(shape)} of rank {len(shape)}, expected "
