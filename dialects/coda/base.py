@@ -3,6 +3,19 @@
 from abc import ABC
 
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait
+
+CANONICALIZATIONS: list[RewritePattern] = []
+"""Filled by `coda.canonicalization`, which needs the operators that need this module."""
+
+
+class FoldsAway(HasCanonicalizationPatternsTrait):
+    """The operator has a case in which it changes nothing: see `coda.canonicalization`."""
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        return tuple(CANONICALIZATIONS)
 
 
 class CodaOp(IRDLOperation, ABC):

@@ -15,7 +15,7 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     broadcast_shapes,
@@ -97,6 +97,7 @@ class MulOp(BinaryOp):
     """Elementwise product."""
 
     name = "coda.mul"
+    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
@@ -125,6 +126,7 @@ class NegOp(UnaryOp):
     """Negation."""
 
     name = "coda.neg"
+    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
@@ -246,7 +248,7 @@ class CastOp(CodaOp):
     name = "coda.cast"
     operand = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, operand: SSAValue | Operation, element_type: Attribute):
         value = SSAValue.get(operand)

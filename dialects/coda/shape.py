@@ -21,7 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
@@ -41,7 +41,7 @@ class ReshapeOp(CodaOp):
     name = "coda.reshape"
     x = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
         x = SSAValue.get(x)
@@ -66,7 +66,7 @@ class TransposeOp(CodaOp):
     x = operand_def(TensorType)
     perm = prop_def(ArrayAttr[IntegerAttr])
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation, perm: Sequence[int]):
         x = SSAValue.get(x)
@@ -106,7 +106,7 @@ class SliceOp(CodaOp):
     start = prop_def(IntegerAttr)
     stop = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation, dim: int, start: int, stop: int):
         x = SSAValue.get(x)
@@ -151,7 +151,7 @@ class ConcatOp(CodaOp):
     parts = var_operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, parts: Sequence[SSAValue], dim: int):
         super().__init__(

@@ -169,6 +169,8 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
             f"{what} has {period} columns, expected a divisor of the {columns} columns"
         )
     leading = tuple(shape[:-1])
+    while leading and leading[0] == 1:
+        leading = leading[1:]
     expected = tuple(rows[len(rows) - len(leading) :])
     if len(leading) > len(rows) or not all(map(dims_agree, leading, expected)):
         raise VerifyException(
