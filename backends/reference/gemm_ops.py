@@ -303,16 +303,10 @@ def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Te
     return [weight * (vector if op.layout.data == Layout.NK else vector[:, None])]
 
 
-def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    weight, vector = operands
-    return [weight * (vector if op.layout.data == Layout.NK else vector[:, None])]
-
-
 GEMM_HANDLERS: Handlers = {
     FusedOp: fused,
     MapOp: map_,
     FinalizeOp: finalize,
     PackWeightOp: pack_weight,
-    ScaleWeightOp: scale_weight,
     ScaleWeightOp: scale_weight,
 }
