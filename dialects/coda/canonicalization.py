@@ -23,7 +23,7 @@ class FoldCast(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
         if op.operand.type == op.result.type:
-            rewriter.replace_op(op, (), (op.operand,))
+            rewriter.replace(op, (), (op.operand,))
 
 
 class FoldReshape(RewritePattern):
@@ -32,9 +32,9 @@ class FoldReshape(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
         if op.x.type == op.result.type and _is_static(op.x):
-            rewriter.replace_op(op, (), (op.x,))
+            rewriter.replace(op, (), (op.x,))
         elif isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
-            rewriter.replace_op(op, ReshapeOp(op.x.owner.x, shape_of(op.result)))
+            rewriter.replace(op, ReshapeOp(op.x.owner.x, shape_of(op.result)))
 
 
 class FoldTranspose(RewritePattern):
@@ -43,11 +43,11 @@ class FoldTranspose(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
         if op.permutation == tuple(range(len(op.permutation))):
-            rewriter.replace_op(op, (), (op.x,))
+            rewriter.replace(op, (), (op.x,))
         elif isinstance(op.x.owner, TransposeOp):
             inner = op.x.owner
             combined = [inner.permutation[axis] for axis in op.permutation]
-            rewriter.replace_op(op, TransposeOp(inner.x, combined))
+            rewriter.replace(op, TransposeOp(inner.x, combined))
 
 
 class FoldSlice(RewritePattern):
@@ -57,7 +57,7 @@ class FoldSlice(RewritePattern):
     def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter) -> None:
         dim, start, stop = op.range
         if start == 0 and stop == shape_of(op.x)[dim]:
-            rewriter.replace_op(op, (), (op.x,))
+            rewriter.replace(op, (), (op.x,))
 
 
 class FoldConcat(RewritePattern):
@@ -66,7 +66,7 @@ class FoldConcat(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
         if len(op.parts) == 1:
-            rewriter.replace_op(op, (), (op.parts[0],))
+            rewriter.replace(op, (), (op.parts[0],))
 
 
 class FoldNeg(RewritePattern):
@@ -75,7 +75,7 @@ class FoldNeg(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: NegOp, rewriter: PatternRewriter) -> None:
         if isinstance(op.operand.owner, NegOp):
-            rewriter.replace_op(op, (), (op.operand.owner.operand,))
+            rewriter.replace(op, (), (op.operand.owner.operand,))
 
 
 class FoldMulByOne(RewritePattern):
@@ -87,16 +87,18 @@ class FoldMulByOne(RewritePattern):
             constant = factor.owner
             is_one = isinstance(constant, ConstantOp) and constant.number == 1
             if is_one and kept.type == op.result.type:
-                rewriter.replace_op(op, (), (kept,))
+                rewriter.replace(op, (), (kept,))
                 return
 
 
-CANONICALIZATIONS += (
-    FoldCast(),
-    FoldReshape(),
-    FoldTranspose(),
-    FoldSlice(),
-    FoldConcat(),
-    FoldNeg(),
-    FoldMulByOne(),
+CANONICALIZATIONS.extend(
+    (
+        FoldCast(),
+        FoldReshape(),
+        FoldTranspose(),
+        FoldSlice(),
+        FoldConcat(),
+        FoldNeg(),
+        FoldMulByOne(),
+    )
 )
