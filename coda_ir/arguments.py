@@ -242,7 +242,7 @@ def _check_device(
     device = tensor.device
     if expected is None or device == expected:
         return device
-    if device.type != expected.type or expected.index is not None:
+    if device.type != expected.type or expected.index not in (None, device.index):
         raise ArgumentDeviceError(
             f"argument {spec.name} is on {tensor.device}, expected {expected}",
             f"move it with {spec.name}.to('{expected}'), or compile with device='{tensor.device}'",

@@ -4,10 +4,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp
-from coda_ir.dialects.gemm import PackWeightOp
+from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
-NOT_EXECUTED = (ConstantOp, ReshapeOp, PackWeightOp, ReturnOp)
+NOT_EXECUTED = (ConstantOp, ReshapeOp, PackWeightOp, ScaleWeightOp, ReturnOp)
 """Operators that move nothing in a call: views, and what is computed once per weight."""
 
 
