@@ -143,7 +143,7 @@ def _over_rows(
     """The sum of the losses over all rows, divided by the number of rows that count for a mean."""
     flat: list[SSAValue] = []
     for column in columns:
-        if len(shape_of(column)) > 1:
+        if len(shape_of(column)) != 1:
             reshape = coda.ReshapeOp(column, (DYNAMIC_INDEX,))
             _insert(reshape, op, rewriter)
             column = reshape.result

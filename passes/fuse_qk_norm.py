@@ -79,7 +79,8 @@ def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None
     (value,) = editor.segments[site.segment].yielded(site.result)
     scaled = _normalize(editor.builder(site.segment, op.location), op, value)
     if op.weight is not None:
-        domain = (*shape_of(op.x)[:-1], op.group_size)
+        # At least one row dimension, so that the weight of a vector is a row as well.
+        domain = (*(shape_of(op.x)[:-1] or (1,)), op.group_size)
         (weight,) = editor.lanes_of(op.weight, site.segment, domain, half=False)
         scaled = editor.builder(site.segment, op.location).mul(scaled, weight)
     port = ResultPortAttr.tile()

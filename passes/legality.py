@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import format_shape, shape_of
-from coda_ir.dialects.gemm import FusedOp, MapOp, PairingAttr, ResultKind, Segment
+from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, MapOp, PairingAttr, ResultKind, Segment
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.order import BlockOrder
@@ -121,7 +121,7 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             f"the result of shape {format_shape(domain)} is larger than the tile it would be fused "
             "into",
         )
-    outside = [v for v in leaf_operands(op, domain) if v not in segment.outputs]
+    outside = [v for v in leaf_operands(op, domain) if not _is_element_of(v, site)]
     for value in outside:
         if port_kind(shape_of(value), domain) is None:
             return Refusal(
@@ -136,6 +136,16 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             f"{name_of(segment.outputs[site.result])}",
         )
     return None
+
+
+def _is_element_of(value: SSAValue, site: Site) -> bool:
+    """Whether the epilogue holds `value` next to the result of `site`, column by column."""
+    other = Site.of(value)
+    return (
+        other is not None
+        and other.op is site.op
+        and (other.segment, other.is_half) == (site.segment, site.is_half)
+    )
 
 
 def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp] | None:
@@ -165,7 +175,21 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
 
 def _can_be_half(segment: Segment) -> bool:
     kinds = {result.port.kind.data for result in segment.results}
-    return segment.pairing is None and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
+    plain = segment.pairing is None and not _reduced_groups(segment)
+    return plain and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
+
+
+def _reduced_groups(segment: Segment) -> list[int]:
+    """The group sizes over which the region of a segment reduces."""
+    return [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+
+
+def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
+    """Whether every group of columns that the region reduces consists of whole pairs, which are
+    consecutive."""
+    groups = _reduced_groups(segment)
+    period = 2 if pairing.is_adjacent else pairing.group_size or segment.columns
+    return not groups or (period != DYNAMIC_INDEX and all(g % period == 0 for g in groups))
 
 
 def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
@@ -196,5 +220,10 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
         return Refusal(
             "the columns come from one weight",
             f"the GEMM that computes {name_of(value)} joins {len(segment.weights)} weights",
+        )
+    if not _keeps_groups(pairing, segment):
+        return Refusal(
+            "both columns of a pair are normalized together",
+            f"the GEMM that computes {name_of(value)} reduces over other groups of columns",
         )
     return site

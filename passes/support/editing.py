@@ -59,14 +59,20 @@ def segments_of(op: EpilogueOp) -> list[Segment]:
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     """The tensors that the scalar code of `op` reads, after the recomputation of cheap operands."""
-    leaves: list[SSAValue] = []
-    for operand in op.operands:
-        inner = recomputed(operand, domain)
+    leaves: dict[SSAValue, None] = {}
+    visited: set[SSAValue] = set()
+    pending = list(reversed(op.operands))
+    while pending:
+        value = pending.pop()
+        if value in visited:
+            continue
+        visited.add(value)
+        inner = recomputed(value, domain)
         if inner is not None:
-            leaves.extend(leaf_operands(inner, domain))
-        elif not isinstance(operand.owner, coda.ConstantOp):
-            leaves.append(operand)
-    return leaves
+            pending.extend(reversed(inner.operands))
+        elif not isinstance(value.owner, coda.ConstantOp):
+            leaves[value] = None
+    return list(leaves)
 
 
 def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
@@ -106,6 +112,7 @@ class EpilogueEditor:
         self.segments = segments_of(self.op)
         self.locations = [self.op.location]
         self._origins: list[list[SSAValue | None]] = [list(s.outputs) for s in self.segments]
+        self._recomputed: dict[tuple[SSAValue, int, tuple[int, ...], bool], Sequence[SSAValue]] = {}
         for segment in self.segments:
             self.op.detach_region(segment.body)
 
@@ -133,20 +140,22 @@ class EpilogueEditor:
 
         `half` says whether `op` consumes one value per pair.
         """
-        values = self._lanes(op, segment, half)
+        self.locations.append(op.location)
+        values = self._lanes(op, segment, shape_of(op.results[0]), half)
         for value in values:
             if value.name_hint is None:
                 value.name_hint = op.results[0].name_hint
         port = ResultPortAttr.half() if half else ResultPortAttr.tile()
         return self.add_result(segment, port, tensor_type(op.results[0]), values)
 
-    def _lanes(self, op: Operation, segment: int, half: bool) -> list[SSAValue]:
+    def _lanes(
+        self, op: Operation, segment: int, domain: Sequence[int], half: bool
+    ) -> list[SSAValue]:
         """The scalar code of `op`: one value, or two for the columns of a pair."""
         part = self.segments[segment]
         count = 2 if part.pairing and not half else 1
-        domain = shape_of(op.results[0])
         operands = [self.lanes_of(v, segment, domain, half=half) for v in op.operands]
-        builder = self.builder(segment, op.location)
+        builder = ScalarBuilder(part.block, op.location)
         return [
             emit_scalar(builder, op, [values[lane] for values in operands]) for lane in range(count)
         ]
@@ -168,22 +177,21 @@ class EpilogueEditor:
             return [builder.constant(float(value.owner.number))] * count
         inner = recomputed(value, domain)
         if inner is not None:
-            operands = [self.lanes_of(v, segment, domain, half=half) for v in inner.operands]
-            builder = ScalarBuilder(part.block, inner.location)
-            return [
-                emit_scalar(builder, inner, [values[lane] for values in operands])
-                for lane in range(count)
-            ]
+            key = (value, segment, tuple(domain), half)
+            if key not in self._recomputed:
+                self._recomputed[key] = self._lanes(inner, segment, domain, half)
+            return self._recomputed[key]
         kind = port_kind(shape_of(value), domain)
         assert kind is not None, "legality was checked before"
-        if kind == PortKind.ROW and self._repeats(segment, domain):
+        if kind == PortKind.ROW and self._repeats(segment, domain, half):
             kind = PortKind.TABLE
         args = part.add_port(kind.halved() if half else kind, value)
         return args if len(args) == count else [args[0]] * count
 
-    def _repeats(self, segment: int, domain: Sequence[int]) -> bool:
+    def _repeats(self, segment: int, domain: Sequence[int], half: bool) -> bool:
         part = self.segments[segment]
-        return bool(part.weights) and domain[-1] not in (part.columns, part.columns // 2)
+        columns = part.columns // 2 if half else part.columns
+        return bool(part.weights) and domain[-1] != columns
 
     def commit(self) -> EpilogueOp:
         """Put the changed operator in the place of the old one, without its unused results.

@@ -22,14 +22,11 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
         if len(shape) == len(domain):
             return PortKind.TILE
         return PortKind.ROW if len(shape) == 1 else PortKind.TABLE
-    rows, column = full[:-1], full[-1]
-    if not any(rows):
-        return PortKind.ROW if len(shape) == 1 else _leading_ones(column)
-    if not all(rows):
-        return None
-    return PortKind.COL if len(shape) == len(domain) else PortKind.TABLE
-
-
-def _leading_ones(column: bool) -> PortKind | None:
-    """A (1 x ... x N) tensor is a table of one row."""
-    return PortKind.TABLE if column else PortKind.SCALAR
+    if len(shape) == 1:
+        return PortKind.ROW
+    rows = full[:-1]
+    if all(rows) and len(shape) == len(domain):
+        return PortKind.COL
+    # Dimensions that are missing and dimensions of 1 in front repeat a table in the same way.
+    repeated = rows.index(True) if any(rows) else len(rows)
+    return PortKind.TABLE if all(rows[repeated:]) else None

@@ -90,7 +90,7 @@ class _Draw:
             return normal / fan_in**0.5
         if len(shape) == 1:
             return _row_parameter(parameter, normal)
-        if self.spread and not _is_weight(func, parameter):
+        if self.spread and shape and not _is_weight(func, parameter):
             exponent = torch.rand([*shape[:-1], 1], generator=generator, dtype=torch.float64)
             return normal * 10 ** (4 * exponent - 3)
         return normal
