@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.api import find_entry
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
 from coda_ir.backends.triton.host_prelude import HOST_NAMES, host_imports, render_host_helpers
-from coda_ir.backends.triton.kernel import NameAllocator, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator, indented
 from coda_ir.backends.triton.operators import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER, helper_names, render_prelude
 from coda_ir.diagnostics import CodaError
@@ -25,6 +25,14 @@ from coda_ir.dialects.gemm import FusedOp
 from coda_ir.registry import get_all_passes
 from coda_ir.remarks import format_location, source_position
 from coda_ir.symbolic_shapes import Dims, declared_dims
+
+
+@dataclass(frozen=True)
+class EmittedProgram:
+    """The source of an emitted module, and its kernels in the order of their first launch."""
+
+    source: str
+    kernels: tuple[EmittedKernel, ...]
 
 
 def emit_module(module: ModuleOp, entry: str | None = None) -> str:
@@ -38,6 +46,11 @@ def emit_module(module: ModuleOp, entry: str | None = None) -> str:
 
     Raises CodaError where a `gemm.fused` has no schedule, and for what the backend cannot run.
     """
+    return emit_program(module, entry).source
+
+
+def emit_program(module: ModuleOp, entry: str | None = None) -> EmittedProgram:
+    """What `emit_module` gives, and the kernels as data."""
     func = find_entry(module, entry)
     name = func.sym_name.data
     if _has_linear_maps(func):
@@ -47,7 +60,8 @@ def emit_module(module: ModuleOp, entry: str | None = None) -> str:
             raise _no_schedule(op)
     host = HostProgram(func, NameAllocator((*HOST_NAMES, *helper_names())))
     emit_operators(host)
-    return _render(func, host)
+    kernels = tuple(used.kernel for used in host.kernels.values())
+    return EmittedProgram(_render(func, host), kernels)
 
 
 def _no_schedule(op: FusedOp) -> CodaError:

@@ -1,0 +1,85 @@
+"""Runs emitted modules from a file in a bare namespace, with outputs that start out poisoned."""
+
+import importlib.util
+import itertools
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from coda_ir.api import parse
+from coda_ir.backends.triton import emit_module
+from support.programs import type_of
+
+_counter = itertools.count()
+
+
+class _PoisonedTorch:
+    """The module torch, except that `empty` gives NaN (integers: 77)."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def empty(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = torch.empty(*args, **kwargs)
+        return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
+
+
+def load_module(source: str) -> ModuleType:
+    """Import an emitted module from a temporary file: Triton reads the source of its kernels."""
+    folder = Path(tempfile.mkdtemp(prefix="coda_emitted_"))
+    path = folder / f"emitted_program_{next(_counter)}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    setattr(module, "torch", _PoisonedTorch())  # noqa: B010
+    return module
+
+
+def load_program(text: str) -> Callable[..., Any]:
+    """`run` of the module that is emitted for an MLIR program."""
+    return load_module(emit_module(parse(text))).run
+
+
+def operator_program(operator: str, operands: Sequence[torch.Tensor], result: str) -> str:
+    """A function of one operator, whose name and properties are in `operator`."""
+    types = [type_of(operand) for operand in operands]
+    parameters = ", ".join(f"%a{i} : {type}" for i, type in enumerate(types))
+    arguments = ", ".join(f"%a{i}" for i in range(len(operands)))
+    name, _, properties = operator.partition(" ")
+    count = result.count("tensor<")
+    values = ", ".join(f"%r#{i}" for i in range(count)) if count > 1 else "%r"
+    return f"""
+        func.func @f({parameters}) -> ({result}) {{
+          %r{f":{count}" if count > 1 else ""} = {name} {arguments} {properties}
+            : ({", ".join(types)}) -> ({result})
+          func.return {values} : {result}
+        }}"""
+
+
+def run_operator(operator: str, *operands: torch.Tensor, result: str | None = None) -> Any:
+    """The results of one block-level operator; `result` is by default the type of operand 0."""
+    text = operator_program(operator, operands, result or type_of(operands[0]))
+    return load_program(text)(*operands)
+
+
+def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
+    """Difference over size, in the Euclidean norm; the non-finite elements must be the same."""
+    assert actual.shape == exact.shape, f"{actual.shape}, expected {exact.shape}"
+    actual, exact = actual.double(), exact.double()
+    finite = exact.isfinite()
+    assert torch.equal(actual[~finite].nan_to_num(3.0), exact[~finite].nan_to_num(3.0))
+    assert actual[finite].isfinite().all()
+    norm = exact[finite].norm().item()
+    return (actual[finite] - exact[finite]).norm().item() / (norm or 1.0)
+
+
+def assert_as_accurate(actual: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> None:
+    """At most 1.25 times the error of eager PyTorch in the same type, or one float32 ulp."""
+    error, allowed = relative_error(actual, exact), 1.25 * relative_error(eager, exact)
+    assert error <= max(allowed, torch.finfo(torch.float32).eps), f"{error:.2e} > {allowed:.2e}"
