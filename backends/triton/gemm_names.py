@@ -54,20 +54,28 @@ def describe_segment(segment: Segment) -> str:
 
 
 def _port_features(segment: Segment) -> list[str]:
-    features: list[str] = []
+    """What the ports are for, in the order of their first uses."""
+    position = {op: index for index, op in enumerate(segment.block.ops)}
+    features: list[tuple[int, str]] = []
     for index, (kind, _) in enumerate(segment.ports):
-        users = {use.operation.name for arg in segment.port_args(index) for use in arg.uses}
-        added = bool(users & {"arith.addf", "arith.subf"})
-        match kind:
-            case PortKind.COL if "arith.mulf" in users:
-                features.append("row_scale")
-            case PortKind.TILE | PortKind.HALF_TILE:
-                features.append("residual" if added else "gate" if users else "tile")
-            case PortKind.ROW | PortKind.HALF_ROW:
-                features.append("bias" if added else "scale")
-            case _:
-                pass
-    return features
+        users = [use.operation for arg in segment.port_args(index) for use in arg.uses]
+        feature = _port_feature(kind, {op.name for op in users})
+        if feature is not None:
+            features.append((min((position[op] for op in users), default=0), feature))
+    return [feature for _, feature in sorted(features, key=lambda entry: entry[0])]
+
+
+def _port_feature(kind: PortKind, users: set[str]) -> str | None:
+    added = bool(users & {"arith.addf", "arith.subf"})
+    match kind:
+        case PortKind.COL:
+            return "row_scale" if "arith.mulf" in users else None
+        case PortKind.TILE | PortKind.HALF_TILE:
+            return "residual" if added else "gate" if "arith.mulf" in users else "tile"
+        case PortKind.ROW | PortKind.HALF_ROW:
+            return "bias" if added else "scale"
+        case _:
+            return None
 
 
 def _group_features(segment: Segment) -> list[str]:

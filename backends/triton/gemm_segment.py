@@ -116,7 +116,7 @@ class SegmentEmitter:
             return self._emit_padded_columns(hint, lanes)
         name = self._let(hint, f"{self.tile} * {lanes} + tl.arange(0, {lanes})")
         mask = None
-        if columns.extent % lanes:
+        if columns.extent % (columns.lanes * columns.parts):
             mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
             # A remainder keeps the contiguity that a minimum would lose.
             self.lines.append(f"{name} = {name} % {columns.extent}")

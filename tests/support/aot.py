@@ -5,6 +5,8 @@ runs in a process of its own (this file as a script, a request in JSON on stdin)
 """
 
 import dataclasses
+import importlib
+import importlib.util
 import json
 import os
 import re
@@ -71,8 +73,6 @@ def compile_kernels(
 
 
 def _compile_all(request: dict[str, Any]) -> list[dict[str, Any]]:
-    import importlib.util
-
     spec = importlib.util.spec_from_file_location("emitted_module", request["path"])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -85,28 +85,27 @@ def _compile_all(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _compile(function: Any, kernel: dict[str, Any], target: str) -> CompiledKernel:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
+    # Triton has no type information; imported here, because the tests' process has another one.
+    triton: Any = importlib.import_module("triton")
+    compiler: Any = importlib.import_module("triton.compiler")
+    backends: Any = importlib.import_module("triton.backends.compiler")
     arguments = kernel["arguments"]
     aligned = {
         (index,): [["tt.divisibility", 16]]
         for index, (_, type) in enumerate(arguments)
         if type.startswith("*")
     }
-    source = ASTSource(function, dict(arguments), {}, aligned)
+    source = compiler.ASTSource(function, dict(arguments), {}, aligned)
     is_amd = target.startswith("gfx")
-    gpu = GPUTarget("hip", target, 64) if is_amd else GPUTarget("cuda", int(target[3:]), 32)
-    compiled = triton.compile(source, target=gpu, options=kernel["options"])
+    gpu = ("hip", target, 64) if is_amd else ("cuda", int(target[3:]), 32)
+    compiled = triton.compile(source, target=backends.GPUTarget(*gpu), options=kernel["options"])
     usage = _amd_usage(compiled.asm["amdgcn"]) if is_amd else _nvidia_usage(compiled.asm["cubin"])
     return CompiledKernel(kernel["name"], target, *usage, shared=compiled.metadata.shared)
 
 
 def _nvidia_usage(cubin: bytes) -> tuple[int, int]:
     """Registers per thread and bytes of stack, which are spills: kernels have no local arrays."""
-    import triton
-
+    triton: Any = importlib.import_module("triton")
     tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
