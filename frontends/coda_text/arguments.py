@@ -1,0 +1,159 @@
+"""Signatures, and the binding of a call's arguments to their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.syntax import Argument, Expression, Span
+
+REQUIRED = "required"
+
+
+class Mistake(Exception):
+    """Something wrong with a call: the message, the remedy, and the argument it is about."""
+
+    message: str
+    remedy: str | None
+    argument: str | None
+
+    def __init__(self, message: str, remedy: str | None = None, *, argument: str | None = None):
+        self.message = message
+        self.remedy = remedy
+        self.argument = argument
+        super().__init__(message)
+
+
+class ArgumentMistake(Exception):
+    """A call whose arguments do not match the signature, and where that shows."""
+
+    def __init__(self, message: str, remedy: str | None, span: Span):
+        self.message = message
+        self.remedy = remedy
+        self.span = span
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """A parameter: `kind` says what it accepts, `default` is its text or `REQUIRED`."""
+
+    name: str
+    kind: str = "tensor"
+    default: str | None = REQUIRED
+    keyword_only: bool = False
+    variadic: bool = False
+
+
+class Signature(NamedTuple):
+    """A name with its parameters, and the text that shows them."""
+
+    name: str
+    formals: Sequence[Formal]
+    text: str
+
+    @property
+    def positional(self) -> list[Formal]:
+        return [formal for formal in self.formals if not formal.keyword_only]
+
+    @property
+    def variadic(self) -> Formal | None:
+        return next((formal for formal in self.formals if formal.variadic), None)
+
+
+def signature(text: str) -> Signature:
+    """The signature written as `name(x, w?, *, eps: number = 1e-6, group: integer?)`.
+
+    A `?` marks what may be missing, `*parts` takes any number, `*` ends the positional ones.
+    """
+    name, _, rest = text.removesuffix(")").partition("(")
+    formals: list[Formal] = []
+    keyword_only = False
+    for part in filter(None, rest.split(", ")):
+        if part == "*":
+            keyword_only = True
+        else:
+            formals.append(_formal(part, keyword_only))
+    return Signature(name, tuple(formals), text)
+
+
+def _formal(text: str, keyword_only: bool) -> Formal:
+    declaration, equals, default = text.partition(" = ")
+    optional = declaration.endswith("?")
+    name, _, kind = declaration.removesuffix("?").partition(": ")
+    return Formal(
+        name.removeprefix("*"),
+        kind or "tensor",
+        default if equals else None if optional else REQUIRED,
+        keyword_only or name.startswith("*"),
+        name.startswith("*"),
+    )
+
+
+def parameters_signature(name: str, parameters: Iterable[str]) -> Signature:
+    """The signature of a user's function or epilogue, all of whose parameters are required."""
+    names = tuple(parameters)
+    return Signature(name, tuple(map(Formal, names)), f"{name}({', '.join(names)})")
+
+
+Bound = dict[str, list[Argument]]
+"""The arguments given for each parameter; several for a variadic one only."""
+
+
+def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call: Span) -> Bound:
+    """Match arguments to parameters. Raises ArgumentMistake where they do not fit."""
+    bound: Bound = {}
+    positional = signature.positional
+    for position, argument in enumerate(arguments):
+        formal = _formal_of(signature, positional, position, argument, len(arguments))
+        if formal.name in bound and not formal.variadic:
+            raise ArgumentMistake(
+                f"{signature.name} got two values for '{formal.name}'",
+                "remove one of them",
+                argument.span,
+            )
+        bound.setdefault(formal.name, []).append(argument)
+    missing = [f.name for f in signature.formals if f.default == REQUIRED and f.name not in bound]
+    if missing:
+        names = " and ".join(f"'{name}'" for name in missing)
+        raise ArgumentMistake(
+            f"{signature.name} is called without {names}", f"it is {signature.text}", call
+        )
+    return bound
+
+
+def _formal_of(
+    signature: Signature,
+    positional: Sequence[Formal],
+    position: int,
+    argument: Argument,
+    given: int,
+) -> Formal:
+    if argument.keyword is not None:
+        name = argument.keyword.text
+        known = [formal.name for formal in signature.formals if not formal.variadic]
+        if name not in known:
+            raise ArgumentMistake(
+                f"{signature.name} has no parameter '{name}'",
+                suggestion(name, known, f"it is {signature.text}"),
+                argument.keyword.span,
+            )
+        return next(formal for formal in signature.formals if formal.name == name)
+    if position < len(positional):
+        return positional[position]
+    if signature.variadic is not None:
+        return signature.variadic
+    plural = "argument" if len(positional) == 1 else "arguments"
+    raise ArgumentMistake(
+        f"{signature.name} takes {len(positional)} positional {plural}, got {given}",
+        f"it is {signature.text}",
+        argument.span,
+    )
+
+
+def expression_of(bound: Bound, name: str) -> Expression | None:
+    """The expression given for a parameter that takes one, or None."""
+    arguments = bound.get(name)
+    return arguments[0].value if arguments else None

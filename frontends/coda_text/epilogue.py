@@ -1,0 +1,361 @@
+"""Epilogues written by hand: their own check, and their calls, which become `gemm.fused`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
+from xdsl.dialects.builtin import TensorType as IRTensorType
+from xdsl.ir import Operation, Region, SSAValue
+
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
+from coda_ir.dialects.gemm import (
+    CombinerAttr,
+    FusedOp,
+    Layout,
+    MapOp,
+    PairingAttr,
+    PortKind,
+    Result,
+    ResultKind,
+    Segment,
+    YieldOp,
+)
+from coda_ir.dialects.gemm import Port as GemmPort
+from coda_ir.dialects.gemm.segment import region_type
+from coda_ir.frontends.coda_text.arguments import (
+    Bound,
+    Formal,
+    Mistake,
+    Signature,
+    expression_of,
+    signature,
+)
+from coda_ir.frontends.coda_text.epilogue_body import EpilogueBody
+from coda_ir.frontends.coda_text.epilogue_ports import (
+    EpilogueResult,
+    Interface,
+    check_operand,
+    read_interface,
+)
+from coda_ir.frontends.coda_text.evaluator import Evaluator
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.program import EpilogueDefinition
+from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.frontends.coda_text.syntax import Binary, Call, Expression
+from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    POISON,
+    Dim,
+    Dims,
+    PartialValue,
+    ScalarValue,
+    TensorType,
+    TensorValue,
+    TupleValue,
+    Value,
+    divided,
+    format_dim,
+    ir_type,
+    product_of,
+)
+
+PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
+GEMMS = {
+    "linear": signature("linear(x, w)"),
+    "matmul": signature("matmul(x, w)"),
+}
+
+
+def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
+    """Check an epilogue by itself, on float32 elements. Errors go to `reporter`."""
+    body = EpilogueBody(definition, reporter)
+    interface = read_interface(definition, body.error)
+    selected = {result.port.index for result in interface.results}
+    for accumulator in interface.accumulators:
+        body.declare(accumulator, [f32])
+    for index, operand in enumerate(interface.operands):
+        is_index = any(getattr(number, "data", None) == index for number in selected)
+        body.declare(operand.name, [i64 if is_index else f32] * interface.arity(operand.kind))
+    errors = reporter.count
+    body.run()
+    body.check_unused()
+    if reporter.count == errors:
+        for result in interface.results:
+            body.result(result.syntax, interface.result_arity(result))
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """A GEMM in the arguments of a call: x [..., K] times the weights."""
+
+    x: TensorValue
+    weights: tuple[TensorValue, ...]
+    layout: Layout
+    pairing: PairingAttr | None
+    columns: Dim
+
+
+def call_epilogue(
+    caller: Evaluator,
+    insert: Callable[[Operation], None],
+    definition: EpilogueDefinition,
+    node: Call,
+) -> Value:
+    """The results of a call of an epilogue: a value, or a tuple of them."""
+    interface = read_interface(definition, lambda *_: None)
+    bound = caller.bound_arguments(_signature(definition, interface, node), node)
+    if bound is None:
+        return POISON
+    call = _EpilogueCall(caller, insert, definition, interface, node, bound)
+    try:
+        return call.lower()
+    except Mistake as mistake:
+        return caller.call_mistake(mistake, bound, node)
+
+
+def _signature(definition: EpilogueDefinition, interface: Interface, node: Call) -> Signature:
+    """The parameters; `pairs(...)` stands for both accumulators."""
+    whole = definition.signature
+    first = node.arguments[0].value if node.arguments else None
+    if interface.is_pair and isinstance(first, Call) and first.callee.text == "pairs":
+        second = interface.accumulators[1].text
+        formals: list[Formal] = [formal for formal in whole.formals if formal.name != second]
+        return Signature(whole.name, formals, whole.text)
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _EpilogueCall:
+    caller: Evaluator
+    insert: Callable[[Operation], None]
+    definition: EpilogueDefinition
+    interface: Interface
+    node: Call
+    bound: Bound
+
+    def lower(self) -> Value:
+        """Raises Mistake for arguments that do not fit."""
+        gemm = self._gemm() if self.interface.accumulators else None
+        values = self._operands()
+        if values is None or self.definition.failed:
+            return POISON
+        if self.interface.accumulators:
+            if gemm is None:
+                return POISON
+            rows, columns = gemm.x.dims[:-1], gemm.columns
+        else:
+            rows, columns = self._map_domain(values)
+        for operand, value in zip(self.interface.operands, values, strict=True):
+            check_operand(operand, value, rows, columns)
+        element = (gemm.x if gemm else values[0]).type.element
+        segment = self._segment(gemm, values, rows, columns, element)
+        if segment is None:
+            return POISON
+        op = MapOp(segment) if gemm is None else FusedOp(gemm.x.ssa, [segment])
+        self.insert(op)
+        outputs = [
+            _output(result, ssa, rows, columns, element)
+            for result, ssa in zip(self.interface.results, op.outputs, strict=True)
+        ]
+        return outputs[0] if len(outputs) == 1 else TupleValue(tuple(outputs))
+
+    def _operands(self) -> list[TensorValue] | None:
+        """The tensors for the ports; None after an error."""
+        values: list[TensorValue] = []
+        names = [operand.name.text for operand in self.interface.operands]
+        given = self.caller.argument_values({name: self.bound[name] for name in names})
+        if given is None:
+            return None
+        for name in names:
+            call = Invocation(self.definition.name, given, self.insert)
+            values.append(call.tensor(name))
+        return values
+
+    def _map_domain(self, values: Sequence[TensorValue]) -> tuple[Dims, Dim]:
+        for operand, value in zip(self.interface.operands, values, strict=True):
+            if operand.kind == PortKind.TILE and value.dims:
+                return value.dims[:-1], value.dims[-1]
+        raise Mistake(
+            f"{self.definition.name} has neither an accumulator nor a tile port, so that its "
+            "shape is unknown",
+            "declare an accumulator or a tile port",
+        )
+
+    # GEMMs.
+
+    def _gemm(self) -> Gemm | None:
+        """The GEMM or the pair of GEMMs in the arguments; None after an error."""
+        names = [name.text for name in self.interface.accumulators]
+        given = [name for name in names if name in self.bound]
+        expressions = [expression_of(self.bound, name) for name in given]
+        first = expressions[0]
+        assert first is not None
+        if len(given) < len(names):
+            return self._packed(given[0], first)
+        parts = [
+            self._operator(name, expression)
+            for name, expression in zip(given, expressions, strict=True)
+            if expression is not None
+        ]
+        if len(parts) == 1 or None in parts:
+            return parts[0] if None not in parts else None
+        a, b = parts
+        assert a is not None and b is not None
+        return self._pair(a, b, given[1])
+
+    def _packed(self, name: str, expression: Expression) -> Gemm | None:
+        """`pairs(gemm, group=G)` or `pairs(gemm, adjacent=true)`: one weight, paired columns."""
+        assert isinstance(expression, Call)
+        bound = self.caller.bound_arguments(PAIRS, expression)
+        inner = None if bound is None else expression_of(bound, "gemm")
+        if bound is None or inner is None:
+            return None
+        gemm = self._operator(name, inner)
+        options = {key: bound[key] for key in ("group", "adjacent") if key in bound}
+        values = self.caller.argument_values(options)
+        if gemm is None or values is None:
+            return None
+        call = Invocation("pairs", values, self.insert)
+        group = call.integer("group", 0) if call.given("group") else None
+        adjacent = call.boolean("adjacent", False)
+        if adjacent and group is not None:
+            raise Mistake("pairs takes a group or adjacent=true, not both", argument=name)
+        unit = 2 if group is None else group
+        if unit < 2 or unit % 2 or divided(gemm.columns, unit) is None:
+            raise Mistake(
+                f"pairs: the group is {unit}, expected an even divisor of the "
+                f"{format_dim(gemm.columns)} columns",
+                argument=name,
+            )
+        pairing = PairingAttr.adjacent_columns() if adjacent else PairingAttr.halves(group)
+        return Gemm(gemm.x, gemm.weights, gemm.layout, pairing, gemm.columns)
+
+    def _pair(self, a: Gemm, b: Gemm, second: str) -> Gemm:
+        """Two GEMMs of the same x side by side."""
+        if a.x.ssa is not b.x.ssa:
+            raise Mistake(
+                f"{self.definition.name}: the GEMMs have different inputs",
+                "both accumulators must come from the same x",
+                argument=second,
+            )
+        if a.layout != b.layout or a.columns != b.columns:
+            raise Mistake(
+                f"{self.definition.name}: the weights are {a.weights[0].type} and "
+                f"{b.weights[0].type}, expected the same shape and storage",
+                argument=second,
+            )
+        columns = product_of((2, a.columns))
+        return Gemm(a.x, a.weights + b.weights, a.layout, PairingAttr.halves(), columns)
+
+    def _operator(self, name: str, expression: Expression) -> Gemm | None:
+        """`linear(x, w)` or `x @ w`; None after an error. Raises Mistake for anything else."""
+        if isinstance(expression, Binary) and expression.operator == "@":
+            values = [self.caller.evaluate(e) for e in (expression.left, expression.right)]
+            return self._checked(name, "matmul", dict(zip("xw", values, strict=True)))
+        callee = expression.callee.text if isinstance(expression, Call) else None
+        if isinstance(expression, Call) and callee in GEMMS:
+            bound = self.caller.bound_arguments(GEMMS[callee], expression)
+            given = None if bound is None else self.caller.argument_values(bound)
+            if given is None:
+                return None
+            return self._checked(name, callee, {key: value[0] for key, value in given.items()})
+        raise Mistake(
+            f"{self.definition.name}: the accumulator '{name}' must be a GEMM",
+            "write linear(x, w) or x @ w as the argument",
+            argument=name,
+        )
+
+    def _checked(self, name: str, operator: str, values: dict[str, Value]) -> Gemm | None:
+        if any(value is POISON for value in values.values()):
+            return None
+        given = {key: [value] for key, value in values.items()}
+        call = Invocation(operator, given, self.insert)
+        try:
+            x, w = call.float_tensor("x", least_rank=1), call.tensor("w", 2)
+            call.expect_element("w", w, x.type.element, "x")
+        except Mistake as mistake:
+            raise Mistake(mistake.message, mistake.remedy, argument=name) from mistake
+        k, n = reversed(w.dims) if operator == "linear" else w.dims
+        if k != x.dims[-1]:
+            raise Mistake(
+                f"{operator}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in "
+                f"x and {format_dim(k)} in w",
+                "w is N x K" if operator == "linear" else "w is K x N",
+                argument=name,
+            )
+        layout = Layout.NK if operator == "linear" else Layout.KN
+        return Gemm(x, (w,), layout, None, n)
+
+    # The operator.
+
+    def _segment(
+        self,
+        gemm: Gemm | None,
+        values: Sequence[TensorValue],
+        rows: Dims,
+        columns: Dim,
+        element: str,
+    ) -> Segment | None:
+        span = self.node.span
+        suffix = f" (in the call at {self.caller.file}:{span.line}:{span.column})"
+        body = EpilogueBody(self.definition, self.caller.reporter, suffix)
+        for accumulator in self.interface.accumulators:
+            body.declare(accumulator, [f32])
+        for operand, value in zip(self.interface.operands, values, strict=True):
+            type = region_type(element_type_of(value.ssa))
+            body.declare(operand.name, [type] * self.interface.arity(operand.kind))
+        body.run()
+        yielded: list[ScalarValue] = []
+        for result in self.interface.results:
+            items = body.result(result.syntax, self.interface.result_arity(result))
+            if items is None:
+                return None
+            yielded += items
+        body.block.add_op(YieldOp(*(value.ssa for value in yielded)))
+        return Segment(
+            weights=[weight.ssa for weight in gemm.weights] if gemm else [],
+            ports=[
+                GemmPort(operand.kind, value.ssa)
+                for operand, value in zip(self.interface.operands, values, strict=True)
+            ],
+            results=[
+                Result(result.port, _result_type(result, rows, columns, element))
+                for result in self.interface.results
+            ],
+            body=Region(body.block),
+            layout=gemm.layout if gemm else Layout.NK,
+            pairing=gemm.pairing if gemm else None,
+        )
+
+
+def _stored_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str) -> TensorType:
+    """The type of a result that is complete."""
+    kind = result.port.kind.data
+    half = divided(columns, 2)
+    width = half if kind == ResultKind.HALF and half is not None else columns
+    dims = rows if kind == ResultKind.SELECT else (*rows, width)
+    return TensorType(result.element or element, dims)
+
+
+def _result_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str) -> AnyTensor:
+    """The type in the IR; a partial has one element per tile in its dynamic dimension."""
+    kept = [*ir_type(TensorType("f32", rows)).get_shape()]
+    match result.port.kind.data:
+        case ResultKind.PARTIAL_ROW:
+            return IRTensorType(ELEMENT_TYPES["f32"], [*kept, DYNAMIC_INDEX])
+        case ResultKind.PARTIAL_COL:
+            width = ir_type(TensorType("f32", (columns,))).get_shape()
+            return IRTensorType(ELEMENT_TYPES["f32"], [DYNAMIC_INDEX, *width])
+        case _:
+            return ir_type(_stored_type(result, rows, columns, element))
+
+
+def _output(result: EpilogueResult, ssa: SSAValue, rows: Dims, columns: Dim, element: str) -> Value:
+    ssa.name_hint = result.syntax.name.text
+    kind, combiner = result.port.kind.data, result.port.combiner
+    if isinstance(combiner, CombinerAttr):
+        axis = "row" if kind == ResultKind.PARTIAL_ROW else "col"
+        return PartialValue(axis, combiner.data, rows if axis == "row" else (columns,), ssa)
+    return TensorValue(_stored_type(result, rows, columns, element), ssa)

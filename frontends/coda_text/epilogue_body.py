@@ -1,0 +1,306 @@
+"""Lowers the body of an epilogue to the scalar region of a `gemm.fused` or `gemm.map`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, f32
+from xdsl.ir import Attribute, Block
+
+from coda_ir.dialects.coda.shapes import float_type
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder
+from coda_ir.frontends.coda_text.arguments import Mistake, signature
+from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
+from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.frontends.coda_text.program import RESERVED, EpilogueDefinition
+from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.syntax import (
+    Assign,
+    Binary,
+    Call,
+    ExpressionStatement,
+    Identifier,
+    Name,
+    Negation,
+    Port,
+    Span,
+)
+from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    POISON,
+    ElementType,
+    Poison,
+    ScalarValue,
+    TupleValue,
+    Value,
+    describe,
+    is_poisoned,
+)
+
+UNARY = (
+    "abs",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "sigmoid",
+    "silu",
+    "relu",
+    "relu2",
+    "gelu",
+    "gelu_tanh",
+)
+INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+GROUP_REDUCTIONS = {"group_sum": Combiner.ADD, "group_max": Combiner.MAX}
+SIGNATURES = {
+    **{name: OPERATORS[name].signature for name in (*UNARY, "softcap", "cast")},
+    **{name: OPERATORS[name].signature for name in ("maximum", "minimum")},
+    **{name: signature(f"{name}(x, *, group: integer)") for name in GROUP_REDUCTIONS},
+}
+
+
+class EpilogueBody(Evaluator):
+    """Evaluates the statements of an epilogue on the elements of its accumulators and ports.
+
+    `suffix` says in messages which call of the epilogue is being lowered.
+    """
+
+    def __init__(self, definition: EpilogueDefinition, reporter: Reporter, suffix: str = ""):
+        super().__init__(definition.scope.file, reporter)
+        self.definition = definition
+        self.suffix = suffix
+        self.block = Block()
+        self.variables: dict[str, Value] = {}
+        self.used: set[str] = set()
+
+    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
+        return super().error(span, message + self.suffix, remedy)
+
+    def builder(self, span: Span) -> ScalarBuilder:
+        place = FileLineColLoc(StringAttr(self.file), IntAttr(span.line), IntAttr(span.column))
+        return ScalarBuilder(self.block, place)
+
+    def declare(self, name: Identifier, types: Sequence[Attribute]) -> None:
+        """Add the region arguments of an accumulator or port: one, or one per column of a pair."""
+        values: list[Value] = []
+        for index, type in enumerate(types):
+            argument = self.block.insert_arg(type, len(self.block.args))
+            argument.name_hint = name.text if len(types) == 1 else f"{name.text}_{index}"
+            values.append(ScalarValue(argument))
+        self._bind(name, values[0] if len(values) == 1 else TupleValue(tuple(values)))
+
+    def run(self) -> None:
+        for statement in self.definition.tree.body.statements:
+            value = self.evaluate(statement.value)
+            if isinstance(statement, Assign):
+                self._assign(statement, value)
+            elif isinstance(statement, ExpressionStatement):
+                if not is_poisoned(value):
+                    self.error(
+                        statement.span,
+                        "the result of this expression is unused",
+                        "assign it to a name or to a result of the epilogue",
+                    )
+            else:
+                self.error(
+                    statement.span,
+                    "an epilogue has no return",
+                    "assign a value to each of its results: y = ...",
+                )
+
+    def check_unused(self) -> None:
+        results = {result.name.text for result in self.definition.tree.results}
+        ports = {port.name.text for port in self.definition.tree.ports}
+        for statement in self.definition.tree.body.statements:
+            for target in statement.targets if isinstance(statement, Assign) else ():
+                name = target.text
+                if not (name in self.used or name in results | ports or name.startswith("_")):
+                    self.error(
+                        target.span,
+                        f"'{name}' is never used",
+                        f"remove it, or call it _{name}, or make it a result",
+                    )
+
+    def result(self, port: Port, count: int) -> list[ScalarValue] | None:
+        """The `count` values that a result yields; None after an error."""
+        name = port.name.text
+        if name not in self.variables:
+            self.error(
+                port.name.span,
+                f"the result '{name}' is never assigned",
+                f"add a statement to the body: {name} = ...",
+            )
+            return None
+        value = self.variables[name]
+        if is_poisoned(value):
+            return None
+        items = value.items if isinstance(value, TupleValue) else (value,)
+        if len(items) != count:
+            expected = "one value" if count == 1 else "two values, one per column of the pair"
+            self.error(
+                port.name.span,
+                f"the result '{name}' is {describe(value)}, expected {expected}",
+                f"assign {name} = (first, second)" if count == 2 else f"assign {name} one value",
+            )
+            return None
+        builder = self.builder(port.name.span)
+        try:
+            return [_scalar(builder, item) for item in items]
+        except Mistake as mistake:
+            self.report(mistake, port.name.span)
+            return None
+
+    def _assign(self, statement: Assign, value: Value) -> None:
+        targets = statement.targets
+        if len(targets) == 1:
+            self._bind(targets[0], value)
+            return
+        items: tuple[Value, ...] = (POISON,) * len(targets)
+        if isinstance(value, TupleValue) and len(value.items) == len(targets):
+            items = value.items
+        elif not isinstance(value, Poison):
+            self.error(
+                statement.span,
+                f"{len(targets)} names are assigned, but the right side is {describe(value)}",
+                "write one name per value; _ drops one",
+            )
+        for target, item in zip(targets, items, strict=True):
+            self._bind(target, item)
+
+    def _bind(self, target: Identifier, value: Value) -> None:
+        name = target.text
+        if name == "_":
+            return
+        if name in self.variables:
+            self.error(target.span, f"'{name}' is defined twice", "names are bound once")
+        elif name in RESERVED or self._is_const(name):
+            what = "reserved" if name in RESERVED else "a const"
+            self.error(target.span, f"'{name}' is {what}", "choose another name")
+        if isinstance(value, ScalarValue) and value.ssa.name_hint is None:
+            value.ssa.name_hint = name
+        self.variables[name] = value
+
+    def _is_const(self, name: str) -> bool:
+        return isinstance(self.definition.scope.meanings.get(name), int | float)
+
+    # Expressions.
+
+    def name(self, node: Name) -> Value:
+        name = node.text
+        if name in self.variables:
+            self.used.add(name)
+            return self.variables[name]
+        meaning = self.definition.scope.meanings.get(name)
+        if isinstance(meaning, int | float | Poison):
+            return meaning
+        if name in ELEMENT_TYPES:
+            return ElementType(name)
+        if meaning is not None or name in SIGNATURES:
+            return self.error(node.span, f"'{name}' is not a value", f"call it: {name}(...)")
+        known = [*self.variables, *self.definition.scope.meanings]
+        otherwise = "an epilogue sees its accumulators, its ports and consts only"
+        remedy = suggestion(name, known, otherwise)
+        return self.error(node.span, f"unknown name '{name}'", remedy)
+
+    def negation(self, node: Negation, operand: Value) -> Value:
+        builder = self.builder(node.span)
+        return ScalarValue(builder.neg(_scalar(builder, operand).ssa))
+
+    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+        if node.operator not in INFIX:
+            raise Mistake(
+                f"{node.operator} cannot be used in an epilogue", "GEMMs are arguments of its call"
+            )
+        builder = self.builder(node.operator_span)
+        a, b = _scalar(builder, left, "a"), _scalar(builder, right, "b")
+        return ScalarValue(getattr(builder, INFIX[node.operator])(a.ssa, b.ssa))
+
+    def call(self, node: Call) -> Value:
+        name = node.callee.text
+        if name not in SIGNATURES or name in self.definition.scope.meanings:
+            for argument in node.arguments:
+                self.evaluate(argument.value)
+            known = name in OPERATORS or name in self.definition.scope.meanings
+            message = f"'{name}' cannot be called in an epilogue" if known else None
+            remedy = f"operators on elements are {', '.join(sorted(SIGNATURES))}"
+            return self.error(
+                node.callee.span,
+                message or f"unknown function '{name}'",
+                remedy if known else suggestion(name, SIGNATURES, remedy),
+            )
+        bound = self.bound_arguments(SIGNATURES[name], node)
+        values = None if bound is None else self.argument_values(bound)
+        if bound is None or values is None:
+            return POISON
+        try:
+            return _element_call(self.builder(node.callee.span), name, values)
+        except Mistake as mistake:
+            return self.call_mistake(mistake, bound, node)
+
+
+def _element_call(builder: ScalarBuilder, name: str, values: Values) -> Value:
+    """An operator on elements; of numbers it is computed here. May raise Mistake."""
+    folded = constant_call(name, values)
+    if folded is not None:
+        return folded
+    if name in ("maximum", "minimum"):
+        a, b = (_scalar(builder, values[key][0], key) for key in ("a", "b"))
+        return ScalarValue(getattr(builder, name)(a.ssa, b.ssa))
+    x = _scalar(builder, values["x"][0], "x").ssa
+    if name == "softcap":
+        return ScalarValue(builder.softcap(x, _positive(values["cap"][0])))
+    if name == "cast":
+        return ScalarValue(builder.round_to(x, float_type(_rounding_type(values["dtype"][0]))))
+    if name in GROUP_REDUCTIONS:
+        group = values["group"][0]
+        if not isinstance(group, int) or isinstance(group, bool) or group < 1:
+            raise Mistake(
+                f"{name}: group is {describe(group)}, expected a positive integer",
+                argument="group",
+            )
+        op = GroupReduceOp(x, GROUP_REDUCTIONS[name], group)
+        return ScalarValue(builder.insert(op))
+    return ScalarValue(getattr(builder, name)(x))
+
+
+def _positive(value: Value) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise Mistake(f"softcap: cap is {describe(value)}, expected more than 0", argument="cap")
+    return float(value)
+
+
+def _rounding_type(value: Value) -> Attribute:
+    if isinstance(value, ElementType) and value.name in ("bf16", "f16", "f32"):
+        return ELEMENT_TYPES[value.name]
+    raise Mistake(
+        f"cast: dtype is {describe(value)}, expected bf16, f16 or f32",
+        "elements are computed in f32; a cast rounds them",
+        argument="dtype",
+    )
+
+
+def _scalar(builder: ScalarBuilder, value: Value, argument: str | None = None) -> ScalarValue:
+    """A float32 element; a number becomes a constant. Raises Mistake for anything else."""
+    match value:
+        case ScalarValue() if value.ssa.type == f32:
+            return value
+        case ScalarValue():
+            raise Mistake(
+                f"this port has {value.ssa.type} elements, which can only index a select",
+                "pass a floating-point tensor",
+                argument=argument,
+            )
+        case TupleValue():
+            raise Mistake(
+                "this is a pair, one element per column",
+                "unpack it first: first, second = pair",
+                argument=argument,
+            )
+        case bool():
+            pass
+        case int() | float():
+            return ScalarValue(builder.constant(float(value)))
+        case _:
+            pass
+    raise Mistake(f"this is {describe(value)}, expected an element or a number", argument=argument)

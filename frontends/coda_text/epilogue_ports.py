@@ -1,0 +1,220 @@
+"""The declaration of an epilogue: which ports and results it has, and which shapes fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.program import EpilogueDefinition
+from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.syntax import Identifier, Port, Span
+from coda_ir.frontends.coda_text.values import (
+    FLOAT_TYPES,
+    Dim,
+    Dims,
+    TensorValue,
+    divided,
+    format_dims,
+)
+
+Report = Callable[[Span, str, str | None], object]
+
+
+@dataclass(frozen=True, slots=True)
+class OperandPort:
+    name: Identifier
+    kind: PortKind
+
+
+@dataclass(frozen=True, slots=True)
+class EpilogueResult:
+    """`element` is the element type it is stored in, None for that of the GEMM's operands."""
+
+    syntax: Port
+    port: ResultPortAttr
+    element: str | None
+
+    @property
+    def per_column(self) -> bool:
+        return self.port.kind.data in (ResultKind.TILE, ResultKind.PARTIAL_COL)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The accumulators, ports and results of an epilogue."""
+
+    accumulators: tuple[Identifier, ...]
+    operands: tuple[OperandPort, ...]
+    results: tuple[EpilogueResult, ...]
+
+    @property
+    def is_pair(self) -> bool:
+        return len(self.accumulators) == 2
+
+    def arity(self, kind: PortKind) -> int:
+        """Number of elements of a port: two where each column of a pair has its own."""
+        return 2 if self.is_pair and kind.has_columns and not kind.is_half else 1
+
+    def result_arity(self, result: EpilogueResult) -> int:
+        return 2 if self.is_pair and result.per_column else 1
+
+
+def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
+    """The interface of an epilogue; what is wrong is reported and left out."""
+    tree = definition.tree
+    accumulators: list[Identifier] = []
+    operands: list[OperandPort] = []
+    seen: set[str] = set()
+    for port in (*tree.ports, *tree.results):
+        if port.name.text in seen:
+            error(port.name.span, f"'{port.name.text}' is defined twice", "rename one of them")
+        seen.add(port.name.text)
+    for port in tree.ports:
+        if port.kind is None and not operands:
+            accumulators.append(port.name)
+        else:
+            kind = _operand_kind(port, len(accumulators) == 2, error)
+            operands += [] if kind is None else [OperandPort(port.name, kind)]
+    if len(accumulators) > 2:
+        error(
+            accumulators[2].span,
+            f"{len(accumulators)} accumulators, expected one, or two in pair mode",
+            "give the ports a kind, as in bias: row",
+        )
+    if not tree.results:
+        error(tree.name.span, f"'{definition.name}' has no results", "write -> (y: tile)")
+    is_pair = len(accumulators) == 2
+    found = [_result(port, operands, is_pair, error) for port in tree.results]
+    results = tuple(result for result in found if result is not None)
+    return Interface(tuple(accumulators[:2]), tuple(operands), results)
+
+
+def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
+    kinds = [kind.value for kind in PortKind]
+    if port.kind is None:
+        error(
+            port.name.span,
+            f"the port '{port.name.text}' has no kind",
+            f"accumulators come first; kinds of ports are {', '.join(kinds)}",
+        )
+        return None
+    name = port.kind.name
+    if name.text not in kinds:
+        remedy = suggestion(name.text, kinds, f"kinds of ports are {', '.join(kinds)}")
+        error(name.span, f"unknown kind of port '{name.text}'", remedy)
+        return None
+    if port.kind.argument is not None:
+        error(port.kind.span, f"{name.text} takes no argument", f"write {name.text}")
+        return None
+    kind = PortKind(name.text)
+    if kind.is_half and not is_pair:
+        error(
+            port.kind.span,
+            f"{kind.value} is a port of pairs, but the epilogue has one accumulator",
+            "epilogues of pairs take two accumulators",
+        )
+        return None
+    return kind
+
+
+def _result(
+    port: Port, operands: list[OperandPort], is_pair: bool, error: Report
+) -> EpilogueResult | None:
+    kinds = [kind.value for kind in ResultKind]
+    if port.kind is None:
+        remedy = f"kinds of results are {', '.join(kinds)}"
+        error(port.name.span, f"the result '{port.name.text}' has no kind", remedy)
+        return None
+    name, argument = port.kind.name, port.kind.argument
+    match name.text:
+        case "tile" | "half":
+            return _stored_result(port, name.text, argument, is_pair, error)
+        case "partial_row" | "partial_col":
+            return _partial_result(port, name.text, argument, error)
+        case "select":
+            return _select_result(port, argument, operands, error)
+        case _:
+            remedy = suggestion(name.text, kinds, f"kinds of results are {', '.join(kinds)}")
+            error(name.span, f"unknown kind of result '{name.text}'", remedy)
+            return None
+
+
+def _stored_result(
+    port: Port, kind: str, argument: Identifier | None, is_pair: bool, error: Report
+) -> EpilogueResult | None:
+    assert port.kind is not None
+    if argument is not None and argument.text not in FLOAT_TYPES:
+        error(
+            argument.span,
+            f"{kind}<{argument.text}>: expected the element type to store",
+            suggestion(argument.text, FLOAT_TYPES, f"one of {', '.join(FLOAT_TYPES)}"),
+        )
+        return None
+    if kind == "half" and not is_pair:
+        error(
+            port.kind.span,
+            "half is a result of pairs, but the epilogue has one accumulator",
+            "write tile, or take two accumulators",
+        )
+        return None
+    attribute = ResultPortAttr.tile() if kind == "tile" else ResultPortAttr.half()
+    return EpilogueResult(port, attribute, argument and argument.text)
+
+
+def _partial_result(
+    port: Port, kind: str, argument: Identifier | None, error: Report
+) -> EpilogueResult | None:
+    assert port.kind is not None
+    combiners = [combiner.value for combiner in Combiner]
+    if argument is None or argument.text not in combiners:
+        given = "" if argument is None else f"<{argument.text}>"
+        span = port.kind.span if argument is None else argument.span
+        error(span, f"{kind}{given}: expected a combiner", f"one of {', '.join(combiners)}")
+        return None
+    combiner = Combiner(argument.text)
+    make = ResultPortAttr.partial_row if kind == "partial_row" else ResultPortAttr.partial_col
+    return EpilogueResult(port, make(combiner), "f32")
+
+
+def _select_result(
+    port: Port, argument: Identifier | None, operands: list[OperandPort], error: Report
+) -> EpilogueResult | None:
+    assert port.kind is not None
+    columns = [operand.name.text for operand in operands if operand.kind == PortKind.COL]
+    if argument is None or argument.text not in columns:
+        span = port.kind.span if argument is None else argument.span
+        known = f"one of {', '.join(columns)}" if columns else "declare one, as in target: col"
+        error(span, "select: expected the col port that holds the column to select", known)
+        return None
+    index = [operand.name.text for operand in operands].index(argument.text)
+    return EpilogueResult(port, ResultPortAttr.select(index), "f32")
+
+
+def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Dim) -> None:
+    """Raise Mistake unless a tensor fits a port of an M x N domain; M is the product of `rows`."""
+    dims = value.dims
+    half = divided(columns, 2)
+    width = columns if not port.kind.is_half or half is None else half
+    match port.kind:
+        case PortKind.TILE | PortKind.HALF_TILE:
+            fits, expected = dims == (*rows, width), format_dims((*rows, width))
+        case PortKind.ROW | PortKind.HALF_ROW:
+            fits, expected = dims == (width,), format_dims((width,))
+        case PortKind.COL:
+            fits = dims in ((*rows, 1), rows)
+            expected = f"{format_dims((*rows, 1))} or {format_dims(rows)}"
+        case PortKind.SCALAR:
+            fits, expected = all(dim == 1 for dim in dims), "one element"
+        case PortKind.TABLE | PortKind.HALF_TABLE:
+            leading = dims[:-1]
+            fits = bool(dims) and divided(width, dims[-1]) is not None
+            fits = fits and leading == rows[len(rows) - len(leading) :]
+            expected = f"the last of the rows {format_dims(rows)} by a divisor of {width}"
+    if not fits:
+        raise Mistake(
+            f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected {expected}",
+            f"the accumulator is {format_dims((*rows, columns))}",
+            argument=port.name.text,
+        )

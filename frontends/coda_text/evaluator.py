@@ -1,0 +1,240 @@
+"""Evaluation of expressions, whatever they compute: consts, tensors, or epilogue elements."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from coda_ir.frontends.coda_text.arguments import (
+    ArgumentMistake,
+    Bound,
+    Mistake,
+    Signature,
+    bind,
+)
+from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
+from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
+from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.frontends.coda_text.syntax import (
+    Binary,
+    Call,
+    Expression,
+    ListExpression,
+    Literal,
+    Name,
+    Negation,
+    Span,
+    TupleExpression,
+)
+from coda_ir.frontends.coda_text.values import (
+    POISON,
+    Dim,
+    ListValue,
+    Number,
+    Poison,
+    TupleValue,
+    Value,
+    describe,
+    divided,
+    is_number,
+    is_poisoned,
+    simplified,
+)
+from coda_ir.symbolic_size import SymbolicSize
+
+Values = dict[str, list[Value]]
+
+
+class Evaluator(ABC):
+    """Walks expressions. Errors are reported where they occur and give a poisoned value."""
+
+    def __init__(self, file: str, reporter: Reporter):
+        self.file = file
+        self.reporter = reporter
+        self._visitors: Mapping[type, Callable[..., Value]] = {
+            Literal: self._literal,
+            Name: self.name,
+            Negation: self._negation,
+            Binary: self._binary,
+            Call: self.call,
+            TupleExpression: self._tuple,
+            ListExpression: self._list,
+        }
+
+    @abstractmethod
+    def name(self, node: Name) -> Value:
+        """The value of a name."""
+
+    @abstractmethod
+    def call(self, node: Call) -> Value:
+        """The value of a call."""
+
+    @abstractmethod
+    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+        """An infix operator, not both of whose operands are numbers. May raise Mistake."""
+
+    @abstractmethod
+    def negation(self, node: Negation, operand: Value) -> Value:
+        """Minus something that is not a number. May raise Mistake."""
+
+    def evaluate(self, node: Expression) -> Value:
+        return self._visitors[type(node)](node)
+
+    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
+        """Report an error; the poisoned value that takes the place of the result."""
+        self.reporter.error(self.file, span, message, remedy)
+        return POISON
+
+    def report(self, mistake: Mistake, span: Span) -> Poison:
+        return self.error(span, mistake.message, mistake.remedy)
+
+    def _literal(self, node: Literal) -> Value:
+        return node.value
+
+    def _tuple(self, node: TupleExpression) -> Value:
+        return TupleValue(tuple(self.evaluate(item) for item in node.items))
+
+    def _list(self, node: ListExpression) -> Value:
+        items: list[Dim] = []
+        for item in node.items:
+            size = self.size(item)
+            if size is None:
+                return POISON
+            items.append(size)
+        return ListValue(tuple(items))
+
+    def size(self, node: Expression) -> Dim | None:
+        """The size that an expression gives; None after an error."""
+        value = self.evaluate(node)
+        if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
+            return value
+        if not is_poisoned(value):
+            self.error(
+                node.span,
+                f"a size is expected here, but this is {describe(value)}",
+                "sizes are integers, consts and symbols; // divides integers",
+            )
+        return None
+
+    def _negation(self, node: Negation) -> Value:
+        operand = self.evaluate(node.operand)
+        if is_poisoned(operand):
+            return POISON
+        if isinstance(operand, int | float) and is_number(operand):
+            return -operand
+        try:
+            return self.negation(node, operand)
+        except Mistake as mistake:
+            return self.report(mistake, node.operand.span)
+
+    def _binary(self, node: Binary) -> Value:
+        """A chain of left-associative operators, without recursion: chains may be long."""
+        chain: list[Binary] = []
+        first: Expression = node
+        while isinstance(first, Binary):
+            chain.append(first)
+            first = first.left
+        value = self.evaluate(first)
+        for link in reversed(chain):
+            value = self._combine(link, value, self.evaluate(link.right))
+        return value
+
+    def _combine(self, node: Binary, left: Value, right: Value) -> Value:
+        if is_poisoned(left) or is_poisoned(right):
+            return POISON
+        try:
+            if node.operator == "//" or is_size_arithmetic(node.operator, left, right):
+                return integer_arithmetic(node.operator, left, right)
+            if isinstance(left, int | float) and isinstance(right, int | float):
+                return _number_arithmetic(node.operator, left, right)
+            return self.binary(node, left, right)
+        except Mistake as mistake:
+            spans = {"a": node.left.span, "b": node.right.span, "w": node.right.span}
+            return self.report(mistake, spans.get(mistake.argument or "", node.span))
+
+    def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
+        """The arguments of a call by parameter; None after an error."""
+        try:
+            return bind(signature, node.arguments, node.callee.span, node.span)
+        except ArgumentMistake as mistake:
+            for argument in node.arguments:
+                self.evaluate(argument.value)
+            self.error(mistake.span, mistake.message, mistake.remedy)
+            return None
+
+    def argument_values(self, bound: Bound) -> Values | None:
+        """The evaluated arguments; None where one of them is poisoned."""
+        values = {
+            name: [self.evaluate(argument.value) for argument in arguments]
+            for name, arguments in bound.items()
+        }
+        poisoned = any(is_poisoned(value) for given in values.values() for value in given)
+        return None if poisoned else values
+
+    def call_mistake(self, mistake: Mistake, bound: Bound, node: Call) -> Poison:
+        """Report a mistake at the argument it is about, or at the call."""
+        arguments = bound.get(mistake.argument or "", [])
+        return self.report(mistake, arguments[0].value.span if arguments else node.span)
+
+
+def constant_call(name: str, values: Values) -> Value | None:
+    """The value of a function of numbers; None where it is not one. May raise Mistake."""
+    if name not in CONSTANT_FUNCTIONS:
+        return None
+    numbers = [number for given in values.values() for number in _numbers(given)]
+    if len(numbers) != len(values):
+        return None
+    if len(numbers) == 1:
+        return number_unary(name, numbers[0])
+    return number_binary(name, *numbers)
+
+
+def _numbers(values: Sequence[Value]) -> list[Number]:
+    return [value for value in values if isinstance(value, int | float) and is_number(value)]
+
+
+def _number_arithmetic(operator: str, left: Number, right: Number) -> Number:
+    for value in (left, right):
+        if isinstance(value, bool):
+            raise Mistake(f"an operand of {operator} is {describe(value)}, expected a number")
+    if operator == "@":
+        raise Mistake("the operands of @ are numbers, expected a tensor and a weight", "write *")
+    return number_binary(operator, left, right)
+
+
+def is_size_arithmetic(operator: str, left: Value, right: Value) -> bool:
+    """Whether this is + - * of a symbolic size and a size."""
+    sizes = all(isinstance(v, int | SymbolicSize) for v in (left, right))
+    symbolic = isinstance(left, SymbolicSize) or isinstance(right, SymbolicSize)
+    return sizes and symbolic and operator in "+-*"
+
+
+def integer_arithmetic(operator: str, left: Value, right: Value) -> Value:
+    """`//` of numbers, and arithmetic on symbolic sizes. Raises Mistake for other operands."""
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return _number_arithmetic(operator, left, right)
+    for name, value in (("a", left), ("b", right)):
+        if not isinstance(value, int | SymbolicSize):
+            raise Mistake(
+                f"an operand of {operator} is {describe(value)}, expected an integer",
+                "write / for tensors",
+                argument=name,
+            )
+    assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)
+    if operator != "//":
+        return simplified(_size(operator, left, right))
+    quotient = divided(left, right)
+    if quotient is None:
+        raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")
+    return quotient
+
+
+def _size(operator: str, left: Dim, right: Dim) -> SymbolicSize:
+    a = left if isinstance(left, SymbolicSize) else SymbolicSize.constant(left)
+    match operator:
+        case "+":
+            return a + right
+        case "-":
+            return a - right
+        case _:
+            return a * right

@@ -1,0 +1,225 @@
+"""A call of an operator with evaluated arguments, as the operators' rules see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.values import (
+    Dim,
+    Dims,
+    ElementType,
+    ListValue,
+    Number,
+    PartialValue,
+    TensorType,
+    TensorValue,
+    Value,
+    describe,
+    element_name,
+    format_dims,
+    is_number,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The arguments by parameter name. The accessors raise `Mistake` for a wrong kind."""
+
+    name: str
+    values: Mapping[str, Sequence[Value]]
+    insert: Callable[[Operation], None]
+
+    def emit(self, op: Operation, dims: Dims) -> TensorValue:
+        """Insert an operator with one result, whose symbolic extents are `dims`."""
+        self.insert(op)
+        result = op.results[0]
+        return TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
+
+    def value(self, name: str) -> Value | None:
+        values = self.values.get(name)
+        return values[0] if values else None
+
+    def given(self, name: str) -> bool:
+        return name in self.values
+
+    def optional_tensor(self, name: str) -> TensorValue | None:
+        return self.tensor(name) if self.given(name) else None
+
+    def tensor(self, name: str, rank: int | None = None, least_rank: int = 0) -> TensorValue:
+        value = self.value(name)
+        assert value is not None, f"parameter {name} is required"
+        return self.as_tensor(name, value, rank, least_rank)
+
+    def as_tensor(
+        self, name: str, value: Value, rank: int | None = None, least_rank: int = 0
+    ) -> TensorValue:
+        if isinstance(value, PartialValue):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, which is complete per tile only",
+                "combine it first: finalize(...)",
+                argument=name,
+            )
+        if not isinstance(value, TensorValue):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, expected a tensor", argument=name
+            )
+        actual = len(value.dims)
+        if (rank is not None and actual != rank) or actual < least_rank:
+            expected = f"{rank}" if rank is not None else f"at least {least_rank}"
+            raise Mistake(
+                f"{self.name}: {name} is {value.type} of rank {actual}, expected rank {expected}",
+                argument=name,
+            )
+        return value
+
+    def float_tensor(self, name: str, rank: int | None = None, least_rank: int = 0) -> TensorValue:
+        tensor = self.tensor(name, rank, least_rank)
+        if not tensor.type.is_float:
+            raise Mistake(
+                f"{self.name}: {name} is {tensor.type}, expected floating-point elements",
+                f"convert it: cast({name}, f32)",
+                argument=name,
+            )
+        return tensor
+
+    def index_tensor(self, name: str) -> TensorValue:
+        tensor = self.tensor(name)
+        if tensor.type.is_float:
+            raise Mistake(
+                f"{self.name}: {name} is {tensor.type}, expected i32 or i64 elements",
+                "declare it as i64",
+                argument=name,
+            )
+        return tensor
+
+    def expect_element(self, name: str, tensor: TensorValue, expected: str, other: str) -> None:
+        """Raise unless `tensor` has the element type of the argument `other`."""
+        if tensor.type.element != expected:
+            raise Mistake(
+                f"{self.name}: {name} is {tensor.type}, but {other} has {expected} elements",
+                f"convert one of them, as in cast({name}, {expected})",
+                argument=name,
+            )
+
+    def expect_dims(self, name: str, tensor: TensorValue, expected: Dims, why: str) -> None:
+        if tensor.dims != expected:
+            raise Mistake(
+                f"{self.name}: {name} is {tensor.type}, expected the shape "
+                f"{format_dims(expected)}, {why}",
+                argument=name,
+            )
+
+    def number(self, name: str, default: Number) -> Number:
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, int | float) or not is_number(value):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, expected a number", argument=name
+            )
+        return value
+
+    def positive(self, name: str) -> float | None:
+        """A number greater than 0, as a float; None where it is not given."""
+        if not self.given(name):
+            return None
+        value = self.number(name, 1)
+        if not value > 0:
+            raise Mistake(f"{self.name}: {name} is {value}, expected more than 0", argument=name)
+        return float(value)
+
+    def epsilon(self, default: float) -> float:
+        """The `eps` of a norm."""
+        value = self.number("eps", default)
+        if not 0 <= value < float("inf"):
+            raise Mistake(f"{self.name}: eps is {value}, expected 0 or more", argument="eps")
+        return float(value)
+
+    def integer(self, name: str, default: int) -> int:
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, expected an integer",
+                "integers are literals, consts and their arithmetic; // divides",
+                argument=name,
+            )
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, expected true or false", argument=name
+            )
+        return value
+
+    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+        value = self.value(name)
+        if value is None:
+            return default
+        options = ", ".join(f'"{choice}"' for choice in choices)
+        if not isinstance(value, str):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, expected one of {options}",
+                argument=name,
+            )
+        if value not in choices:
+            raise Mistake(
+                f'{self.name}: {name} is "{value}", expected one of {options}',
+                suggestion(value, choices),
+                argument=name,
+            )
+        return value
+
+    def element_type(self, name: str) -> str | None:
+        """The name of an element type; None where it is not given."""
+        value = self.value(name)
+        if value is None:
+            return None
+        if not isinstance(value, ElementType):
+            raise Mistake(
+                f"{self.name}: {name} is {describe(value)}, expected an element type",
+                "element types are bf16, f16, f32, f64, i32 and i64",
+                argument=name,
+            )
+        return value.name
+
+    def sizes(self, name: str) -> tuple[Dim, ...]:
+        value = self.value(name)
+        if not isinstance(value, ListValue):
+            what = "nothing" if value is None else describe(value)
+            raise Mistake(
+                f"{self.name}: {name} is {what}, expected a list in brackets",
+                f"write {self.name}(x, [...])",
+                argument=name,
+            )
+        return value.items
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        items = self.sizes(name)
+        integers = tuple(item for item in items if isinstance(item, int))
+        if len(integers) != len(items):
+            raise Mistake(
+                f"{self.name}: {name} has a symbol in {format_dims(items)}, expected numbers",
+                argument=name,
+            )
+        return integers
+
+    def axis(self, name: str, rank: int, default: int) -> int:
+        """A dimension counted from the front; negative ones count from the back."""
+        axis = self.integer(name, default)
+        if not -rank <= axis < rank:
+            raise Mistake(
+                f"{self.name}: {name} is {axis}, expected {-rank} to {rank - 1}", argument=name
+            )
+        return axis % rank

@@ -1,0 +1,585 @@
+"""Checks and lowers functions: every `fn` that is left over becomes a `func.func`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.call_graph import checking_order, roots
+from coda_ir.frontends.coda_text.elementwise import BINARY, binary
+from coda_ir.frontends.coda_text.epilogue import call_epilogue, check_epilogue
+from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
+from coda_ir.frontends.coda_text.program import (
+    RESERVED,
+    EpilogueDefinition,
+    FunctionDefinition,
+    Scope,
+)
+from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.syntax import (
+    Assign,
+    Binary,
+    Call,
+    Expression,
+    ExpressionStatement,
+    Identifier,
+    Name,
+    Negation,
+    Parameter,
+    Return,
+    Span,
+    Statement,
+    TypeExpression,
+)
+from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    POISON,
+    Dim,
+    ElementType,
+    PartialValue,
+    Poison,
+    TensorType,
+    TensorValue,
+    TupleValue,
+    Value,
+    describe,
+    dims_attribute,
+    format_dim,
+    ir_type,
+    is_poisoned,
+    symbol,
+)
+
+MAX_INLINE_DEPTH = 48
+MAX_OPERATORS = 1_000_000
+
+
+@dataclass(slots=True)
+class Variable:
+    value: Value
+    span: Span
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """Where a function was called, for messages about its body."""
+
+    place: str
+    depth: int
+
+
+@dataclass
+class Output:
+    """Where operators go, and how many there are."""
+
+    block: Block
+    count: int = 0
+    named: set[SSAValue] = field(default_factory=set[SSAValue])
+
+
+@lru_cache(maxsize=1024)
+def _filename(file: str) -> StringAttr:
+    return StringAttr(file)
+
+
+def location(file: str, span: Span) -> FileLineColLoc:
+    return FileLineColLoc(_filename(file), IntAttr(span.line), IntAttr(span.column))
+
+
+def lower_program(scope: Scope, scopes: list[Scope], reporter: Reporter) -> ModuleOp:
+    """The module of the main file. Every function of every file is checked.
+
+    Raises DiagnosticError where there are errors.
+    """
+    for each in scopes:
+        for epilogue in each.epilogues:
+            errors = reporter.count
+            check_epilogue(epilogue, reporter)
+            epilogue.failed = reporter.count > errors
+    every = [function for each in scopes for function in each.functions]
+    emitted = roots(scope)
+    lowered: dict[FunctionDefinition, FuncOp] = {}
+    for function in checking_order(every, reporter):
+        errors = reporter.count
+        func = FunctionLowering.of_definition(function, reporter).function()
+        function.failed |= reporter.count > errors
+        if func is not None and function in emitted:
+            lowered[function] = func
+    reporter.raise_if_errors()
+    return ModuleOp([lowered[function] for function in emitted])
+
+
+class FunctionLowering(Evaluator):
+    """Lowers the body of a function: by itself, or inlined at a call."""
+
+    def __init__(
+        self,
+        definition: FunctionDefinition,
+        reporter: Reporter,
+        output: Output,
+        site: CallSite | None,
+    ):
+        super().__init__(definition.scope.file, reporter)
+        self.definition = definition
+        self.scope = definition.scope
+        self.output = output
+        self.site = site
+        self.symbols: dict[str, Dim] = {}
+        self.variables: dict[str, Variable] = {}
+        self.span = definition.tree.name.span
+
+    @staticmethod
+    def of_definition(definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
+        return FunctionLowering(definition, reporter, Output(Block()), None)
+
+    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
+        if self.site is not None:
+            message = f"{message} (in the call at {self.site.place})"
+        return super().error(span, message, remedy)
+
+    def insert(self, op: Operation) -> None:
+        """Append an operator at the source location that is being lowered."""
+        op.location = location(self.file, self.span)
+        self.output.block.add_op(op)
+        self.output.count += 1
+        if self.output.count > MAX_OPERATORS:
+            self.error(self.span, f"the function has more than {MAX_OPERATORS} operators")
+            self.reporter.raise_if_errors()
+
+    # A function by itself.
+
+    def function(self) -> FuncOp | None:
+        """The `func.func` of the definition; None after an error."""
+        tree = self.definition.tree
+        before = self.reporter.count
+        for parameter in tree.parameters:
+            self._declare(parameter)
+        value = self._body()
+        self._check_unused()
+        results = None if value is None else self._results(value)
+        if results is None or self.reporter.count > before:
+            return None
+        self.span = tree.body.statements[-1].span
+        self.insert(ReturnOp(*(result.ssa for result in results)))
+        return self._func_op(results)
+
+    def _declare(self, parameter: Parameter) -> None:
+        """Make a parameter a block argument, and the new names in its type symbols."""
+        qualifier = parameter.qualifier
+        if qualifier is not None and qualifier.text != "weight":
+            self.error(
+                qualifier.span,
+                f"unknown qualifier '{qualifier.text}'",
+                suggestion(qualifier.text, ["weight"], "the only qualifier is 'weight'"),
+            )
+        type = self._parameter_type(parameter.type)
+        value: Value = POISON
+        if type is not None:
+            argument = self.output.block.insert_arg(ir_type(type), len(self.output.block.args))
+            argument.name_hint = parameter.name.text
+            argument.location = location(self.file, parameter.name.span)
+            value = TensorValue(type, argument)
+            self.output.named.add(argument)
+        self._bind(parameter.name, value)
+
+    def _parameter_type(self, node: TypeExpression) -> TensorType | None:
+        """The type of a parameter; a name that is no const becomes a symbol."""
+        element = self._element(node)
+        dims: list[Dim] = []
+        for dim in node.dims:
+            if isinstance(dim, Name) and dim.text not in self.scope.meanings:
+                if dim.text in RESERVED:
+                    self.error(dim.span, f"'{dim.text}' is reserved", "choose another name")
+                    return None
+                self.symbols.setdefault(dim.text, symbol(dim.text))
+            size = self._extent(dim)
+            if size is None:
+                return None
+            if not isinstance(size, int) and not isinstance(dim, Name):
+                self.error(
+                    dim.span,
+                    "arithmetic on symbols cannot be the extent of a parameter",
+                    "give this dimension a symbol of its own",
+                )
+                return None
+            dims.append(size)
+        return None if element is None else TensorType(element, tuple(dims))
+
+    def _extent(self, node: Expression) -> Dim | None:
+        size = self.size(node)
+        if isinstance(size, int) and size < 1:
+            self.error(node.span, f"the extent is {size}, expected 1 or more")
+            return None
+        return size
+
+    def _element(self, node: TypeExpression) -> str | None:
+        name = node.element.text
+        if name in ELEMENT_TYPES:
+            return name
+        self.error(
+            node.element.span,
+            f"unknown element type '{name}'",
+            suggestion(name, ELEMENT_TYPES, f"element types are {', '.join(ELEMENT_TYPES)}"),
+        )
+        return None
+
+    def _func_op(self, results: list[TensorValue]) -> FuncOp:
+        tree = self.definition.tree
+        block = self.output.block
+        arg_attrs: list[DictionaryAttr] = []
+        for parameter in tree.parameters:
+            value = self.variables[parameter.name.text].value
+            assert isinstance(value, TensorValue)
+            arg_attrs.append(_argument_attributes(parameter, value))
+        returned = tree.body.statements[-1].value
+        res_attrs = _result_attributes(returned, results)
+        func = FuncOp(
+            tree.name.text,
+            (list(block.arg_types), [result.ssa.type for result in results]),
+            Region(block),
+            arg_attrs=ArrayAttr(arg_attrs),
+            res_attrs=ArrayAttr(res_attrs),
+        )
+        func.location = location(self.file, tree.name.span)
+        return func
+
+    # Statements.
+
+    def _body(self) -> Value | None:
+        """The returned value; None where there is none or an error prevents to know it."""
+        statements = self.definition.tree.body.statements
+        for index, statement in enumerate(statements):
+            value = self._statement(statement)
+            if value is not None:
+                if index + 1 < len(statements):
+                    self.error(
+                        statements[index + 1].span,
+                        "this statement comes after the return",
+                        "remove it, or return at the end",
+                    )
+                return value
+        self.error(
+            self.definition.tree.body.span,
+            f"'{self.definition.name}' ends without a return",
+            "end the body with: return value",
+        )
+        return None
+
+    def _statement(self, statement: Statement) -> Value | None:
+        """Lower a statement; the value if it is a return."""
+        value = self.evaluate(statement.value)
+        match statement:
+            case Return():
+                return value
+            case Assign():
+                self._assign(statement, value)
+            case ExpressionStatement():
+                if not is_poisoned(value):
+                    self.error(
+                        statement.span,
+                        "the result of this expression is unused",
+                        "assign it to a name, return it, or remove it",
+                    )
+        return None
+
+    def _assign(self, statement: Assign, value: Value) -> None:
+        targets = statement.targets
+        if len(targets) == 1:
+            self._bind(targets[0], value)
+            return
+        items: tuple[Value, ...] = (POISON,) * len(targets)
+        if isinstance(value, TupleValue) and len(value.items) == len(targets):
+            items = value.items
+        elif not isinstance(value, Poison):
+            what = describe(value)
+            self.error(
+                statement.span,
+                f"{len(targets)} names are assigned, but the right side is {what}",
+                "write one name per value; _ drops one",
+            )
+        for target, item in zip(targets, items, strict=True):
+            self._bind(target, item)
+
+    def _bind(self, target: Identifier, value: Value) -> None:
+        name = target.text
+        if name == "_":
+            return
+        previous = self.variables.get(name)
+        if previous is not None:
+            self.error(
+                target.span,
+                f"'{name}' is defined twice",
+                f"the first definition is in line {previous.span.line}; names are bound once",
+            )
+        elif name in RESERVED or isinstance(self.scope.meanings.get(name), int | float):
+            what = "reserved" if name in RESERVED else "a const"
+            self.error(target.span, f"'{name}' is {what}", "choose another name")
+        elif name in self.symbols:
+            self.error(
+                target.span, f"'{name}' is a dimension of this function", "choose another name"
+            )
+        self._hint(name, value)
+        self.variables[name] = Variable(value, target.span)
+
+    def _hint(self, name: str, value: Value) -> None:
+        """Name the result of an operator after the variable that it is first assigned to."""
+        if isinstance(value, TensorValue | PartialValue) and isinstance(value.ssa, OpResult):
+            if self.site is None and value.ssa in self.output.named:
+                return
+            value.ssa.name_hint = name
+            if self.site is None:
+                self.output.named.add(value.ssa)
+
+    def _check_unused(self) -> None:
+        parameters = {parameter.name.text for parameter in self.definition.tree.parameters}
+        for name, variable in self.variables.items():
+            if not (variable.used or name in parameters or name.startswith("_")):
+                self.error(
+                    variable.span,
+                    f"'{name}' is never used",
+                    f"remove it, or call it _{name}",
+                )
+
+    # Results.
+
+    def _results(self, value: Value) -> list[TensorValue] | None:
+        """The returned tensors, checked against the declaration; None after an error."""
+        if is_poisoned(value):
+            return None
+        span = self.definition.tree.body.statements[-1].value.span
+        items = value.items if isinstance(value, TupleValue) else (value,)
+        results = [item for item in items if isinstance(item, TensorValue)]
+        if len(results) != len(items):
+            wrong = next(item for item in items if not isinstance(item, TensorValue))
+            partial = isinstance(wrong, PartialValue)
+            self.error(
+                span,
+                f"'{self.definition.name}' returns {describe(wrong)}, expected tensors",
+                "combine it first: finalize(...)" if partial else None,
+            )
+            return None
+        declared = self.definition.tree.results
+        return results if declared is None else self._checked(results, declared, span)
+
+    def _checked(
+        self, results: list[TensorValue], declared: tuple[TypeExpression, ...], span: Span
+    ) -> list[TensorValue] | None:
+        if len(results) != len(declared):
+            return self._result_error(
+                span,
+                f"'{self.definition.name}' returns {len(results)} values, but declares "
+                f"{len(declared)}",
+            )
+        for index, (result, node) in enumerate(zip(results, declared, strict=True)):
+            element = self._element(node)
+            dims = [self.size(dim) for dim in node.dims]
+            if element is None or None in dims:
+                return None
+            type = TensorType(element, tuple(dim for dim in dims if dim is not None))
+            if type != result.type:
+                which = f"result {index} of " if len(results) > 1 else ""
+                return self._result_error(
+                    span,
+                    f"{which}'{self.definition.name}' is {result.type}, but declared as {type}",
+                )
+        return results
+
+    def _result_error(self, span: Span, message: str) -> None:
+        self.error(span, message, "change the declaration or the returned value")
+
+    # Expressions.
+
+    def name(self, node: Name) -> Value:
+        name = node.text
+        variable = self.variables.get(name)
+        if variable is not None:
+            variable.used = True
+            return variable.value
+        meaning = self.scope.meanings.get(name)
+        if isinstance(meaning, int | float | Poison):
+            return meaning
+        if name in self.symbols:
+            return self.symbols[name]
+        if name in RESERVED:
+            return ElementType(name) if name in ELEMENT_TYPES else name == "true"
+        if meaning is not None or name in OPERATORS:
+            return self.error(
+                node.span, f"'{name}' is not a value", f"call it: {self._usage(name)}"
+            )
+        known = [*self.variables, *self.scope.meanings, *self.symbols]
+        remedy = suggestion(name, known, "names are defined before they are used")
+        return self.error(node.span, f"unknown name '{name}'", remedy)
+
+    def _usage(self, name: str) -> str:
+        meaning = self.scope.meanings.get(name)
+        if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
+            return meaning.signature.text
+        return OPERATORS[name].signature.text
+
+    def negation(self, node: Negation, operand: Value) -> Value:
+        call = Invocation("-", {"x": [operand]}, self.insert)
+        x = call.float_tensor("x")
+        self.span = node.span
+        return call.emit(coda.NegOp(x.ssa), x.dims)
+
+    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+        self.span = node.operator_span
+        if node.operator == "@":
+            return matmul(Invocation("@", {"x": [left], "w": [right]}, self.insert))
+        if node.operator not in BINARY:
+            raise Mistake(f"unknown operator {node.operator}")
+        return binary(Invocation(node.operator, {}, self.insert), node.operator, left, right)
+
+    def call(self, node: Call) -> Value:
+        name = node.callee.text
+        meaning = self.scope.meanings.get(name)
+        if isinstance(meaning, FunctionDefinition):
+            return self._call_function(meaning, node)
+        if isinstance(meaning, EpilogueDefinition):
+            return call_epilogue(self, self.insert, meaning, node)
+        if name in OPERATORS:
+            return self._call_operator(node)
+        for argument in node.arguments:
+            self.evaluate(argument.value)
+        if isinstance(meaning, Poison):
+            return POISON
+        if name in self.variables or meaning is not None:
+            return self.error(node.callee.span, f"'{name}' is a value and cannot be called")
+        callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
+        remedy = suggestion(name, [*callable, *OPERATORS], "docs/language.md lists the operators")
+        return self.error(node.callee.span, f"unknown function '{name}'", remedy)
+
+    def _call_operator(self, node: Call) -> Value:
+        operator = OPERATORS[node.callee.text]
+        bound = self.bound_arguments(operator.signature, node)
+        values = None if bound is None else self.argument_values(bound)
+        if bound is None or values is None:
+            return POISON
+        self.span = node.callee.span
+        try:
+            folded = constant_call(node.callee.text, values)
+            if folded is not None:
+                return folded
+            return operator.rule(Invocation(node.callee.text, values, self.insert))
+        except Mistake as mistake:
+            return self.call_mistake(mistake, bound, node)
+
+    # Calls of functions.
+
+    def _call_function(self, callee: FunctionDefinition, node: Call) -> Value:
+        bound = self.bound_arguments(callee.signature, node)
+        values = None if bound is None else self.argument_values(bound)
+        if bound is None or values is None or callee.failed:
+            return POISON
+        depth = 1 if self.site is None else self.site.depth + 1
+        if depth > MAX_INLINE_DEPTH:
+            return self.error(
+                node.callee.span, f"calls are nested more than {MAX_INLINE_DEPTH} deep"
+            )
+        site = CallSite(f"{self.file}:{node.span.line}:{node.span.column}", depth)
+        inlined = FunctionLowering(callee, self.reporter, self.output, site)
+        try:
+            inlined._bind_arguments({name: given[0] for name, given in values.items()})
+        except Mistake as mistake:
+            return self.call_mistake(mistake, bound, node)
+        return inlined._inlined()
+
+    def _bind_arguments(self, values: dict[str, Value]) -> None:
+        """Bind parameters to the values of a call. Raises Mistake where a type does not fit."""
+        bindings: dict[str, tuple[Dim, str]] = {}
+        for parameter in self.definition.tree.parameters:
+            name = parameter.name.text
+            value = Invocation(self.definition.name, {name: [values[name]]}, self.insert).tensor(
+                name
+            )
+            self._unify(parameter, value, bindings)
+            self.variables[name] = Variable(value, parameter.name.span, used=True)
+
+    def _unify(
+        self, parameter: Parameter, value: TensorValue, bindings: dict[str, tuple[Dim, str]]
+    ) -> None:
+        """Match the declared type of a parameter with the type of an argument."""
+        name, function = parameter.name.text, self.definition.name
+        type = parameter.type
+        if type.element.text != value.type.element:
+            raise Mistake(
+                f"{function}: {name} is {value.type}, expected {type.element.text} elements",
+                f"convert it: cast(..., {type.element.text})",
+                argument=name,
+            )
+        if len(type.dims) != len(value.dims):
+            raise Mistake(
+                f"{function}: {name} is {value.type} of rank {len(value.dims)}, expected rank "
+                f"{len(type.dims)}",
+                argument=name,
+            )
+        for index, (declared, actual) in enumerate(zip(type.dims, value.dims, strict=True)):
+            if isinstance(declared, Name) and declared.text not in self.scope.meanings:
+                self._bind_symbol(declared.text, actual, name, bindings)
+                continue
+            expected = self.size(declared)
+            if expected is not None and expected != actual:
+                raise Mistake(
+                    f"{function}: {name} is {value.type}, expected {format_dim(expected)} in "
+                    f"dimension {index}",
+                    argument=name,
+                )
+
+    def _bind_symbol(
+        self, name: str, actual: Dim, parameter: str, bindings: dict[str, tuple[Dim, str]]
+    ) -> None:
+        bound, by = bindings.setdefault(name, (actual, parameter))
+        if bound != actual:
+            raise Mistake(
+                f"{self.definition.name}: the symbol {name} is bound to two sizes: "
+                f"{format_dim(bound)} by {by} and {format_dim(actual)} by {parameter}",
+                argument=parameter,
+            )
+        self.symbols[name] = actual
+
+    def _inlined(self) -> Value:
+        value = self._body()
+        results = None if value is None else self._results(value)
+        if results is None:
+            return POISON
+        return results[0] if len(results) == 1 else TupleValue(tuple(results))
+
+
+def _argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:
+    attributes: dict[str, Attribute] = {
+        "coda.name": StringAttr(parameter.name.text),
+        "coda.dims": dims_attribute(value.dims),
+    }
+    if parameter.qualifier is not None:
+        attributes["coda.weight"] = UnitAttr()
+    return DictionaryAttr(attributes)
+
+
+def _result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
+    """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
+    items = returned.items if hasattr(returned, "items") else (returned,)
+    attributes: list[DictionaryAttr] = []
+    for index, result in enumerate(results):
+        entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}
+        item = items[index] if len(items) == len(results) else None
+        if isinstance(item, Name):
+            entries["coda.name"] = StringAttr(item.text)
+        attributes.append(DictionaryAttr(entries))
+    return attributes

@@ -1,0 +1,290 @@
+"""The operators of .coda: their signatures, shape rules and lowering to the coda dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from xdsl.ir import Attribute
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
+from coda_ir.frontends.coda_text.elementwise import NUMBER_UNARY, UNARY, binary, unary
+from coda_ir.frontends.coda_text.finalize import finalize
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
+from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    FLOAT_TYPES,
+    Dims,
+    TensorValue,
+    Value,
+    divided,
+    format_dim,
+)
+
+Rule = Callable[[Invocation], Value]
+
+
+class Operator(NamedTuple):
+    signature: Signature
+    rule: Rule
+
+
+def linear(call: Invocation) -> TensorValue:
+    x, w, bias = call.float_tensor("x", least_rank=1), call.tensor("w", 2), call.given("b")
+    call.expect_element("w", w, x.type.element, "x")
+    rows, columns = w.dims
+    if x.dims[-1] != columns:
+        fits = x.dims[-1] == rows
+        raise Mistake(
+            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
+            f"and {format_dim(columns)} in w",
+            "a weight stored as K x N goes with x @ w" if fits else "w is N x K",
+            argument="w",
+        )
+    b = call.tensor("b") if bias else None
+    if b is not None:
+        call.expect_dims("b", b, (rows,), "the N of w")
+        call.expect_element("b", b, x.type.element, "x")
+    op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, result_element_type=_dtype(call))
+    return call.emit(op, (*x.dims[:-1], rows))
+
+
+def matmul(call: Invocation) -> TensorValue:
+    x, w = call.float_tensor("x", least_rank=1), call.tensor("w", 2)
+    call.expect_element("w", w, x.type.element, "x")
+    rows, columns = w.dims
+    if x.dims[-1] != rows:
+        fits = x.dims[-1] == columns
+        raise Mistake(
+            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
+            f"and {format_dim(rows)} in w",
+            "a weight stored as N x K goes with linear(x, w)" if fits else "w is K x N",
+            argument="w",
+        )
+    op = coda.MatmulOp(x.ssa, w.ssa, result_element_type=_dtype(call))
+    return call.emit(op, (*x.dims[:-1], columns))
+
+
+def _dtype(call: Invocation) -> Attribute | None:
+    """The floating-point element type of the result, where it is given."""
+    name = call.element_type("dtype")
+    if name is not None and name not in FLOAT_TYPES:
+        raise Mistake(
+            f"{call.name}: dtype is {name}, expected bf16, f16, f32 or f64", argument="dtype"
+        )
+    return None if name is None else ELEMENT_TYPES[name]
+
+
+def _row_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
+    """The weight or bias of a norm, one element per normalized column."""
+    value = call.optional_tensor(name)
+    if value is not None:
+        call.expect_dims(name, value, dims, "one element per normalized column")
+        call.expect_element(name, value, x.type.element, "x")
+    return value
+
+
+def _expect_heads(call: Invocation, name: str, size: int, tensor: str, x: TensorValue) -> None:
+    """Raise unless `size` columns make a group and divide the columns of `x`."""
+    columns = x.dims[-1]
+    if size < 1 or divided(columns, size) is None:
+        raise Mistake(
+            f"{call.name}: {name} is {size}, but {tensor} is {x.type}: "
+            f"{size} does not divide its {format_dim(columns)} columns",
+            argument=name,
+        )
+
+
+def rms_norm(call: Invocation) -> TensorValue:
+    x = call.float_tensor("x", least_rank=1)
+    group = call.integer("group", 0) if call.given("group") else None
+    if group is not None:
+        _expect_heads(call, "group", group, "x", x)
+    w = _row_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
+    op = coda.RMSNormOp(x.ssa, w and w.ssa, eps=call.epsilon(1e-6), group=group)
+    return call.emit(op, x.dims)
+
+
+def layer_norm(call: Invocation) -> TensorValue:
+    x = call.float_tensor("x", least_rank=1)
+    if call.given("b") and not call.given("w"):
+        raise Mistake("layer_norm: a bias needs a weight", argument="b")
+    params = [_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b")]
+    given = [param.ssa for param in params if param is not None]
+    return call.emit(coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5)), x.dims)
+
+
+def softmax(call: Invocation) -> TensorValue:
+    x = call.float_tensor("x", least_rank=1)
+    return call.emit(coda.SoftmaxOp(x.ssa), x.dims)
+
+
+def reduction(kind: str) -> Rule:
+    """Reduces the last dimension to 1."""
+
+    def rule(call: Invocation) -> TensorValue:
+        x = call.float_tensor("x", least_rank=1)
+        return call.emit(coda.ReduceOp(x.ssa, kind, _dtype(call)), (*x.dims[:-1], 1))
+
+    return rule
+
+
+def glu(activation: str | None) -> Rule:
+    """A packed gate; where `activation` is None, the call says which one."""
+
+    def rule(call: Invocation) -> TensorValue:
+        x = call.float_tensor("x", least_rank=1)
+        half = divided(x.dims[-1], 2)
+        if half is None:
+            raise Mistake(
+                f"{call.name}: x is {x.type}, expected an even number of columns: "
+                "the gate, then the up projection",
+                argument="x",
+            )
+        name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
+        return call.emit(coda.GluOp(x.ssa, name), (*x.dims[:-1], half))
+
+    return rule
+
+
+def gelu(approximate: str) -> Rule:
+    def rule(call: Invocation) -> TensorValue:
+        x = call.float_tensor("x")
+        return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
+
+    return rule
+
+
+def softcap(call: Invocation) -> TensorValue:
+    x, cap = call.float_tensor("x"), call.positive("cap")
+    assert cap is not None, "cap is required"
+    return call.emit(coda.SoftcapOp(x.ssa, cap), x.dims)
+
+
+def cast(call: Invocation) -> TensorValue:
+    x, element = call.tensor("x"), call.element_type("dtype")
+    assert element is not None, "dtype is required"
+    if element == x.type.element:
+        return x
+    return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
+
+
+def rope(call: Invocation) -> TensorValue:
+    x, head_dim = call.float_tensor("x", least_rank=2), call.integer("head_dim", 0)
+    _expect_heads(call, "head_dim", head_dim, "x", x)
+    if head_dim % 2:
+        raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
+    tables = [_rope_table(call, name, x, head_dim) for name in ("cos", "sin")]
+    layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
+    cos, sin = (table.ssa for table in tables)
+    return call.emit(coda.RopeOp(x.ssa, cos, sin, head_dim=head_dim, layout=layout), x.dims)
+
+
+def _rope_table(call: Invocation, name: str, x: TensorValue, head_dim: int) -> TensorValue:
+    """cos or sin: head_dim/2 columns, and the last leading dimensions of x as rows."""
+    table = call.float_tensor(name, least_rank=2)
+    rows = x.dims[:-1][-(len(table.dims) - 1) :]
+    expected = (*rows, head_dim // 2)
+    call.expect_dims(name, table, expected, "the positions of x by head_dim/2")
+    return table
+
+
+def attention(call: Invocation) -> TensorValue:
+    q, k, v = call.float_tensor("q"), call.tensor("k"), call.tensor("v")
+    head_dim = call.integer("head_dim", 0)
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        if len(value.dims) not in (2, 3):
+            raise Mistake(
+                f"attention: {name} is {value.type}, expected rank 2 or 3: (batch,) time, columns",
+                argument=name,
+            )
+        call.expect_element(name, value, q.type.element, "q")
+        _expect_heads(call, "head_dim", head_dim, name, value)
+    call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
+    call.expect_dims("v", v, k.dims, "that of k")
+    if divided(q.dims[-1], k.dims[-1]) is None:
+        raise Mistake(
+            f"attention: k is {k.type}, but q is {q.type}: the number of heads of k must divide "
+            "that of q",
+            argument="k",
+        )
+    op = coda.AttentionOp(
+        q.ssa,
+        k.ssa,
+        v.ssa,
+        head_dim=head_dim,
+        causal=call.boolean("causal", False),
+        scale=call.positive("scale"),
+        softcap=call.positive("softcap"),
+    )
+    return call.emit(op, q.dims)
+
+
+def cross_entropy(call: Invocation) -> TensorValue:
+    logits, target = call.float_tensor("logits", least_rank=1), call.index_tensor("target")
+    call.expect_dims("target", target, logits.dims[:-1], "that of the rows of logits")
+    reduction = call.choice("reduction", "mean", coda.LOSS_REDUCTIONS)
+    op = coda.CrossEntropyOp(
+        logits.ssa,
+        target.ssa,
+        ignore_index=call.integer("ignore_index", -100),
+        reduction=reduction,
+    )
+    return call.emit(op, target.dims if reduction == "none" else ())
+
+
+def embedding(call: Invocation) -> TensorValue:
+    ids, table = call.index_tensor("ids"), call.tensor("table", rank=2)
+    return call.emit(coda.EmbeddingOp(ids.ssa, table.ssa), (*ids.dims, table.dims[1]))
+
+
+def extremum(call: Invocation) -> Value:
+    a, b = call.value("a"), call.value("b")
+    assert a is not None and b is not None, "both are required"
+    return binary(call, call.name, a, b)
+
+
+_RULES: dict[str, Rule] = {
+    "linear(x, w, b?, *, dtype: type?)": linear,
+    "matmul(x, w, *, dtype: type?)": matmul,
+    "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
+    "layer_norm(x, w?, b?, *, eps: number = 1e-5)": layer_norm,
+    "softmax(x)": softmax,
+    "sum(x, *, dtype: type?)": reduction("sum"),
+    "mean(x, *, dtype: type?)": reduction("mean"),
+    "max(x, *, dtype: type?)": reduction("max"),
+    "logsumexp(x, *, dtype: type?)": reduction("lse"),
+    'glu(x, *, activation: string = "silu")': glu(None),
+    "swiglu(x)": glu("silu"),
+    "geglu(x)": glu("gelu"),
+    "geglu_tanh(x)": glu("gelu_tanh"),
+    "reglu(x)": glu("relu"),
+    "gelu(x)": gelu("none"),
+    "gelu_tanh(x)": gelu("tanh"),
+    "softcap(x, cap: number)": softcap,
+    "cast(x, dtype: type)": cast,
+    'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split")': rope,
+    "attention(q, k, v, *, head_dim: integer, causal: boolean = false, scale: number?, "
+    "softcap: number?)": attention,
+    'cross_entropy(logits, target, *, reduction: string = "mean", '
+    "ignore_index: integer = -100)": cross_entropy,
+    "embedding(ids, table)": embedding,
+    "finalize(partial)": finalize,
+    "maximum(a, b)": extremum,
+    "minimum(a, b)": extremum,
+    **{f"{name}(x)": unary for name in UNARY},
+}
+
+
+def _table() -> dict[str, Operator]:
+    operators = [Operator(signature(text), rule) for text, rule in _RULES.items()]
+    operators += [Operator(signature(text), rule) for text, rule in SHAPE_OPERATORS.items()]
+    return {operator.signature.name: operator for operator in operators}
+
+
+OPERATORS: dict[str, Operator] = _table()
+
+CONSTANT_FUNCTIONS = frozenset({*NUMBER_UNARY, "maximum", "minimum"})
+"""The operators that numbers have too."""

@@ -1,0 +1,265 @@
+"""Parses .coda text to a syntax tree, and continues after an error at the next statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from coda_ir.frontends.coda_text.layout import (
+    CLOSING,
+    DEFINITION_STARTS,
+    END,
+    MAX_DEPTH,
+    NEVER_IN_BRACKETS,
+    OPENING,
+    KeepTerminals,
+    Layout,
+)
+from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.frontends.coda_text.syntax import File, Span
+from coda_ir.frontends.coda_text.tree import TreeBuilder, span_of
+
+EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})
+OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT"})
+SPELLINGS = {
+    "NAME": "a name",
+    "INTEGER": "a number",
+    "FLOAT": "a number",
+    "STRING": "a string",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "ARROW": "'->'",
+    "COLON": "':'",
+    "COMMA": "','",
+    "EQUAL": "'='",
+    "MINUS": "'-'",
+    "IMPORT": "'import'",
+    "CONST": "'const'",
+    "FN": "'fn'",
+    "EPILOGUE": "'epilogue'",
+    "RETURN": "'return'",
+    END: "the end of the line",
+}
+
+
+@cache
+def grammar() -> Lark:
+    """The LALR parser of coda.lark."""
+    text = (files("coda_ir.frontends.coda_text") / "coda.lark").read_text(encoding="utf-8")
+    return Lark(
+        text, parser="lalr", lexer="basic", postlex=KeepTerminals(), transformer=TreeBuilder()
+    )
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The tree of a file, with its tokens and comments for the formatter.
+
+    Where errors were reported, the tree is what the parser understood.
+    """
+
+    tree: File
+    tokens: list[Token]
+    comments: list[Token]
+
+
+def parse(text: str, file: str, reporter: Reporter) -> Parsed:
+    """Parse `text`, reporting lexical and syntax errors. `file` names it in messages."""
+    reporter.sources[file] = text
+    layout = Layout()
+    tokens = layout.tokens(grammar().lex(text))
+    lines_with_errors: set[int] = set()
+    for token in layout.errors:
+        if token.line not in lines_with_errors:
+            reporter.error(file, span_of(token), *_lexical_error(token))
+            lines_with_errors.add(token.line or 0)
+    if layout.too_deep is not None:
+        reporter.error(
+            file,
+            span_of(layout.too_deep),
+            f"brackets are nested more than {MAX_DEPTH} levels deep",
+            "give the inner parts names",
+        )
+        return Parsed(File(()), tokens, layout.comments)
+    tree = _Recovery(tokens, file, reporter, lines_with_errors).parse()
+    return Parsed(tree, tokens, layout.comments)
+
+
+def _lexical_error(token: Token) -> tuple[str, str]:
+    if token.type == "OPEN_STRING":
+        return "the string is not closed", 'add a " at its end'
+    if token == "'":
+        return "unexpected character '", 'write strings in double quotes, "..."'
+    if not token.isprintable():
+        return f"unexpected character U+{ord(token):04X}", "remove it"
+    return f"unexpected character '{token}'", "remove it"
+
+
+class _Recovery:
+    """Feeds the parser; after an error, drops the statement or definition that has it."""
+
+    def __init__(self, tokens: list[Token], file: str, reporter: Reporter, skipped: set[int]):
+        self.tokens = tokens
+        self.file = file
+        self.reporter = reporter
+        self.lines_with_errors = skipped
+        self.parser: InteractiveParser = grammar().parse_interactive()
+
+    def parse(self) -> File:
+        index = 0
+        while index < len(self.tokens):
+            try:
+                self.parser.feed_token(self.tokens[index])
+                index += 1
+            except UnexpectedToken as error:
+                self._report(index, error)
+                index = self._resume(index)
+        last = self.tokens[-1] if self.tokens else Token(END, "", 0, 1, 1, 1, 1)
+        try:
+            return self.parser.feed_token(Token.new_borrow_pos("$END", "", last))
+        except UnexpectedToken as error:
+            self._report(len(self.tokens), error)
+            self._pop_to("FN")
+            return self.parser.feed_token(Token.new_borrow_pos("$END", "", last))
+
+    def _report(self, index: int, error: UnexpectedToken) -> None:
+        token = self.tokens[min(index, len(self.tokens) - 1)]
+        at_end = index >= len(self.tokens) or self._is_last(index)
+        if token.line in self.lines_with_errors:
+            return
+        self.lines_with_errors.add(token.line or 0)
+        expected = {name for name in self.parser.accepts() if name != "$END"}
+        message = f"unexpected {_describe(token, at_end)}"
+        if not {"RETURN", "FN"} & expected:
+            message += f", expected {_describe_expected(expected)}"
+        self.reporter.error(self.file, _visible(token), message, self._remedy(index, token))
+
+    def _is_last(self, index: int) -> bool:
+        """Whether only ends of lines follow."""
+        return all(token.type == END for token in self.tokens[index : index + 2]) and (
+            index + 2 >= len(self.tokens)
+        )
+
+    def _remedy(self, index: int, token: Token) -> str | None:
+        bracket = self._unclosed(index)
+        at_boundary = token.type == END or token.type in NEVER_IN_BRACKETS
+        if bracket is not None and (at_boundary or self._starts_line(index)):
+            return f"the '{bracket}' at {bracket.line}:{bracket.column} is not closed"
+        if bracket is None and self._inside_body():
+            if token.type in DEFINITION_STARTS or index >= len(self.tokens):
+                return "close the body before it with '}'"
+            if token.type == "EQUAL":
+                return "comparisons do not exist; '=' binds a new name"
+            return "a statement is 'name = expression' or 'return expression', one per line"
+        if self._states_with("FN") == len(self.parser.parser_state.state_stack):
+            return "at the top level there are: import, const, fn and epilogue"
+        return None
+
+    def _unclosed(self, index: int) -> Token | None:
+        """The innermost ( or [ of this statement that is open in front of token `index`."""
+        depth = 0
+        for token in reversed(self.tokens[:index]):
+            if token.type == END or token.type in NEVER_IN_BRACKETS:
+                return None
+            if token.type in CLOSING:
+                depth += 1
+            elif token.type in OPENING:
+                if depth == 0:
+                    return token
+                depth -= 1
+        return None
+
+    def _resume(self, index: int) -> int:
+        """Reset the parser to a place where it can go on; the index of the next token."""
+        if self._inside_body() and self.tokens[index].type not in DEFINITION_STARTS:
+            self._pop_to("RETURN")
+            return self._next_statement(index)
+        self._pop_to("FN")
+        return self._next_definition(index)
+
+    def _next_statement(self, index: int) -> int:
+        for position in range(index, len(self.tokens)):
+            token = self.tokens[position]
+            if token.type == END:
+                return position + 1
+            if token.type in DEFINITION_STARTS or token.type == "RBRACE":
+                return position
+            if token.type in ("NAME", "RETURN") and self._starts_line(position):
+                return position
+        return len(self.tokens)
+
+    def _next_definition(self, index: int) -> int:
+        for position in range(index, len(self.tokens)):
+            token = self.tokens[position]
+            if token.type in DEFINITION_STARTS and (
+                position > index or not self._accepts_no_definition()
+            ):
+                return position
+        return len(self.tokens)
+
+    def _accepts_no_definition(self) -> bool:
+        return "FN" not in self.parser.choices()
+
+    def _starts_line(self, index: int) -> bool:
+        return 0 < index < len(self.tokens) and (
+            self.tokens[index].line != self.tokens[index - 1].line
+        )
+
+    def _inside_body(self) -> bool:
+        return self._states_with("RETURN") > 0
+
+    def _states_with(self, terminal: str) -> int:
+        """The height of the stack at its topmost state that accepts `terminal`; 0 if none."""
+        state = self.parser.parser_state
+        stack, table = state.state_stack, state.parse_conf.states
+        return next((i for i in range(len(stack), 0, -1) if terminal in table[stack[i - 1]]), 0)
+
+    def _pop_to(self, terminal: str) -> None:
+        height = self._states_with(terminal)
+        state = self.parser.parser_state
+        del state.state_stack[height:]
+        del state.value_stack[height - 1 :]
+
+
+def _describe(token: Token, at_end: bool) -> str:
+    if at_end:
+        return "end of the file"
+    return "end of the line" if token.type == END and not token else f"'{token}'"
+
+
+def _visible(token: Token) -> Span:
+    """The place of a token; the end of a line is one character wide."""
+    return span_of(token) if token.type != END else _end_span(token)
+
+
+def _end_span(token: Token) -> Span:
+    span = span_of(token)
+    return Span(span.line, span.column, span.line, span.column + 1)
+
+
+def _describe_expected(terminals: set[str]) -> str:
+    """The expected terminals in words; infix operators go without saying."""
+    words: list[str] = []
+    rest = set(terminals)
+    if rest >= EXPRESSION_STARTS:
+        words.append("an expression")
+        rest -= EXPRESSION_STARTS
+    if "PLUS" in rest:
+        rest -= OPERATORS | {"LPAR"}
+    if "COMMA" in rest and "RPAR" in rest:
+        rest -= {"EQUAL"}
+    words += sorted({SPELLINGS[terminal] for terminal in rest if terminal in SPELLINGS})
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,0 +1,315 @@
+"""Files, imports and consts: what the names of a file stand for before any function is lowered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.coda_text.arguments import Mistake, Signature, parameters_signature
+from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
+from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
+from coda_ir.frontends.coda_text.parser import parse
+from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.syntax import (
+    Binary,
+    Call,
+    Const,
+    Epilogue,
+    Function,
+    Identifier,
+    Import,
+    Name,
+    Negation,
+    Span,
+)
+from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    POISON,
+    Number,
+    Poison,
+    Value,
+    describe,
+    is_number,
+    is_poisoned,
+)
+
+RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
+
+
+@dataclass(eq=False)
+class FunctionDefinition:
+    """A `fn`; `failed` is set when its own check has reported errors."""
+
+    tree: Function
+    scope: Scope
+    failed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.tree.name.text
+
+    @property
+    def signature(self) -> Signature:
+        return parameters_signature(self.name, (p.name.text for p in self.tree.parameters))
+
+
+@dataclass(eq=False)
+class EpilogueDefinition:
+    """An `epilogue`; `failed` is set when its own check has reported errors."""
+
+    tree: Epilogue
+    scope: Scope
+    failed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.tree.name.text
+
+    @property
+    def signature(self) -> Signature:
+        return parameters_signature(self.name, (port.name.text for port in self.tree.ports))
+
+
+Meaning: TypeAlias = Number | FunctionDefinition | EpilogueDefinition | Poison
+
+
+@dataclass(eq=False)
+class Scope:
+    """The top-level names of one file. `own` are those defined in it and not imported."""
+
+    file: str
+    meanings: dict[str, Meaning] = field(default_factory=dict[str, Meaning])
+    origins: dict[str, str] = field(default_factory=dict[str, str])
+    own: list[str] = field(default_factory=list[str])
+
+    @property
+    def functions(self) -> list[FunctionDefinition]:
+        """The functions defined in the file."""
+        meanings = [self.meanings[name] for name in self.own]
+        return [meaning for meaning in meanings if isinstance(meaning, FunctionDefinition)]
+
+    @property
+    def epilogues(self) -> list[EpilogueDefinition]:
+        """The epilogues defined in the file."""
+        meanings = [self.meanings[name] for name in self.own]
+        return [meaning for meaning in meanings if isinstance(meaning, EpilogueDefinition)]
+
+
+def read_source(path: str) -> str:
+    """The text of a file. Raises CodaError where it cannot be read or is not UTF-8."""
+    try:
+        data = Path(path).read_bytes()
+    except IsADirectoryError as error:
+        raise CodaError(f"{path}: this is a directory", "name a .coda file") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CodaError(f"{path}: cannot read the file: {reason}", "check the path") from error
+    except ValueError as error:
+        raise CodaError(f"{path!r}: not a path: {error}", "check the path") from error
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        start = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[start : error.start].decode("utf-8")) + 1
+        raise CodaError(
+            f"{path}:{line}:{column}: not UTF-8: byte 0x{data[error.start]:02x} at offset "
+            f"{error.start}",
+            "save the file as UTF-8",
+        ) from error
+
+
+class Loader:
+    """Loads a file and those that it imports, each once.
+
+    `overrides` replaces the values of consts by name, in every file.
+    """
+
+    def __init__(self, reporter: Reporter, overrides: Mapping[str, Number]):
+        self.reporter = reporter
+        self.overrides = overrides
+        self.scopes: list[Scope] = []
+        self.const_names: set[str] = set()
+        self._by_path: dict[str, Scope] = {}
+        self._loading: list[str] = []
+
+    def load(self, text: str, file: str) -> Scope:
+        """The scope of the main file. Raises DiagnosticError for syntax errors."""
+        self._loading.append(os.path.realpath(file))
+        scope = self._scope(text, file)
+        self.reporter.raise_if_errors()
+        self._check_overrides()
+        return scope
+
+    def _check_overrides(self) -> None:
+        for name in self.overrides:
+            if name not in self.const_names:
+                known = ", ".join(sorted(self.const_names)) or "none"
+                raise CodaError(
+                    f"there is no const '{name}' to override",
+                    suggestion(name, self.const_names, f"the consts are: {known}"),
+                )
+
+    def _scope(self, text: str, file: str) -> Scope:
+        tree = parse(text, file, self.reporter).tree
+        scope = Scope(file)
+        if not tree.definitions and not self.reporter.count:
+            self.reporter.error(
+                file,
+                Span(1, 1, 1, 2),
+                "the file has no definitions",
+                "write a function: fn f(x: bf16[M, 64]) { return silu(x) }",
+            )
+        for definition in tree.definitions:
+            match definition:
+                case Import():
+                    self._import(definition, scope)
+                case Const():
+                    self._const(definition, scope)
+                case Function():
+                    self._define(scope, definition.name, FunctionDefinition(definition, scope))
+                case Epilogue():
+                    self._define(scope, definition.name, EpilogueDefinition(definition, scope))
+        self.scopes.append(scope)
+        return scope
+
+    def _define(self, scope: Scope, name: Identifier, meaning: Meaning) -> None:
+        if self._may_define(scope, name.text, name.span):
+            scope.meanings[name.text] = meaning
+            scope.origins[name.text] = f"{scope.file}:{name.span.line}:{name.span.column}"
+            scope.own.append(name.text)
+
+    def _may_define(self, scope: Scope, name: str, span: Span) -> bool:
+        if name in RESERVED:
+            self.reporter.error(scope.file, span, f"'{name}' is reserved", "choose another name")
+            return False
+        if name in scope.meanings:
+            origin = scope.origins[name]
+            self.reporter.error(
+                scope.file,
+                span,
+                f"'{name}' is defined twice",
+                f"the first definition is at {origin}; rename one of them",
+            )
+            return False
+        return True
+
+    def _const(self, definition: Const, scope: Scope) -> None:
+        name = definition.name.text
+        value = ConstEvaluator(scope, self.reporter).number(definition)
+        self.const_names.add(name)
+        if name in self.overrides and value is not None:
+            value = _overridden(name, value, self.overrides[name])
+        self._define(scope, definition.name, POISON if value is None else value)
+
+    def _import(self, node: Import, scope: Scope) -> None:
+        target = str(node.path.value)
+        path = os.path.normpath(os.path.join(os.path.dirname(scope.file), target))
+        key = os.path.realpath(path)
+        if key in self._loading:
+            self.reporter.error(
+                scope.file,
+                node.path.span,
+                f"'{target}' imports itself, directly or through other files",
+                "move what both need to a third file",
+            )
+            return
+        imported = self._by_path.get(key) or self._load_import(path, key, node, scope)
+        if imported is None:
+            return
+        for name in imported.own:
+            same = scope.origins.get(name) == imported.origins[name]
+            if not same and self._may_define(scope, name, node.path.span):
+                scope.meanings[name] = imported.meanings[name]
+                scope.origins[name] = imported.origins[name]
+
+    def _load_import(self, path: str, key: str, node: Import, scope: Scope) -> Scope | None:
+        try:
+            text = read_source(path)
+        except CodaError as error:
+            self.reporter.error(
+                scope.file,
+                node.path.span,
+                f"cannot import: {error.message}",
+                "paths are relative to this file" if not Path(path).exists() else error.remedy,
+            )
+            return None
+        self._loading.append(key)
+        self._by_path[key] = self._scope(text, path)
+        self._loading.pop()
+        return self._by_path[key]
+
+
+def _overridden(name: str, value: Number, override: Number) -> Number:
+    """The override, in the kind of number that the const has. Raises CodaError if it is not."""
+    if isinstance(override, bool) or not isinstance(override, int | float):
+        raise CodaError(f"const '{name}' is overridden with {override!r}, expected a number")
+    if isinstance(value, float):
+        return float(override)
+    if isinstance(override, float):
+        raise CodaError(
+            f"const '{name}' is the integer {value}, but overridden with {override}",
+            "pass an integer",
+        )
+    return override
+
+
+class ConstEvaluator(Evaluator):
+    """Evaluates consts: numbers, consts defined before, arithmetic and functions of numbers."""
+
+    def __init__(self, scope: Scope, reporter: Reporter):
+        super().__init__(scope.file, reporter)
+        self.scope = scope
+
+    def number(self, definition: Const) -> Number | None:
+        """The value of a const; None after an error."""
+        value = self.evaluate(definition.value)
+        if isinstance(value, int | float) and is_number(value):
+            return value
+        if not is_poisoned(value):
+            self.error(
+                definition.value.span,
+                f"const '{definition.name.text}' is {describe(value)}, expected a number",
+            )
+        return None
+
+    def name(self, node: Name) -> Value:
+        meaning = self.scope.meanings.get(node.text)
+        if isinstance(meaning, int | float | Poison):
+            return meaning
+        if meaning is not None:
+            return self.error(node.span, f"'{node.text}' is not a const")
+        known = [name for name, m in self.scope.meanings.items() if isinstance(m, int | float)]
+        return self.error(
+            node.span,
+            f"unknown const '{node.text}'",
+            suggestion(node.text, known, "consts are defined before they are used"),
+        )
+
+    def call(self, node: Call) -> Value:
+        name = node.callee.text
+        if name not in CONSTANT_FUNCTIONS:
+            return self.error(
+                node.callee.span,
+                f"'{name}' cannot be called in a const",
+                f"functions of numbers are {', '.join(sorted(CONSTANT_FUNCTIONS))}",
+            )
+        bound = self.bound_arguments(OPERATORS[name].signature, node)
+        values = None if bound is None else self.argument_values(bound)
+        if bound is None or values is None:
+            return POISON
+        try:
+            result = constant_call(name, values)
+        except Mistake as mistake:
+            return self.call_mistake(mistake, bound, node)
+        return self.error(node.span, "the arguments are not numbers") if result is None else result
+
+    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+        raise Mistake(f"the operands of {node.operator} are {describe(left)} and {describe(right)}")
+
+    def negation(self, node: Negation, operand: Value) -> Value:
+        raise Mistake(f"the operand of - is {describe(operand)}, expected a number")

@@ -1,0 +1,60 @@
+"""Collects the diagnostics of one run of the frontend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from coda_ir.diagnostics import MAX_REPORTED, Diagnostic, DiagnosticError, SourceRange
+from coda_ir.frontends.coda_text.syntax import Span
+
+
+class Reporter:
+    """The errors so far, without repetitions, and the texts that they refer to."""
+
+    sources: dict[str, str]
+
+    def __init__(self) -> None:
+        self.sources = {}
+        self._diagnostics: dict[Diagnostic, None] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._diagnostics)
+
+    def error(self, file: str, span: Span | None, message: str, remedy: str | None = None) -> None:
+        """Record an error. Raises DiagnosticError when there are enough of them."""
+        place = None if span is None else source_range(file, span)
+        self._diagnostics[Diagnostic("error", place, message, remedy)] = None
+        if self.count >= MAX_REPORTED:
+            raise self._failure()
+
+    def raise_if_errors(self) -> None:
+        """Raise DiagnosticError if there are errors, in the order of the source files."""
+        if self._diagnostics:
+            raise self._failure()
+
+    def _failure(self) -> DiagnosticError:
+        order = {file: index for index, file in enumerate(self.sources)}
+
+        def position(diagnostic: Diagnostic) -> tuple[int, int, int]:
+            place = diagnostic.range
+            if place is None:
+                return (-1, 0, 0)
+            return (order.get(place.file, 0), place.line, place.column)
+
+        diagnostics = sorted(self._diagnostics, key=position)
+        return DiagnosticError(diagnostics, self.sources)
+
+
+def source_range(file: str, span: Span) -> SourceRange:
+    """The first line of `span`, to its end or the end of the line."""
+    end = span.end_column if span.end_line == span.line else sys.maxsize
+    return SourceRange(file, span.line, span.column, end)
+
+
+def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+    """The remedy for an unknown name: the most similar known one, or `otherwise`."""
+    matches = get_close_matches(name, list(known), n=1)
+    return f"did you mean '{matches[0]}'?" if matches else otherwise

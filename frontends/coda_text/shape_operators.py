@@ -1,0 +1,134 @@
+"""Operators that move or view elements: reshape, transpose, slice, split, concat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.values import (
+    Dim,
+    TensorValue,
+    TupleValue,
+    Value,
+    dims_attribute,
+    divided,
+    extent,
+    format_dim,
+    format_dims,
+    product_of,
+)
+
+
+def reshape(call: Invocation) -> TensorValue:
+    """One size may be -1: it is what is left."""
+    x, shape = call.tensor("x"), list(call.sizes("shape"))
+    free = [index for index, dim in enumerate(shape) if dim == -1]
+    total = product_of(x.dims)
+    if any(isinstance(dim, int) and dim < (-1 if len(free) == 1 else 0) for dim in shape):
+        raise Mistake(
+            f"reshape: shape is {format_dims(shape)}, expected sizes, of which one may be -1",
+            argument="shape",
+        )
+    if free:
+        rest = divided(total, product_of(dim for dim in shape if dim != -1))
+        shape[free[0]] = -1 if rest is None else rest
+    if product_of(shape) != total or -1 in shape:
+        raise Mistake(
+            f"reshape: x is {x.type} with {format_dim(total)} elements, which do not fill "
+            f"{format_dims(call.sizes('shape'))}",
+            argument="shape",
+        )
+    op = coda.ReshapeOp(x.ssa, [extent(dim) for dim in shape])
+    if sum(not isinstance(dim, int) for dim in shape) > 1:
+        op.attributes["coda.dims"] = dims_attribute(shape)
+    return call.emit(op, tuple(shape))
+
+
+def transpose(call: Invocation) -> TensorValue:
+    x = call.tensor("x")
+    rank = len(x.dims)
+    if call.given("axes"):
+        axes = [axis % rank if -rank <= axis < rank else axis for axis in call.integers("axes")]
+    elif rank >= 2:
+        axes = [*range(rank - 2), rank - 1, rank - 2]
+    else:
+        raise Mistake(f"transpose: x is {x.type}, expected rank 2 or more", argument="x")
+    if sorted(axes) != list(range(rank)):
+        raise Mistake(
+            f"transpose: axes are {format_dims(call.sizes('axes'))}, expected a permutation of "
+            f"{format_dims(tuple(range(rank)))}",
+            argument="axes",
+        )
+    return call.emit(coda.TransposeOp(x.ssa, axes), tuple(x.dims[axis] for axis in axes))
+
+
+def slice_(call: Invocation) -> TensorValue:
+    x = call.tensor("x", least_rank=1)
+    dim = call.axis("dim", len(x.dims), 0)
+    size = x.dims[dim]
+    if not call.given("stop") and not isinstance(size, int):
+        raise Mistake(
+            f"slice: dimension {dim} of x {x.type} is symbolic, so that the stop must be given",
+            argument="x",
+        )
+    start = call.integer("start", 0)
+    stop = call.integer("stop", size if isinstance(size, int) else 0)
+    return _slice(call, x, dim, start, stop)
+
+
+def _slice(call: Invocation, x: TensorValue, dim: int, start: int, stop: int) -> TensorValue:
+    size = x.dims[dim]
+    if not 0 <= start < stop or (isinstance(size, int) and stop > size):
+        raise Mistake(
+            f"{call.name}: {start} to {stop} is not a range of the {format_dim(size)} elements of "
+            f"dimension {dim} of x {x.type}",
+            argument="stop" if call.given("stop") else "start" if call.given("start") else "x",
+        )
+    dims = (*x.dims[:dim], stop - start, *x.dims[dim + 1 :])
+    return call.emit(coda.SliceOp(x.ssa, dim, start, stop), dims)
+
+
+def split(call: Invocation) -> Value:
+    """Consecutive slices of the last dimension, or of `dim`, that fill it."""
+    x, sizes = call.tensor("x", least_rank=1), call.integers("sizes")
+    dim = call.axis("dim", len(x.dims), -1)
+    if any(size < 1 for size in sizes) or sum(sizes) != x.dims[dim]:
+        raise Mistake(
+            f"split: sizes are {format_dims(sizes)}, expected sizes with the sum "
+            f"{format_dim(x.dims[dim])} of dimension {dim} of x {x.type}",
+            argument="sizes",
+        )
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    parts = [_slice(call, x, dim, a, a + n) for a, n in zip(starts, sizes, strict=True)]
+    return TupleValue(tuple(parts))
+
+
+def concat(call: Invocation) -> TensorValue:
+    parts = [call.as_tensor("parts", value) for value in call.values.get("parts", ())]
+    if not parts:
+        raise Mistake("concat is called without tensors", "write concat(a, b, dim=-1)")
+    first = parts[0]
+    dim = call.axis("dim", len(first.dims), -1)
+    size: Dim = 0
+    for part in parts:
+        aligned = len(part.dims) == len(first.dims)
+        expected = (*first.dims[:dim], part.dims[dim] if aligned else 0, *first.dims[dim + 1 :])
+        if part.dims != expected or part.type.element != first.type.element:
+            raise Mistake(
+                f"concat: the parts {first.type} and {part.type} differ, expected the same type "
+                f"but for dimension {dim}"
+            )
+        size = size + part.dims[dim]
+    op = coda.ConcatOp([part.ssa for part in parts], dim)
+    return call.emit(op, (*first.dims[:dim], size, *first.dims[dim + 1 :]))
+
+
+SHAPE_OPERATORS: dict[str, Callable[[Invocation], Value]] = {
+    "reshape(x, shape: sizes)": reshape,
+    "transpose(x, axes: sizes?)": transpose,
+    "slice(x, dim: integer, start: integer = 0, stop: integer?)": slice_,
+    "split(x, sizes: sizes, *, dim: integer = -1)": split,
+    "concat(*parts, dim: integer = -1)": concat,
+}

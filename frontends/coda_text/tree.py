@@ -1,0 +1,175 @@
+"""Builds the syntax tree while the parser reduces; one method per rule of coda.lark."""
+
+from __future__ import annotations
+
+from lark import Token, Transformer, v_args
+
+from coda_ir.frontends.coda_text.syntax import (
+    Argument,
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Const,
+    Definition,
+    Epilogue,
+    Expression,
+    ExpressionStatement,
+    File,
+    Function,
+    Identifier,
+    Import,
+    ListExpression,
+    Literal,
+    Name,
+    Negation,
+    Parameter,
+    Port,
+    PortKind,
+    Return,
+    Span,
+    Statement,
+    TupleExpression,
+    TypeExpression,
+)
+
+
+def span_of(token: Token) -> Span:
+    line, column = token.line or 1, token.column or 1
+    return Span(line, column, token.end_line or line, token.end_column or column)
+
+
+def _identifier(token: Token) -> Identifier:
+    return Identifier(str(token), span_of(token))
+
+
+def _values(items: tuple[Expression, ...]) -> Expression:
+    """One value, or several as a tuple."""
+    if len(items) == 1:
+        return items[0]
+    return TupleExpression(items, items[0].span.to(items[-1].span))
+
+
+@v_args(inline=True)
+class TreeBuilder(Transformer[Token, File]):
+    """Callbacks of the grammar's rules."""
+
+    def start(self, *definitions: Definition) -> File:
+        return File(definitions)
+
+    def import_(self, keyword: Token, path: Token) -> Import:
+        return Import(self.string(path), span_of(keyword).to(span_of(path)))
+
+    def const(self, keyword: Token, name: Token, value: Expression) -> Const:
+        return Const(_identifier(name), value, span_of(keyword).to(value.span))
+
+    def function(
+        self,
+        _keyword: Token,
+        name: Token,
+        parameters: tuple[Parameter, ...] | None,
+        results: tuple[TypeExpression, ...] | None,
+        body: Body,
+    ) -> Function:
+        return Function(_identifier(name), parameters or (), results, body)
+
+    def epilogue(
+        self,
+        _keyword: Token,
+        name: Token,
+        ports: tuple[Port, ...] | None,
+        results: tuple[Port, ...] | None,
+        body: Body,
+    ) -> Epilogue:
+        return Epilogue(_identifier(name), ports or (), results or (), body)
+
+    def parameters(self, *parameters: Parameter) -> tuple[Parameter, ...]:
+        return parameters
+
+    def parameter(self, qualifier: Token | None, name: Token, type: TypeExpression) -> Parameter:
+        return Parameter(qualifier and _identifier(qualifier), _identifier(name), type)
+
+    def one_result(self, type: TypeExpression) -> tuple[TypeExpression, ...]:
+        return (type,)
+
+    def several_results(self, *types: TypeExpression) -> tuple[TypeExpression, ...]:
+        return types
+
+    def type(
+        self, element: Token, dims: tuple[Expression, ...] | None, close: Token
+    ) -> TypeExpression:
+        return TypeExpression(_identifier(element), dims or (), span_of(element).to(span_of(close)))
+
+    def ports(self, *ports: Port) -> tuple[Port, ...]:
+        return ports
+
+    def port(self, name: Token, kind: PortKind | None) -> Port:
+        return Port(_identifier(name), kind)
+
+    def port_kind(self, name: Token, argument: Token | None, close: Token | None) -> PortKind:
+        span = span_of(name) if close is None else span_of(name).to(span_of(close))
+        return PortKind(_identifier(name), argument and _identifier(argument), span)
+
+    def body(self, *parts: Statement | Token) -> Body:
+        statements = tuple(part for part in parts if not isinstance(part, Token))
+        close = parts[-1]
+        assert isinstance(close, Token)
+        return Body(statements, span_of(close))
+
+    def assign(self, *parts: Token | Expression) -> Assign:
+        targets = tuple(_identifier(part) for part in parts if isinstance(part, Token))
+        value = parts[-1]
+        assert not isinstance(value, Token)
+        return Assign(targets, value, targets[0].span.to(value.span))
+
+    def return_(self, keyword: Token, value: Expression) -> Return:
+        return Return(value, span_of(keyword).to(value.span))
+
+    def expression_statement(self, value: Expression) -> ExpressionStatement:
+        return ExpressionStatement(value, value.span)
+
+    def values(self, *items: Expression) -> Expression:
+        return _values(items)
+
+    def expressions(self, *items: Expression) -> tuple[Expression, ...]:
+        return items
+
+    def binary(self, left: Expression, operator: Token, right: Expression) -> Binary:
+        return Binary(str(operator), left, right, span_of(operator), left.span.to(right.span))
+
+    def negation(self, minus: Token, operand: Expression) -> Negation:
+        return Negation(operand, span_of(minus).to(operand.span))
+
+    def name(self, token: Token) -> Name:
+        return Name(str(token), span_of(token))
+
+    def integer(self, token: Token) -> Literal:
+        return Literal(int(token), span_of(token))
+
+    def float(self, token: Token) -> Literal:
+        return Literal(float(token), span_of(token))
+
+    def string(self, token: Token) -> Literal:
+        return Literal(token[1:-1], span_of(token))
+
+    def call(self, callee: Token, arguments: tuple[Argument, ...] | None, close: Token) -> Call:
+        return Call(_identifier(callee), arguments or (), span_of(callee).to(span_of(close)))
+
+    def arguments(self, *arguments: Argument) -> tuple[Argument, ...]:
+        return arguments
+
+    def argument(self, keyword: Token | None, value: Expression) -> Argument:
+        return Argument(keyword and _identifier(keyword), value)
+
+    def parenthesized(self, _open: Token, value: Expression, _close: Token) -> Expression:
+        return value
+
+    def tuple(
+        self, open: Token, first: Expression, rest: tuple[Expression, ...] | None, close: Token
+    ) -> TupleExpression:
+        return TupleExpression((first, *(rest or ())), span_of(open).to(span_of(close)))
+
+    def list(
+        self, open: Token, items: tuple[Expression, ...] | None, close: Token
+    ) -> ListExpression:
+        return ListExpression(items or (), span_of(open).to(span_of(close)))

@@ -1,0 +1,252 @@
+"""What an expression of .coda stands for: tensors with symbolic shapes, numbers, tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    IntegerAttr,
+    StringAttr,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i32,
+    i64,
+)
+from xdsl.dialects.builtin import TensorType as IRTensorType
+from xdsl.ir import Attribute, SSAValue
+
+from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.gemm import Combiner
+from coda_ir.symbolic_size import SymbolicSize
+
+Dim: TypeAlias = int | SymbolicSize
+"""An extent: a number, or a polynomial in symbols that is not constant."""
+
+Dims: TypeAlias = tuple[Dim, ...]
+
+ELEMENT_TYPES: dict[str, Attribute] = {
+    "bf16": bf16,
+    "f16": f16,
+    "f32": f32,
+    "f64": f64,
+    "i32": i32,
+    "i64": i64,
+}
+_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
+FLOAT_TYPES = ("bf16", "f16", "f32", "f64")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """An element type of `ELEMENT_TYPES` and the extents."""
+
+    element: str
+    dims: Dims
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in FLOAT_TYPES
+
+    def __str__(self) -> str:
+        return f"{self.element}{format_dims(self.dims)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValue:
+    type: TensorType
+    ssa: SSAValue
+
+    @property
+    def dims(self) -> Dims:
+        return self.type.dims
+
+
+@dataclass(frozen=True, slots=True)
+class PartialValue:
+    """A reduction that is complete per tile only: `rows` are the extents that it keeps.
+
+    `axis` is "row" for one partial per tile of columns, "col" for one per tile of rows.
+    """
+
+    axis: str
+    combiner: Combiner
+    kept: Dims
+    ssa: SSAValue
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarValue:
+    """An element inside of an epilogue: a float32 (or integer) value of the region."""
+
+    ssa: SSAValue
+
+
+@dataclass(frozen=True, slots=True)
+class TupleValue:
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListValue:
+    """Sizes or axes in brackets."""
+
+    items: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """The value of an expression whose error was reported: it takes part in no other error."""
+
+
+POISON = Poison()
+
+Number: TypeAlias = int | float
+
+Value: TypeAlias = (
+    TensorValue
+    | PartialValue
+    | ScalarValue
+    | TupleValue
+    | ListValue
+    | ElementType
+    | SymbolicSize
+    | int
+    | float
+    | bool
+    | str
+    | Poison
+)
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_poisoned(value: Value) -> bool:
+    """Whether the value, or an item of it, is the result of a reported error."""
+    if isinstance(value, TupleValue):
+        return any(map(is_poisoned, value.items))
+    return isinstance(value, Poison)
+
+
+def describe(value: Value) -> str:
+    """What a value is, with its article, for messages."""
+    match value:
+        case TensorValue():
+            return f"a tensor {value.type}"
+        case PartialValue():
+            return f"a partial_{value.axis}<{value.combiner.value}>"
+        case ScalarValue():
+            return "a value of the epilogue"
+        case TupleValue():
+            return f"a tuple of {len(value.items)} values"
+        case ListValue():
+            return "a list of sizes"
+        case ElementType():
+            return f"the element type {value.name}"
+        case SymbolicSize():
+            return f"the size {format_dim(value)}"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'the string "{value}"'
+        case Poison():
+            return "an erroneous value"
+        case _:
+            return f"the number {value}"
+
+
+@lru_cache(maxsize=4096)
+def symbol(name: str) -> SymbolicSize:
+    return SymbolicSize.product([name])
+
+
+def simplified(size: SymbolicSize) -> Dim:
+    """The number that a size without symbols is; otherwise the size."""
+    return size if size.symbols else int(size)
+
+
+def product_of(dims: Iterable[Dim]) -> Dim:
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return result if isinstance(result, int) else simplified(result)
+
+
+def divided(size: Dim, divisor: Dim) -> Dim | None:
+    """The exact quotient, where every term of `size` is divisible by the one term `divisor`."""
+    if isinstance(size, int) and isinstance(divisor, int):
+        return size // divisor if divisor and size % divisor == 0 else None
+    dividend = size if isinstance(size, SymbolicSize) else SymbolicSize.constant(size)
+    by = divisor if isinstance(divisor, SymbolicSize) else SymbolicSize.constant(divisor)
+    if len(by.terms) != 1:
+        return None
+    (symbols, coefficient) = by.terms[0]
+    total = SymbolicSize()
+    for monomial, factor in dividend.terms:
+        left = list(monomial)
+        for name in symbols:
+            if name not in left:
+                return None
+            left.remove(name)
+        if factor % coefficient:
+            return None
+        total = total + SymbolicSize.product([factor // coefficient, *left])
+    return simplified(total)
+
+
+def format_dim(dim: Dim) -> str:
+    """`4096`, `B`, or `2*B*T + 1`."""
+    return str(dim)
+
+
+def format_dims(dims: Sequence[Dim]) -> str:
+    return f"[{', '.join(map(format_dim, dims))}]"
+
+
+def extent(dim: Dim) -> int:
+    """The extent in the IR, where everything symbolic is dynamic."""
+    return dim if isinstance(dim, int) else DYNAMIC_INDEX
+
+
+@lru_cache(maxsize=4096)
+def ir_type(type: TensorType) -> AnyTensor:
+    return IRTensorType(ELEMENT_TYPES[type.element], [extent(dim) for dim in type.dims])
+
+
+def dims_attribute(dims: Sequence[Dim]) -> ArrayAttr[Attribute]:
+    """The `coda.dims` of a value: a number, or a symbol or product of symbols as a string."""
+    return ArrayAttr(
+        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(str(dim)) for dim in dims]
+    )
+
+
+def element_name(attribute: Attribute) -> str:
+    """The .coda name of an element type of the IR."""
+    return _NAMES[attribute]
+
+
+def broadcast(a: Dims, b: Dims) -> Dims | None:
+    """The NumPy broadcast of two shapes; only a literal 1 is stretched."""
+    if a == b:
+        return a
+    rank = max(len(a), len(b))
+    padded_a, padded_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    result: list[Dim] = []
+    for x, y in zip(padded_a, padded_b, strict=True):
+        if x != y and 1 not in (x, y):
+            return None
+        result.append(y if x == 1 else x)
+    return tuple(result)
