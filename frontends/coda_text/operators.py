@@ -87,9 +87,9 @@ def _row_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> T
 
 
 def _expect_heads(call: Invocation, name: str, size: int, tensor: str, x: TensorValue) -> None:
-    """Raise unless `size` columns make a group and divide the columns of `x`."""
+    """Raise unless groups of `size` columns fill `x`; symbolic columns are believed to fit."""
     columns = x.dims[-1]
-    if size < 1 or divided(columns, size) is None:
+    if size < 1 or (isinstance(columns, int) and columns % size):
         raise Mistake(
             f"{call.name}: {name} is {size}, but {tensor} is {x.type}: "
             f"{size} does not divide its {format_dim(columns)} columns",
@@ -204,7 +204,10 @@ def attention(call: Invocation) -> TensorValue:
         _expect_heads(call, "head_dim", head_dim, name, value)
     call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
     call.expect_dims("v", v, k.dims, "that of k")
-    if divided(q.dims[-1], k.dims[-1]) is None:
+    columns = (q.dims[-1], k.dims[-1])
+    if columns[0] != columns[1] and all(isinstance(n, int) for n in columns) and (
+        divided(*columns) is None
+    ):
         raise Mistake(
             f"attention: k is {k.type}, but q is {q.type}: the number of heads of k must divide "
             "that of q",
