@@ -34,6 +34,8 @@ STEPS: tuple[ModulePass, ...] = (
     SplitPackedLinearPass(),
     DeferRMSNormPass(),
     DeferLayerNormPass(),
+    # Norms of the same rows share their statistics.
+    CommonSubexpressionElimination(),
     PlaceColumnScalePass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
@@ -44,8 +46,8 @@ STEPS: tuple[ModulePass, ...] = (
     FusePointwisePass(),
     FuseCrossEntropyPass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
-    # those of the pointwise kernels that remain.
-    SplitReductionsPass(),
+    # those of the pointwise kernels that remain, which also reports what is refused.
+    SplitReductionsPass(report=False),
     FuseFinalizePass(),
     DeadCodeElimination(),
     OutlinePointwisePass(),

@@ -6,6 +6,7 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from coda_ir.dialects import coda
+from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 _REASONS: dict[type[Operation], Refusal] = {
@@ -34,7 +35,7 @@ class ReportUnfusedPass(FunctionPass):
             reason = _REASONS.get(type(op))
             if reason is not None:
                 rewriter.missed(op, reason)
-            elif isinstance(op, coda.NormStatsOp | coda.ReduceOp):
+            elif isinstance(op, coda.NormStatsOp | coda.ReduceOp) and Site.of(op.x) is None:
                 rewriter.missed(
                     op,
                     Refusal(

@@ -52,15 +52,21 @@ class SplitReductionsPass(FunctionPass):
 
     name: ClassVar[str] = "split-reductions"
 
+    report: bool = True
+    """Whether to emit remarks on what is refused; a later run of the pass would repeat them."""
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.NormStatsOp | coda.ReduceOp):
+                site = Site.of(op.x)
+                if site is None:
+                    continue
                 reduction = _take_apart(op)
-                if isinstance(reduction, Refusal):
-                    rewriter.missed(op, reduction)
-                elif (site := Site.of(op.x)) is not None:
+                if not isinstance(reduction, Refusal):
                     rewriter.passed(op, "split into tile partials")
                     _rewrite(op, site, reduction, rewriter)
+                elif self.report:
+                    rewriter.missed(op, reduction)
 
 
 def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:
