@@ -209,7 +209,9 @@ def _verify_select(what: str, segment: Segment, index: int) -> None:
     if segment.pairing is not None:
         raise VerifyException(f"{what} is not supported in pair mode")
     if index >= len(segment.ports):
-        raise VerifyException(f"{what} names port {index}, expected 0 to {len(segment.ports) - 1}")
+        raise VerifyException(
+            f"{what} names port {index} of {len(segment.ports)}, expected a col port of integers"
+        )
     kind, value = segment.ports[index]
     if kind != PortKind.COL or not isinstance(element_type_of(value), IntegerType):
         raise VerifyException(

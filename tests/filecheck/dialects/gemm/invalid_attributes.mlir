@@ -1,0 +1,126 @@
+// RUN: coda-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// What the verifiers and parsers of the attributes refuse.
+
+// CHECK: schedule: BN is 8, expected a power of two of at least 16
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x8x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: schedule: BM is 48, expected a power of two of at least 16
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "48x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: schedule: warps is 3, expected 1, 2, 4, 8 or 16
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 3, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: schedule: stages is 0, expected at least 1
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 0, group_m = 8>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: schedule: group_m is 0, expected at least 1
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 1, group_m = 0>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: unknown main loop 'magic', expected one of pointer, tma
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<magic, "16x16x16", warps = 4, stages = 1, group_m = 1>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: expected a tile shape such as "128x256x64"
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<tma, "16x16", warps = 4, stages = 1, group_m = 1>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: Expected 'warps'
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<tma, "16x16x16", stages = 1, group_m = 1>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: Expected 'halves'
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) pair<thirds>
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%a: f32, %b: f32):
+    gemm.yield %a, %b : f32, f32
+  }
+  func.return
+}

@@ -1,0 +1,135 @@
+// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// What is refused in the region of an epilogue.
+
+// CHECK: region uses %outer of type f32 in arith.addf, which is defined outside of it; expected a port (ports are the only way in)
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %outer = arith.constant 1.0 : f32
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    %s = arith.addf %acc, %outer : f32
+    gemm.yield %s : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: region has 2 blocks, expected 1
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  ^other(%b: f32):
+    gemm.yield %b : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: region takes (f32, f32), expected (f32): the accumulators, then the ports
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32, %p: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: region takes (bf16), expected (f32): the accumulators, then the ports
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: bf16):
+    gemm.yield %acc : bf16
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: region contains coda.constant, expected pure operators of arith and math
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    %c = coda.constant {value = 1.0} : tensor<f32>
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: Operation arith.negf terminates block in single-block region but is not a terminator
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    %s = arith.negf %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: region yields (f32, f32), expected (f32)
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc, %acc : f32, f32
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: region yields (bf16), expected (f32)
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    %s = arith.truncf %acc : f32 to bf16
+    gemm.yield %s : bf16
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: operand has type i64, expected f32
+func.func @f(%i: i64) {
+  %r = gemm.group_reduce add %i over 4 : i64
+  func.return
+}
+
+// -----
+
+// CHECK: property group is 0, expected at least 1
+func.func @f(%v: f32) {
+  %r = gemm.group_reduce add %v over 0 : f32
+  func.return
+}
+
+// -----
+
+// CHECK: result has type f64, expected f32
+func.func @f(%v: f32) {
+  %r = "gemm.group_reduce"(%v) <{combiner = #gemm<combiner add>, group = #builtin.int<4>}> : (f32) -> f64
+  func.return
+}

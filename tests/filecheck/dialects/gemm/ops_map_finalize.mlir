@@ -1,0 +1,52 @@
+// RUN: coda-opt %s | filecheck %s
+// RUN: coda-opt %s | coda-opt -f mlir | filecheck %s
+// RUN: coda-opt %s --print-op-generic | coda-opt -f mlir | filecheck %s
+// RUN: coda-opt %s --print-op-generic | filecheck %s --check-prefix GENERIC
+
+// Epilogues without a GEMM, and combinations of partials.
+
+// CHECK:      func.func @map(%x: tensor<?x8xbf16>, %b: tensor<8xbf16>) {
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^epilogue(%a: f32, %c: f32):
+// CHECK-NEXT:       %0 = arith.addf %a, %c : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     } attributes {coda.note = "kept"}
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+// GENERIC: %y = "gemm.map"(%x, %b) <{segment = #gemm.segment<0, nk, [tile, row], [tile]>}> ({
+func.func @map(%x: tensor<?x8xbf16>, %b: tensor<8xbf16>) {
+  %y = gemm.map tile(%x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%a: f32, %c: f32):
+    %0 = arith.addf %a, %c : f32
+    gemm.yield %0 : f32
+  } attributes {coda.note = "kept"}
+  func.return
+}
+
+// CHECK:      func.func @finalize(%p: tensor<?x?xf32>, %q: tensor<?x?xf32>, %t: tensor<?xf32>, %s: tensor<1xf32>, %c: tensor<?x16xf32>) {
+// CHECK-NEXT:   %r, %m = gemm.finalize row (add %p : tensor<?x?xf32>, max %q : tensor<?x?xf32>) col(%t : tensor<?xf32>) scalar(%s : tensor<1xf32>) -> (tensor<?x1xf32>, tensor<?xf32>) {
+// CHECK-NEXT:   ^epilogue(%sum: f32, %max: f32, %extra: f32, %one: f32):
+// CHECK-NEXT:     %0 = math.rsqrt %sum : f32
+// CHECK-NEXT:     gemm.yield %0, %max : f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %n = gemm.finalize col (lse %c : tensor<?x16xf32>) -> (tensor<16xbf16>) {
+// CHECK-NEXT:   ^epilogue(%sum: f32):
+// CHECK-NEXT:     gemm.yield %sum : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+// GENERIC: %r, %m = "gemm.finalize"(%p, %q, %t, %s) <{axis = "row", combiners = [#gemm<combiner add>, #gemm<combiner max>], port_kinds = [#gemm<port col>, #gemm<port scalar>], operandSegmentSizes = array<i32: 2, 2>}> ({
+func.func @finalize(%p: tensor<?x?xf32>, %q: tensor<?x?xf32>, %t: tensor<?xf32>, %s: tensor<1xf32>, %c: tensor<?x16xf32>) {
+  %r, %m = gemm.finalize row (add %p : tensor<?x?xf32>, max %q : tensor<?x?xf32>) col(%t : tensor<?xf32>) scalar(%s : tensor<1xf32>) -> (tensor<?x1xf32>, tensor<?xf32>) {
+  ^epilogue(%sum: f32, %max: f32, %extra: f32, %one: f32):
+    %0 = math.rsqrt %sum : f32
+    gemm.yield %0, %max : f32, f32
+  }
+  %n = gemm.finalize col (lse %c : tensor<?x16xf32>) -> (tensor<16xbf16>) {
+  ^epilogue(%sum: f32):
+    gemm.yield %sum : f32
+  }
+  func.return
+}
