@@ -129,6 +129,14 @@ class CodaOptMain(xDSLOptMain):
                 "name the file .coda or .mlir, or say which it is with -f coda or -f mlir",
             ) from error
 
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """The input and its extension; a .coda file is split where its comments are `# -----`."""
+        stream, extension = super().get_input_stream()
+        if self.args.split_input_file and "coda" in (extension, self.args.frontend):
+            with stream:
+                return BytesIO(stream.read().replace(b"\n# -----", b"\n// -----")), extension
+        return stream, extension
+
     def parse_chunk(
         self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
     ) -> ModuleOp | None:

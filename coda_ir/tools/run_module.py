@@ -73,7 +73,8 @@ def _run_triton(
     from coda_ir.cache import load_source
 
     require_triton_for(device)
-    results = load_source(emit_module(module, entry), entry).run(*tensors)
+    generated = load_source(emit_module(module, entry), entry)
+    results: torch.Tensor | tuple[torch.Tensor, ...] = generated.run(*tensors)
     return results if isinstance(results, tuple) else (results,)
 
 
