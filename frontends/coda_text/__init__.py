@@ -8,11 +8,12 @@ from os import PathLike, fspath
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.coda_text.formatter import format_text
 from coda_ir.frontends.coda_text.lowering import lower_program
 from coda_ir.frontends.coda_text.program import Loader, read_source
 from coda_ir.frontends.coda_text.reporter import Reporter
 
-__all__ = ["parse_file", "parse_text"]
+__all__ = ["format_text", "parse_file", "parse_text"]
 
 
 def parse_file(

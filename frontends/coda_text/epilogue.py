@@ -43,7 +43,7 @@ from coda_ir.frontends.coda_text.evaluator import Evaluator
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.frontends.coda_text.syntax import Binary, Call, Expression
+from coda_ir.frontends.coda_text.syntax import Binary, Call, Expression, Span
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
@@ -86,6 +86,10 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
             body.result(result.syntax, interface.result_arity(result))
 
 
+def _ignore(span: Span, message: str, remedy: str | None) -> None:
+    """Calls do not repeat the errors of the declaration."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gemm:
     """A GEMM in the arguments of a call: x [..., K] times the weights."""
@@ -104,7 +108,7 @@ def call_epilogue(
     node: Call,
 ) -> Value:
     """The results of a call of an epilogue: a value, or a tuple of them."""
-    interface = read_interface(definition, lambda *_: None)
+    interface = read_interface(definition, _ignore)
     bound = caller.bound_arguments(_signature(definition, interface, node), node)
     if bound is None:
         return POISON

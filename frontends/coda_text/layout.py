@@ -7,7 +7,6 @@ A line continues inside of ( ) and [ ], after a comma, an infix operator, `=` or
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from lark import Token
 from lark.lark import PostLex
@@ -27,7 +26,8 @@ MAX_DEPTH = 64
 class KeepTerminals(PostLex):
     """Keeps the terminals that no rule of the grammar uses; the parser calls `Layout` itself."""
 
-    always_accept: ClassVar = ("COMMENT", "NEWLINE", "SEMICOLON", *LEXICAL_ERRORS)
+    def __init__(self) -> None:
+        self.always_accept = ("COMMENT", "NEWLINE", "SEMICOLON", *LEXICAL_ERRORS)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         return stream

@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
-
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FileLineColLoc,
-    IntAttr,
     ModuleOp,
     StringAttr,
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, Region
 
-from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.call_graph import checking_order, roots
-from coda_ir.frontends.coda_text.elementwise import BINARY, binary
-from coda_ir.frontends.coda_text.epilogue import call_epilogue, check_epilogue
-from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
+from coda_ir.frontends.coda_text.epilogue import check_epilogue
+from coda_ir.frontends.coda_text.expressions import (
+    CallSite,
+    ExpressionLowering,
+    Output,
+    Variable,
+    location,
+)
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
 from coda_ir.frontends.coda_text.program import (
     RESERVED,
-    EpilogueDefinition,
     FunctionDefinition,
     Scope,
 )
 from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
 from coda_ir.frontends.coda_text.syntax import (
     Assign,
-    Binary,
     Call,
     Expression,
     ExpressionStatement,
     Identifier,
     Name,
-    Negation,
     Parameter,
     Return,
     Span,
     Statement,
+    TupleExpression,
     TypeExpression,
 )
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
     Dim,
-    ElementType,
     PartialValue,
     Poison,
     TensorType,
@@ -67,40 +62,6 @@ from coda_ir.frontends.coda_text.values import (
 )
 
 MAX_INLINE_DEPTH = 48
-MAX_OPERATORS = 1_000_000
-
-
-@dataclass(slots=True)
-class Variable:
-    value: Value
-    span: Span
-    used: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CallSite:
-    """Where a function was called, for messages about its body."""
-
-    place: str
-    depth: int
-
-
-@dataclass
-class Output:
-    """Where operators go, and how many there are."""
-
-    block: Block
-    count: int = 0
-    named: set[SSAValue] = field(default_factory=set[SSAValue])
-
-
-@lru_cache(maxsize=1024)
-def _filename(file: str) -> StringAttr:
-    return StringAttr(file)
-
-
-def location(file: str, span: Span) -> FileLineColLoc:
-    return FileLineColLoc(_filename(file), IntAttr(span.line), IntAttr(span.column))
 
 
 def lower_program(scope: Scope, scopes: list[Scope], reporter: Reporter) -> ModuleOp:
@@ -126,7 +87,7 @@ def lower_program(scope: Scope, scopes: list[Scope], reporter: Reporter) -> Modu
     return ModuleOp([lowered[function] for function in emitted])
 
 
-class FunctionLowering(Evaluator):
+class FunctionLowering(ExpressionLowering):
     """Lowers the body of a function: by itself, or inlined at a call."""
 
     def __init__(
@@ -136,32 +97,13 @@ class FunctionLowering(Evaluator):
         output: Output,
         site: CallSite | None,
     ):
-        super().__init__(definition.scope.file, reporter)
+        super().__init__(definition.scope, reporter, output, site)
         self.definition = definition
-        self.scope = definition.scope
-        self.output = output
-        self.site = site
-        self.symbols: dict[str, Dim] = {}
-        self.variables: dict[str, Variable] = {}
         self.span = definition.tree.name.span
 
     @staticmethod
     def of_definition(definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
         return FunctionLowering(definition, reporter, Output(Block()), None)
-
-    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
-        if self.site is not None:
-            message = f"{message} (in the call at {self.site.place})"
-        return super().error(span, message, remedy)
-
-    def insert(self, op: Operation) -> None:
-        """Append an operator at the source location that is being lowered."""
-        op.location = location(self.file, self.span)
-        self.output.block.add_op(op)
-        self.output.count += 1
-        if self.output.count > MAX_OPERATORS:
-            self.error(self.span, f"the function has more than {MAX_OPERATORS} operators")
-            self.reporter.raise_if_errors()
 
     # A function by itself.
 
@@ -404,86 +346,9 @@ class FunctionLowering(Evaluator):
     def _result_error(self, span: Span, message: str) -> None:
         self.error(span, message, "change the declaration or the returned value")
 
-    # Expressions.
-
-    def name(self, node: Name) -> Value:
-        name = node.text
-        variable = self.variables.get(name)
-        if variable is not None:
-            variable.used = True
-            return variable.value
-        meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, int | float | Poison):
-            return meaning
-        if name in self.symbols:
-            return self.symbols[name]
-        if name in RESERVED:
-            return ElementType(name) if name in ELEMENT_TYPES else name == "true"
-        if meaning is not None or name in OPERATORS:
-            return self.error(
-                node.span, f"'{name}' is not a value", f"call it: {self._usage(name)}"
-            )
-        known = [*self.variables, *self.scope.meanings, *self.symbols]
-        remedy = suggestion(name, known, "names are defined before they are used")
-        return self.error(node.span, f"unknown name '{name}'", remedy)
-
-    def _usage(self, name: str) -> str:
-        meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
-            return meaning.signature.text
-        return OPERATORS[name].signature.text
-
-    def negation(self, node: Negation, operand: Value) -> Value:
-        call = Invocation("-", {"x": [operand]}, self.insert)
-        x = call.float_tensor("x")
-        self.span = node.span
-        return call.emit(coda.NegOp(x.ssa), x.dims)
-
-    def binary(self, node: Binary, left: Value, right: Value) -> Value:
-        self.span = node.operator_span
-        if node.operator == "@":
-            return matmul(Invocation("@", {"x": [left], "w": [right]}, self.insert))
-        if node.operator not in BINARY:
-            raise Mistake(f"unknown operator {node.operator}")
-        return binary(Invocation(node.operator, {}, self.insert), node.operator, left, right)
-
-    def call(self, node: Call) -> Value:
-        name = node.callee.text
-        meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, FunctionDefinition):
-            return self._call_function(meaning, node)
-        if isinstance(meaning, EpilogueDefinition):
-            return call_epilogue(self, self.insert, meaning, node)
-        if name in OPERATORS:
-            return self._call_operator(node)
-        for argument in node.arguments:
-            self.evaluate(argument.value)
-        if isinstance(meaning, Poison):
-            return POISON
-        if name in self.variables or meaning is not None:
-            return self.error(node.callee.span, f"'{name}' is a value and cannot be called")
-        callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
-        remedy = suggestion(name, [*callable, *OPERATORS], "docs/language.md lists the operators")
-        return self.error(node.callee.span, f"unknown function '{name}'", remedy)
-
-    def _call_operator(self, node: Call) -> Value:
-        operator = OPERATORS[node.callee.text]
-        bound = self.bound_arguments(operator.signature, node)
-        values = None if bound is None else self.argument_values(bound)
-        if bound is None or values is None:
-            return POISON
-        self.span = node.callee.span
-        try:
-            folded = constant_call(node.callee.text, values)
-            if folded is not None:
-                return folded
-            return operator.rule(Invocation(node.callee.text, values, self.insert))
-        except Mistake as mistake:
-            return self.call_mistake(mistake, bound, node)
-
     # Calls of functions.
 
-    def _call_function(self, callee: FunctionDefinition, node: Call) -> Value:
+    def call_function(self, callee: FunctionDefinition, node: Call) -> Value:
         bound = self.bound_arguments(callee.signature, node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None or callee.failed:
@@ -574,7 +439,7 @@ def _argument_attributes(parameter: Parameter, value: TensorValue) -> Dictionary
 
 def _result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
     """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
-    items = returned.items if hasattr(returned, "items") else (returned,)
+    items = returned.items if isinstance(returned, TupleExpression) else (returned,)
     attributes: list[DictionaryAttr] = []
     for index, result in enumerate(results):
         entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}

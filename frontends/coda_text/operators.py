@@ -205,8 +205,10 @@ def attention(call: Invocation) -> TensorValue:
     call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
     call.expect_dims("v", v, k.dims, "that of k")
     columns = (q.dims[-1], k.dims[-1])
-    if columns[0] != columns[1] and all(isinstance(n, int) for n in columns) and (
-        divided(*columns) is None
+    if (
+        columns[0] != columns[1]
+        and all(isinstance(n, int) for n in columns)
+        and (divided(*columns) is None)
     ):
         raise Mistake(
             f"attention: k is {k.type}, but q is {q.type}: the number of heads of k must divide "

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
-from lark import Lark, Token
+from lark import Token
 from lark.exceptions import UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from coda_ir.frontends.coda_text.layout import (
     CLOSING,
@@ -17,12 +14,12 @@ from coda_ir.frontends.coda_text.layout import (
     MAX_DEPTH,
     NEVER_IN_BRACKETS,
     OPENING,
-    KeepTerminals,
     Layout,
 )
+from coda_ir.frontends.coda_text.push_parser import PushParser, raw_tokens
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import File, Span
-from coda_ir.frontends.coda_text.tree import TreeBuilder, span_of
+from coda_ir.frontends.coda_text.tree import span_of
 
 EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})
 OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT"})
@@ -53,15 +50,6 @@ SPELLINGS = {
 }
 
 
-@cache
-def grammar() -> Lark:
-    """The LALR parser of coda.lark."""
-    text = (files("coda_ir.frontends.coda_text") / "coda.lark").read_text(encoding="utf-8")
-    return Lark(
-        text, parser="lalr", lexer="basic", postlex=KeepTerminals(), transformer=TreeBuilder()
-    )
-
-
 @dataclass(frozen=True)
 class Parsed:
     """The tree of a file, with its tokens and comments for the formatter.
@@ -78,7 +66,7 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
     """Parse `text`, reporting lexical and syntax errors. `file` names it in messages."""
     reporter.sources[file] = text
     layout = Layout()
-    tokens = layout.tokens(grammar().lex(text))
+    tokens = layout.tokens(raw_tokens(text))
     lines_with_errors: set[int] = set()
     for token in layout.errors:
         if token.line not in lines_with_errors:
@@ -114,24 +102,24 @@ class _Recovery:
         self.file = file
         self.reporter = reporter
         self.lines_with_errors = skipped
-        self.parser: InteractiveParser = grammar().parse_interactive()
+        self.parser = PushParser()
 
     def parse(self) -> File:
         index = 0
         while index < len(self.tokens):
             try:
-                self.parser.feed_token(self.tokens[index])
+                self.parser.feed(self.tokens[index])
                 index += 1
             except UnexpectedToken as error:
                 self._report(index, error)
                 index = self._resume(index)
-        last = self.tokens[-1] if self.tokens else Token(END, "", 0, 1, 1, 1, 1)
+        last = self.tokens[-1] if self.tokens else None
         try:
-            return self.parser.feed_token(Token.new_borrow_pos("$END", "", last))
+            return self.parser.finish(last)
         except UnexpectedToken as error:
             self._report(len(self.tokens), error)
-            self._pop_to("FN")
-            return self.parser.feed_token(Token.new_borrow_pos("$END", "", last))
+            self.parser.pop_to("FN")
+            return self.parser.finish(last)
 
     def _report(self, index: int, error: UnexpectedToken) -> None:
         token = self.tokens[min(index, len(self.tokens) - 1)]
@@ -139,7 +127,7 @@ class _Recovery:
         if token.line in self.lines_with_errors:
             return
         self.lines_with_errors.add(token.line or 0)
-        expected = {name for name in self.parser.accepts() if name != "$END"}
+        expected = self.parser.expected()
         message = f"unexpected {_describe(token, at_end)}"
         if not {"RETURN", "FN"} & expected:
             message += f", expected {_describe_expected(expected)}"
@@ -162,7 +150,7 @@ class _Recovery:
             if token.type == "EQUAL":
                 return "comparisons do not exist; '=' binds a new name"
             return "a statement is 'name = expression' or 'return expression', one per line"
-        if self._states_with("FN") == len(self.parser.parser_state.state_stack):
+        if self.parser.height_of("FN") == self.parser.height:
             return "at the top level there are: import, const, fn and epilogue"
         return None
 
@@ -183,9 +171,9 @@ class _Recovery:
     def _resume(self, index: int) -> int:
         """Reset the parser to a place where it can go on; the index of the next token."""
         if self._inside_body() and self.tokens[index].type not in DEFINITION_STARTS:
-            self._pop_to("RETURN")
+            self.parser.pop_to("RETURN")
             return self._next_statement(index)
-        self._pop_to("FN")
+        self.parser.pop_to("FN")
         return self._next_definition(index)
 
     def _next_statement(self, index: int) -> int:
@@ -202,14 +190,9 @@ class _Recovery:
     def _next_definition(self, index: int) -> int:
         for position in range(index, len(self.tokens)):
             token = self.tokens[position]
-            if token.type in DEFINITION_STARTS and (
-                position > index or not self._accepts_no_definition()
-            ):
+            if token.type in DEFINITION_STARTS:
                 return position
         return len(self.tokens)
-
-    def _accepts_no_definition(self) -> bool:
-        return "FN" not in self.parser.choices()
 
     def _starts_line(self, index: int) -> bool:
         return 0 < index < len(self.tokens) and (
@@ -217,19 +200,7 @@ class _Recovery:
         )
 
     def _inside_body(self) -> bool:
-        return self._states_with("RETURN") > 0
-
-    def _states_with(self, terminal: str) -> int:
-        """The height of the stack at its topmost state that accepts `terminal`; 0 if none."""
-        state = self.parser.parser_state
-        stack, table = state.state_stack, state.parse_conf.states
-        return next((i for i in range(len(stack), 0, -1) if terminal in table[stack[i - 1]]), 0)
-
-    def _pop_to(self, terminal: str) -> None:
-        height = self._states_with(terminal)
-        state = self.parser.parser_state
-        del state.state_stack[height:]
-        del state.value_stack[height - 1 :]
+        return self.parser.height_of("RETURN") > 0
 
 
 def _describe(token: Token, at_end: bool) -> str:

@@ -110,6 +110,11 @@ def read_source(path: str) -> str:
         raise CodaError(f"{path}: cannot read the file: {reason}", "check the path") from error
     except ValueError as error:
         raise CodaError(f"{path!r}: not a path: {error}", "check the path") from error
+    return decode_source(data, path)
+
+
+def decode_source(data: bytes, path: str) -> str:
+    """The text of a source file, without a byte order mark. Raises CodaError if not UTF-8."""
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -246,7 +251,7 @@ class Loader:
 
 def _overridden(name: str, value: Number, override: Number) -> Number:
     """The override, in the kind of number that the const has. Raises CodaError if it is not."""
-    if isinstance(override, bool) or not isinstance(override, int | float):
+    if not is_number(override):
         raise CodaError(f"const '{name}' is overridden with {override!r}, expected a number")
     if isinstance(value, float):
         return float(override)

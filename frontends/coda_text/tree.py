@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lark import Token, Transformer, v_args
+from lark import Token, Transformer
 
 from coda_ir.frontends.coda_text.syntax import (
     Argument,
@@ -43,6 +43,10 @@ def _identifier(token: Token) -> Identifier:
     return Identifier(str(token), span_of(token))
 
 
+def _optional(token: Token | None) -> Identifier | None:
+    return None if token is None else _identifier(token)
+
+
 def _values(items: tuple[Expression, ...]) -> Expression:
     """One value, or several as a tuple."""
     if len(items) == 1:
@@ -50,9 +54,8 @@ def _values(items: tuple[Expression, ...]) -> Expression:
     return TupleExpression(items, items[0].span.to(items[-1].span))
 
 
-@v_args(inline=True)
 class TreeBuilder(Transformer[Token, File]):
-    """Callbacks of the grammar's rules."""
+    """Callbacks of the grammar's rules, which take the parts of the rule as arguments."""
 
     def start(self, *definitions: Definition) -> File:
         return File(definitions)
@@ -87,7 +90,7 @@ class TreeBuilder(Transformer[Token, File]):
         return parameters
 
     def parameter(self, qualifier: Token | None, name: Token, type: TypeExpression) -> Parameter:
-        return Parameter(qualifier and _identifier(qualifier), _identifier(name), type)
+        return Parameter(_optional(qualifier), _identifier(name), type)
 
     def one_result(self, type: TypeExpression) -> tuple[TypeExpression, ...]:
         return (type,)
@@ -108,7 +111,7 @@ class TreeBuilder(Transformer[Token, File]):
 
     def port_kind(self, name: Token, argument: Token | None, close: Token | None) -> PortKind:
         span = span_of(name) if close is None else span_of(name).to(span_of(close))
-        return PortKind(_identifier(name), argument and _identifier(argument), span)
+        return PortKind(_identifier(name), _optional(argument), span)
 
     def body(self, *parts: Statement | Token) -> Body:
         statements = tuple(part for part in parts if not isinstance(part, Token))
@@ -159,7 +162,7 @@ class TreeBuilder(Transformer[Token, File]):
         return arguments
 
     def argument(self, keyword: Token | None, value: Expression) -> Argument:
-        return Argument(keyword and _identifier(keyword), value)
+        return Argument(_optional(keyword), value)
 
     def parenthesized(self, _open: Token, value: Expression, _close: Token) -> Expression:
         return value

@@ -1,0 +1,69 @@
+"""`coda-fmt`: print .coda files in canonical layout, rewrite them, or check them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.coda_text import format_text
+from coda_ir.frontends.coda_text.program import decode_source, read_source
+
+STDIN = "-"
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit code is 1 where a file is wrong or, with --check, not formatted."""
+    options = _parser().parse_args(args)
+    if options.in_place and STDIN in options.files:
+        print("coda-fmt: error: -i needs files, not '-'", file=sys.stderr)
+        return 2
+    failed = False
+    for file in options.files:
+        try:
+            failed |= not _format(file, in_place=options.in_place, check=options.check)
+        except CodaError as error:
+            print(error, file=sys.stderr)
+            failed = True
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="coda-fmt", description=__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a .coda file; - is the input")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
+    mode.add_argument("--check", action="store_true", help="name the files that are not formatted")
+    return parser
+
+
+def _format(file: str, *, in_place: bool, check: bool) -> bool:
+    """Format one file; False where --check finds it not formatted.
+
+    Raises CodaError where it cannot be read or written, or has a syntax error.
+    """
+    name = "<stdin>" if file == STDIN else file
+    source = decode_source(sys.stdin.buffer.read(), name) if file == STDIN else read_source(file)
+    text = format_text(source, name)
+    if check:
+        if text != source:
+            print(f"{name}: not formatted; run coda-fmt -i", file=sys.stderr)
+        return text == source
+    if not in_place:
+        sys.stdout.write(text)
+    elif text != source:
+        _write(file, text)
+    return True
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_bytes(text.encode("utf-8"))
+    except OSError as error:
+        raise CodaError(f"{file}: cannot write the file: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

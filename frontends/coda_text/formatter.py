@@ -1,0 +1,291 @@
+"""The canonical layout of a .coda file. Only white space and trailing commas change.
+
+The formatter works on tokens and comments, so that comments can stand wherever a line may break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lark import Token
+
+from coda_ir.frontends.coda_text.format_writer import INDENT, WIDTH, Writer
+from coda_ir.frontends.coda_text.layout import CLOSING, END, OPENING
+from coda_ir.frontends.coda_text.parser import parse
+from coda_ir.frontends.coda_text.reporter import Reporter
+
+HEADS = frozenset({"FN", "EPILOGUE"})
+
+
+def format_text(text: str, filename: str = "<text>") -> str:
+    """The same program in canonical layout. Raises DiagnosticError for a syntax error."""
+    reporter = Reporter()
+    parsed = parse(text, filename, reporter)
+    reporter.raise_if_errors()
+    elements = sorted([*parsed.tokens, *parsed.comments], key=_position)
+    return _File(elements).format()
+
+
+def _position(token: Token) -> tuple[int, bool]:
+    """Ends of lines that layout.py inserted come after the token they are placed at."""
+    return token.start_pos or 0, token.type == END
+
+
+@dataclass
+class Group:
+    """A bracketed part: `items` are separated by commas."""
+
+    open: Token
+    after_name: bool
+    items: list[list[Node]] = field(default_factory=lambda: [[]])
+    close: Token | None = None
+    exploded: bool = False
+
+    @property
+    def has_comment(self) -> bool:
+        return any(_has_comment(item) for item in self.items)
+
+    @property
+    def count(self) -> int:
+        """Number of items; a comma at the end begins none."""
+        return sum(any(not _is_comment(node) for node in item) for item in self.items)
+
+    @property
+    def keeps_comma(self) -> bool:
+        """`(a,)` is a tuple, `(a)` is not."""
+        return not self.after_name and self.open.type == "LPAR" and self._one_and_comma
+
+    @property
+    def _one_and_comma(self) -> bool:
+        return self.count == 1 and len(self.items) == 2
+
+    @property
+    def takes_comma(self) -> bool:
+        """Whether a comma may follow the last item."""
+        named = self.after_name or self.open.type == "LSQB"
+        return self.count > 0 and (named or self.count > 1 or self.keeps_comma)
+
+
+Node: TypeAlias = Token | Group
+
+
+def _is_comment(node: Node) -> bool:
+    return isinstance(node, Token) and node.type == "COMMENT"
+
+
+def _has_comment(nodes: Sequence[Node]) -> bool:
+    return any(node.has_comment if isinstance(node, Group) else _is_comment(node) for node in nodes)
+
+
+class _File:
+    """Cuts the elements of a file into logical lines and writes them one after the other."""
+
+    def __init__(self, elements: list[Token]):
+        self.elements = elements
+        self.writer = Writer()
+        self.indent = 0
+        self.line: list[Token] = []
+        self.last_source_line = 0
+        self.previous = ""
+
+    def format(self) -> str:
+        for token in self.elements:
+            self._step(token)
+        self._flush()
+        return self.writer.text()
+
+    def _step(self, token: Token) -> None:
+        if token.type == END:
+            self._flush()
+        elif token.type == "COMMENT" and not self.line:
+            self._comment(token)
+        elif token.type == "RBRACE":
+            self._flush()
+            self.indent = 0
+            self._begin(token, "RBRACE")
+            self.writer.write("}")
+            self._ends_at(token)
+        elif token.type == "LBRACE":
+            self.line.append(token)
+            self._flush()
+            self.indent = INDENT
+            self.previous = "LBRACE"
+        else:
+            self.line.append(token)
+
+    def _comment(self, token: Token) -> None:
+        """A comment between logical lines, or behind the last one."""
+        text = token.rstrip()
+        if token.line == self.last_source_line:
+            self.writer.trailing_comment(text)
+        else:
+            self._begin(token, "COMMENT")
+            self.writer.write(text)
+        self._ends_at(token)
+
+    def _flush(self) -> None:
+        if not self.line:
+            return
+        line, self.line = self.line, []
+        self._begin(line[0], line[0].type)
+        _LogicalLine(_tree(line), self.indent, self.writer).write()
+        self._ends_at(line[-1])
+
+    def _begin(self, first: Token, kind: str) -> None:
+        """Start a line, after a blank one where the source has one or the layout wants one."""
+        gap = (first.line or 0) - self.last_source_line > 1
+        wanted = self.previous == "RBRACE" or (kind in HEADS and self.previous != "COMMENT")
+        unwanted = self.previous in ("", "LBRACE") or kind == "RBRACE"
+        if (gap or wanted) and not unwanted:
+            self.writer.blank()
+        self.writer.newline(self.indent)
+        self.previous = kind
+
+    def _ends_at(self, token: Token) -> None:
+        self.last_source_line = token.end_line or token.line or 0
+
+
+def _tree(tokens: Sequence[Token]) -> list[Node]:
+    """The tokens of a logical line with their brackets as groups."""
+    nodes: list[Node] = []
+    open_groups: list[Group] = []
+    current = nodes
+    previous = ""
+    for token in tokens:
+        if token.type in OPENING:
+            group = Group(token, previous == "NAME")
+            current.append(group)
+            open_groups.append(group)
+            current = group.items[-1]
+        elif token.type in CLOSING:
+            group = open_groups.pop()
+            group.close = token
+            current = open_groups[-1].items[-1] if open_groups else nodes
+        elif token.type == "COMMA" and open_groups:
+            open_groups[-1].items.append([])
+            current = open_groups[-1].items[-1]
+        else:
+            current.append(token)
+        if token.type != "COMMENT":
+            previous = token.type
+    return nodes
+
+
+class _LogicalLine:
+    """Writes one logical line, with as few exploded groups as it takes to fit."""
+
+    def __init__(self, nodes: list[Node], indent: int, writer: Writer):
+        while nodes and isinstance(nodes[-1], Token) and nodes[-1].type == "COMMA":
+            nodes.pop()
+        self.nodes = nodes
+        self.indent = indent
+        self.writer = writer
+
+    def write(self) -> None:
+        self._explode_comments(self.nodes)
+        while True:
+            trial = Writer()
+            trial.newline(self.indent)
+            spans = self._write_nodes(trial, self.nodes, self.indent)
+            candidates = [
+                group for group, line in spans if trial.width(line) > WIDTH and group.count
+            ]
+            if not candidates:
+                break
+            max(candidates, key=_flat_width).exploded = True
+        self._write_nodes(self.writer, self.nodes, self.indent)
+
+    def _explode_comments(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if isinstance(node, Group):
+                node.exploded |= node.has_comment
+                for item in node.items:
+                    self._explode_comments(item)
+
+    def _write_nodes(
+        self, writer: Writer, nodes: Sequence[Node], indent: int, depth: int = 0
+    ) -> list[tuple[Group, int]]:
+        """Write; the groups that are still flat, outermost only, with their lines."""
+        flat: list[tuple[Group, int]] = []
+        for node in nodes:
+            if isinstance(node, Token):
+                self._write_token(writer, node, indent, depth)
+            elif node.exploded:
+                flat += self._write_exploded(writer, node, indent, depth)
+            else:
+                flat.append((node, writer.line))
+                self._write_flat(writer, node, indent, depth)
+        return flat
+
+    def _write_token(self, writer: Writer, token: Token, indent: int, depth: int) -> None:
+        if token.type != "COMMENT":
+            writer.token(token, in_brackets=depth > 0, continuation=indent + INDENT)
+        elif writer.stands_alone(token):
+            writer.comment_line(token, indent + INDENT)
+        else:
+            writer.comment_behind(token)
+
+    def _write_flat(self, writer: Writer, group: Group, indent: int, depth: int) -> None:
+        writer.open(group.open, group.after_name)
+        items = [item for item in group.items if item]
+        for index, item in enumerate(items):
+            if index:
+                writer.comma()
+            self._write_nodes(writer, item, indent, depth + 1)
+        if group.keeps_comma:
+            writer.comma()
+        assert group.close is not None
+        writer.close(group.close)
+
+    def _write_exploded(
+        self, writer: Writer, group: Group, indent: int, depth: int
+    ) -> list[tuple[Group, int]]:
+        writer.open(group.open, group.after_name)
+        flat: list[tuple[Group, int]] = []
+        written = 0
+        for item in group.items:
+            leading, body, trailing = _comments_around(item)
+            for comment in leading:
+                self._write_item_comment(writer, comment, indent + INDENT)
+            if body:
+                written += 1
+                writer.continue_at(indent + INDENT)
+                flat += self._write_nodes(writer, body, indent + INDENT, depth + 1)
+                if written < group.count or group.takes_comma:
+                    writer.comma()
+            for comment in trailing:
+                self._write_item_comment(writer, comment, indent + INDENT)
+        assert group.close is not None
+        writer.continue_at(indent)
+        writer.close(group.close)
+        return flat
+
+    def _write_item_comment(self, writer: Writer, comment: Token, indent: int) -> None:
+        if writer.stands_alone(comment):
+            writer.comment_line(comment, indent)
+        else:
+            writer.comment_behind(comment)
+
+
+def _comments_around(item: list[Node]) -> tuple[list[Token], list[Node], list[Token]]:
+    """The comments in front of an item, the item, and the comments behind it."""
+    start, stop = 0, len(item)
+    while start < stop and _is_comment(item[start]):
+        start += 1
+    while stop > start and _is_comment(item[stop - 1]):
+        stop -= 1
+
+    def tokens(nodes: Sequence[Node]) -> list[Token]:
+        return [node for node in nodes if isinstance(node, Token)]
+
+    return tokens(item[:start]), item[start:stop], tokens(item[stop:])
+
+
+def _flat_width(group: Group) -> int:
+    return sum(
+        _flat_width(node) + 2 if isinstance(node, Group) else len(node) + 1
+        for item in group.items
+        for node in item
+    )
