@@ -1,0 +1,235 @@
+"""Pointwise operators that reach the backend unfused, and `gemm.map`."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.emitted import assert_as_accurate, load_program, run_operator
+from support.programs import type_of
+
+from coda_ir.diagnostics import CodaError
+
+Eager = Callable[..., torch.Tensor]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+NAN, INF = float("nan"), float("inf")
+
+# The interpreter computes with NumPy, which warns of overflow.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.default_generator.manual_seed(4)
+
+
+def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def relu2(x: torch.Tensor) -> torch.Tensor:
+    return F.relu(x).square()
+
+
+def softcap(x: torch.Tensor) -> torch.Tensor:
+    return 30.0 * torch.tanh(x / 30.0)
+
+
+UNARY: dict[str, Eager] = {
+    "neg": torch.neg,
+    "abs": torch.abs,
+    "exp": torch.exp,
+    "log": torch.log,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "silu": F.silu,
+    "relu": F.relu,
+    "relu2": relu2,
+    'gelu {approximate = "none"}': F.gelu,
+    'gelu {approximate = "tanh"}': gelu_tanh,
+    "softcap {cap = 30.0 : f64}": softcap,
+}
+BINARY: dict[str, Eager] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str, dtype: torch.dtype) -> None:
+    x = (torch.randn(3, 5, 130) * 3).to(dtype)
+    if name in ("log", "sqrt", "rsqrt"):
+        x = x.abs() + 0.01
+    actual = run_operator(f"coda.{name}", x)
+    eager = UNARY[name]
+    # PyTorch's bfloat16 tanh and softcap round in between: compare with one rounding.
+    once = eager(x.float()).to(dtype)
+    assert_as_accurate(actual, once, eager(x.double()))
+
+
+@pytest.mark.parametrize("name", [n for n in UNARY if not n.startswith(("softcap", "relu2"))])
+def test_unary_special_values(name: str) -> None:
+    x = torch.tensor([[NAN, INF, -INF, 0.0, -0.0, 3e38, -3e38, -1.0]])
+    # In double precision: PyTorch's vectorized float32 GELU gives NaN for inf.
+    expected = UNARY[name](x.double()).float()
+    torch.testing.assert_close(run_operator(f"coda.{name}", x), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name: str, dtype: torch.dtype) -> None:
+    a, b = torch.randn(2, 127, 7).to(dtype).unbind()
+    eager = BINARY[name]
+    assert_as_accurate(
+        run_operator(f"coda.{name}", a, b), eager(a, b), eager(a.double(), b.double())
+    )
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_special_values(name: str) -> None:
+    values = torch.tensor([NAN, INF, -INF, 0.0, 1.0])
+    a, b = values.repeat(5).reshape(1, 25), values.repeat_interleave(5).reshape(1, 25)
+    actual = run_operator(f"coda.{name}", a, b)
+    torch.testing.assert_close(actual, BINARY[name](a, b), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 5, 8), (8,)),
+        ((3, 5, 8), (1, 1, 8)),
+        ((3, 5, 8), (5, 8)),
+        ((3, 5, 8), (1, 5, 8)),
+        ((3, 5, 8), (3, 5, 1)),
+        ((3, 5, 8), (5, 1)),
+        ((3, 5, 8), (3, 1, 8)),
+        ((3, 5, 8), (3, 1, 1)),
+        ((3, 5, 8), (1,)),
+        ((3, 5, 8), ()),
+        ((3, 1, 8), (1, 5, 1)),
+        ((5, 1), (1, 7)),
+        ((4,), (4,)),
+        ((), ()),
+        ((1,), ()),
+        ((5, 1), (5, 1)),
+        ((3, 700), (700,)),
+    ],
+    ids=str,
+)
+def test_broadcast(left: Sequence[int], right: Sequence[int]) -> None:
+    a, b = torch.randn(tuple(left)), torch.randn(tuple(right))
+    expected = a - b
+    torch.testing.assert_close(run_operator("coda.sub", a, b, result=type_of(expected)), expected)
+    torch.testing.assert_close(run_operator("coda.sub", b, a, result=type_of(expected)), b - a)
+
+
+DYNAMIC = """
+    func.func @f(%x : tensor<?x?xf32> {coda.dims = ["M", "N"]},
+                 %row : tensor<?xf32> {coda.dims = ["N"]},
+                 %col : tensor<?x1xf32> {coda.dims = ["M", 1]},
+                 %one : tensor<1xf32>) -> tensor<?x?xf32> {
+      %a = coda.add %x, %row : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?x?xf32>
+      %b = coda.mul %a, %col : (tensor<?x?xf32>, tensor<?x1xf32>) -> tensor<?x?xf32>
+      %c = coda.sub %b, %one : (tensor<?x?xf32>, tensor<1xf32>) -> tensor<?x?xf32>
+      func.return %c : tensor<?x?xf32>
+    }"""
+
+
+def test_columns_that_are_known_at_run_time() -> None:
+    run = load_program(DYNAMIC)
+    for m, n in [(1, 1), (3, 700), (5, 7), (0, 4)]:
+        x, row, col, one = torch.randn(m, n), torch.randn(n), torch.randn(m, 1), torch.randn(1)
+        torch.testing.assert_close(run(x, row, col, one), (x + row) * col - one)
+
+
+def test_constants_are_in_the_kernel() -> None:
+    text = """
+        func.func @f(%x : tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<bf16>) {
+          %half = coda.constant {value = 0.3 : f64} : tensor<bf16>
+          %y = coda.mul %half, %x : (tensor<bf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+          func.return %y, %half : tensor<?x8xbf16>, tensor<bf16>
+        }"""
+    run = load_program(text)
+    x = torch.randn(5, 8).bfloat16()
+    y, half = run(x)
+    torch.testing.assert_close(y, x * 0.3)
+    torch.testing.assert_close(half, torch.tensor(0.3).bfloat16())
+
+
+@pytest.mark.parametrize("source", [*DTYPES, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("target", [*DTYPES, torch.int32, torch.int64], ids=str)
+def test_cast(source: torch.dtype, target: torch.dtype) -> None:
+    x = (torch.randn(3, 130) * 100).to(source)
+    result = type_of(x.to(target))
+    assert torch.equal(run_operator("coda.cast", x, result=result), x.to(target))
+
+
+def test_cast_rounds_to_nearest_even() -> None:
+    x = torch.tensor([[1.00390625, 1.01171875, -1.00390625, 3.3961775e38]])
+    actual = run_operator("coda.cast", x, result="tensor<1x4xbf16>")
+    assert torch.equal(actual, x.bfloat16())
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "maximum", "minimum"])
+def test_integers(name: str) -> None:
+    a, b = torch.randint(-50, 50, (2, 3, 7)).unbind()
+    assert torch.equal(run_operator(f"coda.{name}", a, b), BINARY[name](a, b))
+    assert torch.equal(run_operator("coda.abs", a), a.abs())
+    assert torch.equal(run_operator("coda.neg", a), -a)
+
+
+def test_an_integer_operator_without_a_kernel() -> None:
+    with pytest.raises(CodaError, match=r"coda\.exp of integers"):
+        run_operator("coda.exp", torch.tensor([[1, 2]]))
+
+
+def test_double_precision_is_refused() -> None:
+    with pytest.raises(CodaError, match="does not support tensors of f64"):
+        run_operator("coda.exp", torch.randn(2, 3).double())
+
+
+MAP = """
+    func.func @f(%x : tensor<?x?x130xbf16> {coda.dims = ["B", "T", 130]}, %row : tensor<130xbf16>,
+                 %col : tensor<?x?xf32> {coda.dims = ["B", "T"]},
+                 %table : tensor<?x65xf32> {coda.dims = ["T", 65]}, %scale : tensor<f32>,
+                 %pick : tensor<?x?xi64> {coda.dims = ["B", "T"]})
+        -> (tensor<?x?x130xbf16>, tensor<?x?x?xf32>, tensor<?x130xf32>, tensor<?x?xf32>) {
+      %y, %sums, %maxima, %picked = gemm.map tile(%x : tensor<?x?x130xbf16>)
+          row(%row : tensor<130xbf16>) col(%col : tensor<?x?xf32>, %pick : tensor<?x?xi64>)
+          table(%table : tensor<?x65xf32>) scalar(%scale : tensor<f32>)
+          -> (tile : tensor<?x?x130xbf16>, partial_row<add> : tensor<?x?x?xf32>,
+              partial_col<max> : tensor<?x130xf32>, select<3> : tensor<?x?xf32>) {
+      ^bb0(%a : f32, %r : f32, %c : f32, %i : i64, %t : f32, %s : f32):
+        %0 = arith.mulf %a, %r : f32
+        %1 = arith.addf %0, %c : f32
+        %2 = arith.subf %1, %t : f32
+        %3 = arith.mulf %2, %s : f32
+        gemm.yield %3, %3, %3, %3 : f32, f32, f32, f32
+      }
+      func.return %y, %sums, %maxima, %picked
+        : tensor<?x?x130xbf16>, tensor<?x?x?xf32>, tensor<?x130xf32>, tensor<?x?xf32>
+    }"""
+
+
+@pytest.mark.parametrize(("batch", "time"), [(1, 1), (3, 5), (2, 40)])
+def test_every_port_of_a_map(batch: int, time: int) -> None:
+    run = load_program(MAP)
+    x = torch.randn(batch, time, 130).bfloat16()
+    row, scale = torch.randn(130).bfloat16(), torch.randn(())
+    col, table = torch.randn(batch, time), torch.randn(time, 65)
+    pick = torch.randint(-2, 132, (batch, time))
+    y, sums, maxima, picked = run(x, row, col, table, scale, pick)
+    exact = ((x.double() * row + col[..., None]) - table.repeat(1, 2)) * scale
+    in_range = (pick >= 0) & (pick < 130)
+    chosen = exact.gather(-1, pick.clamp(0, 129)[..., None])[..., 0]
+    torch.testing.assert_close(y, exact.bfloat16())
+    torch.testing.assert_close(sums.sum(-1).double(), exact.sum(-1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(maxima.amax(0), exact.flatten(0, 1).amax(0).float())
+    torch.testing.assert_close(picked, torch.where(in_range, chosen, 0.0).float())
