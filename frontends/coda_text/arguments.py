@@ -29,7 +29,7 @@ class Mistake(Exception):
 class ArgumentMistake(Exception):
     """A call whose arguments do not match the signature, and where that shows."""
 
-    def __init__(self, message: str, remedy: str | None, span: Span):
+    def __init__(self, message: str, remedy: str, span: Span):
         self.message = message
         self.remedy = remedy
         self.span = span

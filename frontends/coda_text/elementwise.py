@@ -105,7 +105,7 @@ def binary(call: Invocation, operator: str, left: Value, right: Value) -> Value:
     if a.type.element != b.type.element:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their element types differ",
-            f"convert one of them, as in cast(..., {a.type.element})",
+            f"convert one of them, as in cast(y, {a.type.element})",
         )
     dims = broadcast(a.dims, b.dims)
     if dims is None:

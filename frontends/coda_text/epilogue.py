@@ -70,6 +70,7 @@ GEMMS = {
 
 def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     """Check an epilogue by itself, on float32 elements. Errors go to `reporter`."""
+    errors = reporter.count
     body = EpilogueBody(definition, reporter)
     interface = read_interface(definition, body.error)
     selected = {result.port.index for result in interface.results}
@@ -78,15 +79,14 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     for index, operand in enumerate(interface.operands):
         is_index = any(getattr(number, "data", None) == index for number in selected)
         body.declare(operand.name, [i64 if is_index else f32] * interface.arity(operand.kind))
-    errors = reporter.count
     body.run()
-    body.check_unused()
     if reporter.count == errors:
+        body.check_unused()
         for result in interface.results:
             body.result(result.syntax, interface.result_arity(result))
 
 
-def _ignore(span: Span, message: str, remedy: str | None) -> None:
+def _ignore(span: Span, message: str, remedy: str) -> None:
     """Calls do not repeat the errors of the declaration."""
 
 
@@ -116,7 +116,7 @@ def call_epilogue(
     try:
         return call.lower()
     except Mistake as mistake:
-        return caller.call_mistake(mistake, bound, node)
+        return caller.call_mistake(mistake, bound, node, definition.signature)
 
 
 def _signature(definition: EpilogueDefinition, interface: Interface, node: Call) -> Signature:

@@ -74,7 +74,7 @@ class EpilogueBody(Evaluator):
         self.variables: dict[str, Value] = {}
         self.used: set[str] = set()
 
-    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
+    def error(self, span: Span, message: str, remedy: str) -> Poison:
         return super().error(span, message + self.suffix, remedy)
 
     def builder(self, span: Span) -> ScalarBuilder:
@@ -148,7 +148,7 @@ class EpilogueBody(Evaluator):
         try:
             return [_scalar(builder, item) for item in items]
         except Mistake as mistake:
-            self.report(mistake, port.name.span)
+            self.report(mistake, port.name.span, "results are elements or numbers")
             return None
 
     def _assign(self, statement: Assign, value: Value) -> None:
@@ -236,7 +236,7 @@ class EpilogueBody(Evaluator):
         try:
             return _element_call(self.builder(node.callee.span), name, values)
         except Mistake as mistake:
-            return self.call_mistake(mistake, bound, node)
+            return self.call_mistake(mistake, bound, node, SIGNATURES[name])
 
 
 def _element_call(builder: ScalarBuilder, name: str, values: Values) -> Value:

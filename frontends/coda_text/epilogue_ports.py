@@ -19,7 +19,7 @@ from coda_ir.frontends.coda_text.values import (
     format_dims,
 )
 
-Report = Callable[[Span, str, str | None], object]
+Report = Callable[[Span, str, str], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,13 +80,14 @@ class Evaluator(ABC):
     def evaluate(self, node: Expression) -> Value:
         return self._visitors[type(node)](node)
 
-    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
+    def error(self, span: Span, message: str, remedy: str) -> Poison:
         """Report an error; the poisoned value that takes the place of the result."""
         self.reporter.error(self.file, span, message, remedy)
         return POISON
 
-    def report(self, mistake: Mistake, span: Span) -> Poison:
-        return self.error(span, mistake.message, mistake.remedy)
+    def report(self, mistake: Mistake, span: Span, otherwise: str) -> Poison:
+        """Report a mistake, with `otherwise` as the remedy where it has none of its own."""
+        return self.error(span, mistake.message, mistake.remedy or otherwise)
 
     def _literal(self, node: Literal) -> Value:
         return node.value
@@ -125,7 +126,7 @@ class Evaluator(ABC):
         try:
             return self.negation(node, operand)
         except Mistake as mistake:
-            return self.report(mistake, node.operand.span)
+            return self.report(mistake, node.operand.span, "only tensors and numbers have a sign")
 
     def _binary(self, node: Binary) -> Value:
         """A chain of left-associative operators, without recursion: chains may be long."""
@@ -149,8 +150,10 @@ class Evaluator(ABC):
                 return _number_arithmetic(node.operator, left, right)
             return self.binary(node, left, right)
         except Mistake as mistake:
-            spans = {"a": node.left.span, "b": node.right.span, "w": node.right.span}
-            return self.report(mistake, spans.get(mistake.argument or "", node.span))
+            operands = {"a": node.left, "b": node.right, "x": node.left, "w": node.right}
+            operand = operands.get(mistake.argument or "")
+            remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
+            return self.report(mistake, (operand or node).span, remedy)
 
     def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
         """The arguments of a call by parameter; None after an error."""
@@ -171,10 +174,13 @@ class Evaluator(ABC):
         poisoned = any(is_poisoned(value) for given in values.values() for value in given)
         return None if poisoned else values
 
-    def call_mistake(self, mistake: Mistake, bound: Bound, node: Call) -> Poison:
+    def call_mistake(
+        self, mistake: Mistake, bound: Bound, node: Call, signature: Signature
+    ) -> Poison:
         """Report a mistake at the argument it is about, or at the call."""
         arguments = bound.get(mistake.argument or "", [])
-        return self.report(mistake, arguments[0].value.span if arguments else node.span)
+        span = arguments[0].value.span if arguments else node.span
+        return self.report(mistake, span, f"it is {signature.text}")
 
 
 def constant_call(name: str, values: Values) -> Value | None:

@@ -88,7 +88,7 @@ class ExpressionLowering(Evaluator):
     def call_function(self, callee: FunctionDefinition, node: Call) -> Value:
         """The results of a call of a user's function, which is inlined."""
 
-    def error(self, span: Span, message: str, remedy: str | None = None) -> Poison:
+    def error(self, span: Span, message: str, remedy: str) -> Poison:
         if self.site is not None:
             message = f"{message} (in the call at {self.site.place})"
         return super().error(span, message, remedy)
@@ -99,7 +99,11 @@ class ExpressionLowering(Evaluator):
         self.output.block.add_op(op)
         self.output.count += 1
         if self.output.count > MAX_OPERATORS:
-            self.error(self.span, f"the function has more than {MAX_OPERATORS} operators")
+            self.error(
+                self.span,
+                f"the function has more than {MAX_OPERATORS} operators",
+                "functions that call each other twice grow fast: split the program",
+            )
             self.reporter.raise_if_errors()
 
     def name(self, node: Name) -> Value:
@@ -157,7 +161,11 @@ class ExpressionLowering(Evaluator):
         if isinstance(meaning, Poison):
             return POISON
         if name in self.variables or meaning is not None:
-            return self.error(node.callee.span, f"'{name}' is a value and cannot be called")
+            return self.error(
+                node.callee.span,
+                f"'{name}' is a value and cannot be called",
+                "multiply with *",
+            )
         callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
         remedy = suggestion(name, [*callable, *OPERATORS], "docs/language.md lists the operators")
         return self.error(node.callee.span, f"unknown function '{name}'", remedy)
@@ -175,4 +183,4 @@ class ExpressionLowering(Evaluator):
                 return folded
             return operator.rule(Invocation(node.callee.text, values, self.insert))
         except Mistake as mistake:
-            return self.call_mistake(mistake, bound, node)
+            return self.call_mistake(mistake, bound, node, operator.signature)

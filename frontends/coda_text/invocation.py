@@ -176,7 +176,7 @@ class Invocation:
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
-                suggestion(value, choices),
+                suggestion(value, choices, f"write {name}={options.split(', ')[0]}"),
                 argument=name,
             )
         return value

@@ -42,6 +42,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Statement,
     TupleExpression,
     TypeExpression,
+    names,
 )
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -146,11 +147,9 @@ class FunctionLowering(ExpressionLowering):
         element = self._element(node)
         dims: list[Dim] = []
         for dim in node.dims:
-            if isinstance(dim, Name) and dim.text not in self.scope.meanings:
-                if dim.text in RESERVED:
-                    self.error(dim.span, f"'{dim.text}' is reserved", "choose another name")
-                    return None
-                self.symbols.setdefault(dim.text, symbol(dim.text))
+            for name in names(dim):
+                if name.text not in self.scope.meanings and name.text not in RESERVED:
+                    self.symbols.setdefault(name.text, symbol(name.text))
             size = self._extent(dim)
             if size is None:
                 return None
@@ -167,7 +166,9 @@ class FunctionLowering(ExpressionLowering):
     def _extent(self, node: Expression) -> Dim | None:
         size = self.size(node)
         if isinstance(size, int) and size < 1:
-            self.error(node.span, f"the extent is {size}, expected 1 or more")
+            self.error(
+                node.span, f"the extent is {size}, expected 1 or more", "write a number or a symbol"
+            )
             return None
         return size
 
@@ -292,7 +293,8 @@ class FunctionLowering(ExpressionLowering):
     def _check_unused(self) -> None:
         parameters = {parameter.name.text for parameter in self.definition.tree.parameters}
         for name, variable in self.variables.items():
-            if not (variable.used or name in parameters or name.startswith("_")):
+            exempt = name in parameters or name.startswith("_") or is_poisoned(variable.value)
+            if not (variable.used or exempt):
                 self.error(
                     variable.span,
                     f"'{name}' is never used",
@@ -314,7 +316,7 @@ class FunctionLowering(ExpressionLowering):
             self.error(
                 span,
                 f"'{self.definition.name}' returns {describe(wrong)}, expected tensors",
-                "combine it first: finalize(...)" if partial else None,
+                "combine it first: finalize(...)" if partial else "return tensors",
             )
             return None
         declared = self.definition.tree.results
@@ -326,7 +328,7 @@ class FunctionLowering(ExpressionLowering):
         if len(results) != len(declared):
             return self._result_error(
                 span,
-                f"'{self.definition.name}' returns {len(results)} values, but declares "
+                f"'{self.definition.name}' returns {_count(len(results))}, but declares "
                 f"{len(declared)}",
             )
         for index, (result, node) in enumerate(zip(results, declared, strict=True)):
@@ -356,14 +358,16 @@ class FunctionLowering(ExpressionLowering):
         depth = 1 if self.site is None else self.site.depth + 1
         if depth > MAX_INLINE_DEPTH:
             return self.error(
-                node.callee.span, f"calls are nested more than {MAX_INLINE_DEPTH} deep"
+                node.callee.span,
+                f"calls are nested more than {MAX_INLINE_DEPTH} deep",
+                "let a function return to its caller what the inner call needs",
             )
         site = CallSite(f"{self.file}:{node.span.line}:{node.span.column}", depth)
         inlined = FunctionLowering(callee, self.reporter, self.output, site)
         try:
             inlined._bind_arguments({name: given[0] for name, given in values.items()})
         except Mistake as mistake:
-            return self.call_mistake(mistake, bound, node)
+            return self.call_mistake(mistake, bound, node, callee.signature)
         return inlined._inlined()
 
     def _bind_arguments(self, values: dict[str, Value]) -> None:
@@ -415,6 +419,7 @@ class FunctionLowering(ExpressionLowering):
             raise Mistake(
                 f"{self.definition.name}: the symbol {name} is bound to two sizes: "
                 f"{format_dim(bound)} by {by} and {format_dim(actual)} by {parameter}",
+                f"declare two symbols in {self.definition.name}, or pass equal sizes",
                 argument=parameter,
             )
         self.symbols[name] = actual
@@ -425,6 +430,10 @@ class FunctionLowering(ExpressionLowering):
         if results is None:
             return POISON
         return results[0] if len(results) == 1 else TupleValue(tuple(results))
+
+
+def _count(values: int) -> str:
+    return "1 value" if values == 1 else f"{values} values"
 
 
 def _argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:

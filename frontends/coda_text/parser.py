@@ -131,7 +131,9 @@ class _Recovery:
         message = f"unexpected {_describe(token, at_end)}"
         if not {"RETURN", "FN"} & expected:
             message += f", expected {_describe_expected(expected)}"
-        self.reporter.error(self.file, _visible(token), message, self._remedy(index, token))
+        self.reporter.error(
+            self.file, _visible(token), message, self._remedy(index, token, expected)
+        )
 
     def _is_last(self, index: int) -> bool:
         """Whether only ends of lines follow."""
@@ -139,7 +141,7 @@ class _Recovery:
             index + 2 >= len(self.tokens)
         )
 
-    def _remedy(self, index: int, token: Token) -> str | None:
+    def _remedy(self, index: int, token: Token, expected: set[str]) -> str:
         bracket = self._unclosed(index)
         at_boundary = token.type == END or token.type in NEVER_IN_BRACKETS
         if bracket is not None and (at_boundary or self._starts_line(index)):
@@ -152,7 +154,7 @@ class _Recovery:
             return "a statement is 'name = expression' or 'return expression', one per line"
         if self.parser.height_of("FN") == self.parser.height:
             return "at the top level there are: import, const, fn and epilogue"
-        return None
+        return f"write {_describe_expected(expected)} here"
 
     def _unclosed(self, index: int) -> Token | None:
         """The innermost ( or [ of this statement that is open in front of token `index`."""

@@ -37,6 +37,7 @@ from coda_ir.frontends.coda_text.values import (
     is_poisoned,
 )
 
+PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
 
 
@@ -240,7 +241,7 @@ class Loader:
                 scope.file,
                 node.path.span,
                 f"cannot import: {error.message}",
-                "paths are relative to this file" if not Path(path).exists() else error.remedy,
+                error.remedy if Path(path).exists() and error.remedy else PATHS_ARE_RELATIVE,
             )
             return None
         self._loading.append(key)
@@ -279,6 +280,7 @@ class ConstEvaluator(Evaluator):
             self.error(
                 definition.value.span,
                 f"const '{definition.name.text}' is {describe(value)}, expected a number",
+                "consts are numbers, other consts, and their arithmetic",
             )
         return None
 
@@ -287,7 +289,9 @@ class ConstEvaluator(Evaluator):
         if isinstance(meaning, int | float | Poison):
             return meaning
         if meaning is not None:
-            return self.error(node.span, f"'{node.text}' is not a const")
+            return self.error(
+                node.span, f"'{node.text}' is not a const", "functions work on tensors only"
+            )
         known = [name for name, m in self.scope.meanings.items() if isinstance(m, int | float)]
         return self.error(
             node.span,
@@ -310,8 +314,10 @@ class ConstEvaluator(Evaluator):
         try:
             result = constant_call(name, values)
         except Mistake as mistake:
-            return self.call_mistake(mistake, bound, node)
-        return self.error(node.span, "the arguments are not numbers") if result is None else result
+            return self.call_mistake(mistake, bound, node, OPERATORS[name].signature)
+        if result is None:
+            return self.error(node.span, "the arguments are not numbers", "consts are numbers")
+        return result
 
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
         raise Mistake(f"the operands of {node.operator} are {describe(left)} and {describe(right)}")

@@ -23,9 +23,9 @@ class Reporter:
     def count(self) -> int:
         return len(self._diagnostics)
 
-    def error(self, file: str, span: Span | None, message: str, remedy: str | None = None) -> None:
+    def error(self, file: str, span: Span, message: str, remedy: str) -> None:
         """Record an error. Raises DiagnosticError when there are enough of them."""
-        place = None if span is None else source_range(file, span)
+        place = source_range(file, span)
         self._diagnostics[Diagnostic("error", place, message, remedy)] = None
         if self.count >= MAX_REPORTED:
             raise self._failure()
@@ -54,7 +54,7 @@ def source_range(file: str, span: Span) -> SourceRange:
     return SourceRange(file, span.line, span.column, end)
 
 
-def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
     """The remedy for an unknown name: the most similar known one, or `otherwise`."""
     matches = get_close_matches(name, list(known), n=1)
     return f"did you mean '{matches[0]}'?" if matches else otherwise

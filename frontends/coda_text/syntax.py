@@ -198,11 +198,19 @@ class File:
 
 def calls(expression: Expression) -> Iterator[Call]:
     """The calls in `expression`, from left to right."""
+    return (node for node in _walk(expression) if isinstance(node, Call))
+
+
+def names(expression: Expression) -> Iterator[Name]:
+    """The names in `expression`, from left to right."""
+    return (node for node in _walk(expression) if isinstance(node, Name))
+
+
+def _walk(expression: Expression) -> Iterator[Expression]:
     pending = [expression]
     while pending:
         node = pending.pop()
-        if isinstance(node, Call):
-            yield node
+        yield node
         pending.extend(reversed(_children(node)))
 
 
