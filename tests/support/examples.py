@@ -1,0 +1,105 @@
+"""The examples at every level, in any element type, beside the models that they have to match."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from coda_ir.api import Level, Lowering, find_entry, parse
+from coda_ir.arguments import Signature
+from coda_ir.backends.reference import Precision, run_function
+from coda_ir.backends.triton import emit_module
+from support.emitted import load_module
+from support.equivalence import relative_error
+from support.inputs import random_inputs
+from support.models import MODELS, Model, Sizes
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+
+@lru_cache
+def folder_in(dtype: torch.dtype) -> Path:
+    """A folder with every example in another element type than bf16."""
+    folder = Path(mkdtemp(prefix=f"examples_{DTYPES[dtype]}_"))
+    for path in EXAMPLES.glob("*.coda"):
+        (folder / path.name).write_text(path.read_text().replace("bf16", DTYPES[dtype]))
+    return folder
+
+
+@dataclass(frozen=True)
+class Example:
+    """One function of an example in one element type, with sizes for its constants."""
+
+    name: str
+    """Of the example, or `example.function` where the example has several functions."""
+    dtype: torch.dtype = torch.bfloat16
+    constants: Sizes = field(default_factory=dict[str, int], hash=False)
+
+    @property
+    def model(self) -> Model:
+        return MODELS[self.name]
+
+    @property
+    def entry(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @cached_property
+    def lowering(self) -> Lowering:
+        file = self.name.partition(".")[0] + ".coda"
+        return Lowering(parse(folder_in(self.dtype) / file, constants=dict(self.constants)))
+
+    def module(self, level: Level) -> ModuleOp:
+        return self.lowering.module(level)
+
+    def function(self, level: Level = "block") -> FuncOp:
+        return find_entry(self.module(level), self.entry)
+
+    def inputs(self, dims: Sizes, seed: int) -> dict[str, torch.Tensor]:
+        """Random tensors by name, of the stated types."""
+        names = [spec.name for spec in Signature.of(self.function()).arguments]
+        tensors = random_inputs(self.function(), dims, seed=seed)
+        return dict(zip(names, tensors, strict=True))
+
+    def run_model(
+        self, inputs: Mapping[str, torch.Tensor], *, exact: bool
+    ) -> tuple[torch.Tensor, ...]:
+        """The PyTorch model, in float64 or as it is."""
+        if exact:
+            inputs = {
+                name: tensor.double() if tensor.is_floating_point() else tensor
+                for name, tensor in inputs.items()
+            }
+        return self.model(inputs, self.constants)
+
+    def run_reference(
+        self, inputs: Mapping[str, torch.Tensor], level: Level, precision: Precision
+    ) -> tuple[torch.Tensor, ...]:
+        return run_function(self.function(level), list(inputs.values()), precision)
+
+    @cached_property
+    def _emitted(self) -> Callable[..., Any]:
+        return load_module(emit_module(self.module("scheduled"), self.entry)).run
+
+    def run_triton(self, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The emitted program, on the CPU interpreter where there is no GPU."""
+        results = self._emitted(*inputs.values())
+        return (results,) if isinstance(results, torch.Tensor) else tuple(results)
+
+
+def mean_errors(
+    results: Sequence[Sequence[torch.Tensor]], exact: Sequence[Sequence[torch.Tensor]]
+) -> list[float]:
+    """The relative error of each result, as the root of the mean square over several runs."""
+    runs = [
+        [relative_error(got, wanted) ** 2 for got, wanted in zip(actual, right, strict=True)]
+        for actual, right in zip(results, exact, strict=True)
+    ]
+    return [(sum(errors) / len(errors)) ** 0.5 for errors in zip(*runs, strict=True)]
