@@ -8,7 +8,9 @@ where there is none.
 
 from __future__ import annotations
 
+import ast
 import math
+import sys
 from pathlib import Path
 
 import torch
@@ -20,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 import coda_ir
 from coda_ir.api import CompiledFunction, find_entry
 from coda_ir.devices import default_device
-from coda_ir.remarks import Remark, format_location
+from coda_ir.remarks import format_location
 from coda_ir.traffic import total_traffic
 
 LAYER = Path(__file__).with_suffix(".coda")
@@ -32,8 +34,8 @@ Tensors = dict[str, torch.Tensor]
 def sizes(on_gpu: bool) -> tuple[dict[str, int], dict[str, int]]:
     """The constants of the program, and the sizes of its symbols."""
     if on_gpu:
-        return {"D": 4096, "F": 11008, "HEAD_DIM": 128}, {"B": 2, "T": 8192}
-    return {"D": 128, "F": 352, "HEAD_DIM": 32}, {"B": 2, "T": 37}
+        return {"D": 4096, "F": 11008, "HEAD": 128}, {"B": 2, "T": 8192}
+    return {"D": 128, "F": 352, "HEAD": 32}, {"B": 2, "T": 37}
 
 
 def make_inputs(layer: CompiledFunction, symbols: dict[str, int]) -> Tensors:
@@ -44,10 +46,8 @@ def make_inputs(layer: CompiledFunction, symbols: dict[str, int]) -> Tensors:
     for spec in layer.signature.arguments:
         shape = [symbols[dim] if isinstance(dim, str) else dim or 1 for dim in spec.dims]
         normal = torch.randn(shape, generator=generator)
-        if spec.name.startswith("w_"):
-            normal /= math.sqrt(shape[-1])
-        elif spec.name.startswith("g"):
-            normal = 1 + normal / 10
+        if spec.is_weight:
+            normal = normal / math.sqrt(shape[-1]) if len(shape) == 2 else 1 + normal / 10
         tensors.setdefault(spec.name, normal)
     return {
         spec.name: tensors[spec.name].to(layer.device, spec.dtype)
@@ -71,14 +71,14 @@ def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
     def rope(x: torch.Tensor) -> torch.Tensor:
         cos, sin = t["cos"][:, None], t["sin"][:, None]
         a, b = x.reshape(*x.shape[:-1], -1, 2 * cos.shape[-1]).chunk(2, -1)
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2).to(x.dtype)
 
-    x1 = t["x0"] + F.linear(t["y"], t["w_o"])
-    h1 = norm(x1, t["g1"])
+    x1 = t["x0"] + F.linear(t["y"], t["wo"])
+    h1 = norm(x1, t["norm1"])
     mlp = F.silu(F.linear(h1, t["w_gate"])) * F.linear(h1, t["w_up"])
     x2 = x1 + F.linear(mlp, t["w_down"])
-    h2 = norm(x2, t["g2"])
-    q, k, v = (F.linear(h2, t[name]) for name in ("w_q", "w_k", "w_v"))
+    h2 = norm(x2, t["norm2"])
+    q, k, v = (F.linear(h2, t[name]) for name in ("wq", "wk", "wv"))
     return x2, rope(q), rope(k), v
 
 
@@ -89,21 +89,39 @@ def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def kernel_table(layer: CompiledFunction) -> Table:
-    table = Table("kernel", title="Kernels made", title_justify="left")
+    """The kernels in the order of their first launch, with the first line of their docstrings."""
+    functions = [n for n in ast.parse(layer.source).body if isinstance(n, ast.FunctionDef)]
+    summaries = {node.name: ast.get_docstring(node) or "" for node in functions}
+    table = Table("kernel", "what it does", title="Kernels made", title_justify="left")
     for name in layer.kernels:
-        table.add_row(name)
+        table.add_row(name, summaries[name].partition("\n")[0])
     return table
 
 
-def remark_table(title: str, remarks: list[Remark]) -> Table:
-    table = Table("place", "operator", "pass", "what", "bytes", title=title, title_justify="left")
-    for remark in remarks:
-        place = Path(format_location(remark.location)).name
-        condition = "" if remark.condition is None else f" ({remark.condition})"
-        size = "" if remark.bytes is None else str(remark.bytes)
-        what = remark.message + condition
-        table.add_row(place, remark.operator, remark.pass_name, what, size)
+def fused_table(layer: CompiledFunction) -> Table:
+    """What became of the operators of each line of the program."""
+    text = LAYER.read_text().splitlines()
+    steps: dict[int, dict[str, None]] = {}
+    for remark in layer.remarks:
+        if remark.kind == "passed" and remark.position is not None:
+            step = f"{remark.operator}: {remark.message}"
+            steps.setdefault(remark.position[1], {})[step] = None
+    table = Table("line", "program", "rewrites", title="Operators fused", title_justify="left")
+    for line in sorted(steps):
+        table.add_row(str(line), text[line - 1].strip(), "\n".join(steps[line]), end_section=True)
     return table
+
+
+def refused_table(layer: CompiledFunction) -> Table | str:
+    """The rewrites that were not legal, and the bytes that they would have saved."""
+    refused = [remark for remark in layer.remarks if remark.kind == "missed"]
+    title = "Operators refused"
+    table = Table("place", "operator", "why", "bytes", title=title, title_justify="left")
+    for remark in refused:
+        place = format_location(remark.location)
+        why = remark.condition or remark.message
+        table.add_row(place, remark.operator, why, str(remark.bytes or ""))
+    return table if refused else "Operators refused: none\n"
 
 
 def traffic_table(layer: CompiledFunction, symbols: dict[str, int]) -> Table:
@@ -135,14 +153,11 @@ def main() -> None:
     constants, symbols = sizes(on_gpu=device.type != "cpu")
     layer = coda_ir.compile(LAYER, device=device, constants=constants)
     inputs = make_inputs(layer, symbols)
-    console = Console()
+    # Wide enough for a line of the program where the output is not a terminal.
+    console = Console(width=None if sys.stdout.isatty() else 120)
     shown = ", ".join(f"{name} = {size}" for name, size in {**constants, **symbols}.items())
     console.print(f"{LAYER.name} on {device}: {shown}\n")
-    fused = [remark for remark in layer.remarks if remark.kind == "passed"]
-    refused = [remark for remark in layer.remarks if remark.kind == "missed"]
-    console.print(kernel_table(layer))
-    console.print(remark_table("Operators fused", fused))
-    console.print(remark_table("Operators refused", refused) if refused else "Nothing refused.\n")
+    console.print(kernel_table(layer), fused_table(layer), refused_table(layer), sep="\n")
     console.print(traffic_table(layer, symbols))
     with torch.no_grad():
         console.print(error_table(layer, inputs))
