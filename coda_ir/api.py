@@ -63,7 +63,7 @@ def parse(
     found = syntax or path.suffix.removeprefix(".")
     if found not in get_args(Syntax):
         raise CodaError(f"{path}: unknown kind of file", "name it .coda or .mlir, or pass syntax")
-    return _parse_text(read_source(path), str(path), found, constants)
+    return _parse_text(read_source(str(path)), str(path), found, constants)
 
 
 def _is_path(text: str) -> bool:

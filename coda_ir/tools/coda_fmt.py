@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
-from coda_ir.frontends.coda_text.program import decode_source, read_source
+from coda_ir.sources import decode_source, read_source
 
 STDIN = "-"
 

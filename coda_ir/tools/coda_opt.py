@@ -26,7 +26,7 @@ from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 from coda_ir.remarks import REMARK_KINDS, collect_remarks
-from coda_ir.sources import decode
+from coda_ir.sources import decode_source
 
 FAILURE, USAGE = 1, 2
 """Exit codes: the input is wrong; the command line is wrong."""
@@ -78,7 +78,7 @@ class CodaOptMain(xDSLOptMain):
     def _parse_coda(self, io: IO[bytes]) -> ModuleOp:
         from coda_ir.frontends.coda_text import parse_text
 
-        text = decode(io.read(), self.get_input_name())
+        text = decode_source(io.read(), self.get_input_name())
         return parse_text(text, self.get_input_name(), constants=dict(self.args.const))
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:

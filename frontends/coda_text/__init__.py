@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text.formatter import format_text
 from coda_ir.frontends.coda_text.lowering import lower_program
-from coda_ir.frontends.coda_text.program import Loader, read_source
+from coda_ir.frontends.coda_text.program import Loader
 from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.sources import read_source
 
 __all__ = ["format_text", "parse_file", "parse_text"]
 

@@ -58,7 +58,7 @@ class TestErrors:
         path.write_bytes(b"# na\xefve\n")
         assert main([str(path)]) == 1
         message = capsys.readouterr().err
-        assert "latin1.coda:1: the file is not UTF-8: byte 0xef at offset 4" in message
+        assert "latin1.coda:1:5: not UTF-8: byte 0xef at offset 4" in message
         assert "help: save the file as UTF-8" in message
 
     def test_mlir_that_is_not_utf8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
