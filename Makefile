@@ -39,7 +39,7 @@ lint: $(STAMP) ## Check style with ruff
 format: $(STAMP) ## Format the sources
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	find examples tests -name '*.coda' -not -path '*/filecheck/*' -exec $(BIN)/coda-fmt {} +
+	find examples -name '*.coda' -exec $(BIN)/coda-fmt -i {} +
 
 types: $(STAMP) ## Check types with pyright
 	$(BIN)/pyright
