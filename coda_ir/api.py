@@ -39,7 +39,10 @@ Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 Program: TypeAlias = ModuleOp | str | os.PathLike[str]
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
-PASSES: dict[Level, str] = {"gemm": "coda-to-gemm", "scheduled": "schedule,plan-buffers"}
+PASSES: dict[Level, str] = {
+    "gemm": "coda-to-gemm",
+    "scheduled": "schedule{{{schedule}}},plan-buffers",
+}
 """The passes that lead to each level from the one before."""
 
 
@@ -97,14 +100,17 @@ def compile(
     device: str | torch.device | None = None,
     entry: str | None = None,
     constants: Mapping[str, int | float] | None = None,
+    schedule: str | None = None,
 ) -> CompiledFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
     `entry` names the function and may be left out where there is only one. `device` is where the
     tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
-    runs in its interpreter. Raises CodaError for whatever is wrong with the input.
+    runs in its interpreter. `schedule` has options of the pass `schedule`, such as
+    `"target=sm_90 mainloop=tma"`, by default those that fit the device. Raises CodaError for
+    whatever is wrong with the input.
     """
-    from coda_ir.devices import default_device, resolve_device
+    from coda_ir.devices import default_device, resolve_device, schedule_options
 
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
@@ -117,7 +123,8 @@ def compile(
     else:
         module = parse(program, constants=constants)
     place = default_device() if device is None else resolve_device(device)
-    compiled = CompiledFunction(module, find_entry(module, entry), target, place)
+    options = schedule_options(place) if schedule is None else schedule
+    compiled = CompiledFunction(module, find_entry(module, entry), target, place, options)
     compiled.prepare()
     return compiled
 
@@ -150,8 +157,9 @@ def _is_private(func: FuncOp) -> bool:
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for."""
 
-    def __init__(self, module: ModuleOp):
+    def __init__(self, module: ModuleOp, schedule: str):
         self.context: Context = make_context()
+        self._schedule = schedule
         self._modules: dict[Level, ModuleOp] = {"block": module}
         self.remarks: list[Remark] = []
 
@@ -162,7 +170,9 @@ class Lowering:
             raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
         if level not in self._modules:
             before = self.module(levels[levels.index(level) - 1])
-            self._modules[level] = self._lower(before, PASSES[level])
+            self._modules[level] = self._lower(
+                before, PASSES[level].format(schedule=self._schedule)
+            )
         return self._modules[level]
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
@@ -183,14 +193,16 @@ class CompiledFunction:
     strided. A call in which a symbol is 0 launches nothing.
     """
 
-    def __init__(self, module: ModuleOp, func: FuncOp, target: Target, device: torch.device):
+    def __init__(
+        self, module: ModuleOp, func: FuncOp, target: Target, device: torch.device, schedule: str
+    ):
         from coda_ir.arguments import Signature
 
         self.name = func.sym_name.data
         self.signature: Signature = Signature.of(func)
         self.target: Target = target
         self.device = device
-        self._lowering = Lowering(module)
+        self._lowering = Lowering(module, schedule)
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"

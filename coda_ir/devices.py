@@ -63,3 +63,15 @@ def _is_interpreting() -> bool:
     """Whether triton's own library functions were made for the interpreter."""
     library = import_module("triton.language.standard")
     return type(library.sigmoid).__name__ == "InterpretedFunction"
+
+
+def schedule_options(device: torch.device) -> str:
+    """The options of the pass `schedule` that fit `device`."""
+    if device.type == "cpu":
+        return "target=interpreter"
+    if torch.version.hip is not None:
+        return "target=gfx942"
+    major, _ = torch.cuda.get_device_capability(device)
+    if major == 9:
+        return "target=sm_90 mainloop=tma"
+    return "target=sm_80" if major == 8 else "target=portable"
