@@ -157,7 +157,7 @@ def _is_private(func: FuncOp) -> bool:
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for."""
 
-    def __init__(self, module: ModuleOp, schedule: str):
+    def __init__(self, module: ModuleOp, schedule: str = "target=interpreter"):
         self.context: Context = make_context()
         self._schedule = schedule
         self._modules: dict[Level, ModuleOp] = {"block": module}
