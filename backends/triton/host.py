@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ class HostProgram:
         self._storage: dict[SSAValue, Storage] = {}
         self._temporaries: list[str] = []
         self._packs: list[str] = []
+        self._pack_count = 0
+        self._place: str | None = None
         self._declare_arguments()
         self._read_plan()
 
@@ -256,7 +259,7 @@ class HostProgram:
     def launch(
         self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
     ) -> None:
-        lines = kernel.launch(rows, operands, outputs)
+        lines = launch_lines(kernel, rows, operands, outputs)
         if any(argument.type.startswith("tensordesc") for argument in kernel.arguments):
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             lines = [f"if {rows}:", *indented(lines)]
@@ -282,14 +285,15 @@ class HostProgram:
         result = op.results[0]
         name = self.names.fresh(result.name_hint, "packed")
         self._variables[result] = self._dense[result] = name
-        self._keep(result, [name])
+        self._pack_count += 1
         rows = self.symbols.extent(self.dims(result)[0])
-        compute = [self.empty(name, result), *kernel.launch(rows, operands, [name])]
+        compute = [self.empty(name, result), *launch_lines(kernel, rows, operands, [name])]
         if not is_kept:
+            self._keep(result, [name])
             self.lines += compute
             return
         self.helpers.add("PACKED")
-        key = f"{len(self._packs)}, {', '.join(operands)}"
+        key = f"{self._pack_count}, {', '.join(operands)}"
         self._packs += [
             f"{name} = PACKED.find({key})",
             f"if {name} is None:",
@@ -300,12 +304,14 @@ class HostProgram:
     # The whole program
 
     def begin_operator(self, op: Operation) -> None:
-        place = location_comment(op.location)
-        if place is not None:
-            self.lines.append(place)
+        self._start = len(self.lines)
 
     def end_operator(self, op: Operation) -> None:
-        """Drop what is dead, unless nothing is allocated after this operator anyway."""
+        """Say where the statements come from; drop what is dead, unless nothing follows."""
+        place = location_comment(op.location)
+        if place not in (None, self._place) and len(self.lines) > self._start:
+            self.lines.insert(self._start, place)
+            self._place = place
         dead, self._temporaries = self._temporaries, []
         position = self._position[op]
         for root, storage in self._storage.items():
@@ -335,6 +341,18 @@ class HostProgram:
                 name = self._variables[argument]
                 head.append(f"{name} = dense({name})")
         return wrapped([*head, *self.lines], limit=96)
+
+
+def launch_lines(
+    kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+) -> list[str]:
+    """The launch of a kernel, with a grid of numbers alone computed now."""
+
+    def ceiling(match: re.Match[str]) -> str:
+        return str(-(-int(match[1]) // int(match[2])))
+
+    first, *rest = kernel.launch(rows, operands, outputs)
+    return [re.sub(r"triton\.cdiv\((\d+), (\d+)\)", ceiling, first), *rest]
 
 
 def _device_guard(first: str, parameters: Sequence[str]) -> list[str]:

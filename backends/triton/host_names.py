@@ -88,8 +88,10 @@ def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
         if len(line) <= limit or not line.endswith(")") or "(" not in line:
             result.append(line)
             continue
+        indent = " " * (len(line) - len(line.lstrip()))
         head, inner = line[: line.index("(") + 1], line[line.index("(") + 1 : -1]
-        result += [head, *(f"    {part}," for part in _split_arguments(inner)), ")"]
+        arguments = (f"{indent}    {part}," for part in _split_arguments(inner))
+        result += [head, *arguments, f"{indent})"]
     return result
 
 

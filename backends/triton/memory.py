@@ -46,8 +46,7 @@ def function(
     docstring = f'"""{summary[0].upper()}{summary[1:]}."""'
     header = [f"def {name}({', '.join(names)}):"]
     if len(header[0]) > 96:
-        docstring = f'"""{summary[0].upper()}{summary[1:]}."""'
-    header = [f"def {name}(", *(f"    {parameter}," for parameter in names), "):"]
+        header = [f"def {name}(", *(f"    {parameter}," for parameter in names), "):"]
     return "\n".join([f"@triton.jit{fixed}", *header, *indented([docstring, *lines]), ""])
 
 

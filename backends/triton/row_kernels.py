@@ -243,16 +243,16 @@ def pack_weight_kernel(
     ]
     if depth is None:
         arguments.append(KernelArgument("K", "i32", "{operands[1]}.shape[0]"))
-    w_place = "w_ptr + n.to(tl.int64) * stride_n + k.to(tl.int64) * stride_k"
     body = [
-        f"k = start + tl.arange(0, {block_k})[None, :]",
-        f"w = {load(w_place, weight, f'(n < N) & (k < {extent})')}",
-        f"v = {load('v_ptr + k.to(tl.int64) * stride_v', vector, f'k < {extent}')}",
+        f"k = (start + tl.arange(0, {block_k})[None, :]).to(tl.int64)",
+        f"inside = (n < N) & (k < {extent})",
+        f"w = {load('w_ptr + n * stride_n + k * stride_k', weight, 'inside')}",
+        f"v = {load('v_ptr + k * stride_v', vector, f'k < {extent}')}",
         "total += w * v",
         f"start += {block_k}",
     ]
     lines = [
-        f"n = tl.program_id(0) * {block_n} + tl.arange(0, {block_n})[:, None]",
+        f"n = (tl.program_id(0) * {block_n} + tl.arange(0, {block_n})[:, None]).to(tl.int64)",
         f"total = tl.zeros(({block_n}, {block_k}), tl.float32)",
         "start = 0",
         f"while start < {extent}:",
