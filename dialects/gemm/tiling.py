@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
-from coda_ir.dialects.gemm.attrs import ScheduleAttr
+from coda_ir.dialects.gemm.attrs import ResultKind, ScheduleAttr
 from coda_ir.dialects.gemm.ops import FusedOp, GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
 
@@ -75,7 +75,7 @@ def column_ranges(segment: Segment, schedule: ScheduleAttr) -> list[ColumnRange]
         raise ValueError("the number of columns is dynamic, expected a static N")
     paired = 1 if segment.pairing is None else 2
     lanes, group = schedule.block_n.data // paired, max(1, _largest_group(segment) // paired)
-    parts = epilogue_parts(schedule)
+    parts = epilogue_parts(segment, schedule)
     while parts > 1 and group > lanes // parts:
         parts //= 2
     ranges: list[ColumnRange] = []
@@ -96,14 +96,16 @@ def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
     return [((index,), segment.weight_columns(index)) for index in every]
 
 
-EPILOGUE_ELEMENTS = 64
-"""Accumulator elements per thread that an epilogue works on at a time."""
+def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
+    """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers.
 
-
-def epilogue_parts(schedule: ScheduleAttr) -> int:
-    """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers."""
+    A thread works on 64 elements at a time, or 32 where several reductions hold them for long.
+    """
     bm, bn, _ = schedule.tile
-    return max(1, bm * bn // (32 * schedule.warps.data) // EPILOGUE_ELEMENTS)
+    kinds = [result.port.kind.data for result in segment.results]
+    reductions = kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
+    elements = 64 if reductions < 2 else 32
+    return max(1, bm * bn // (32 * schedule.warps.data) // elements)
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:

@@ -1,0 +1,73 @@
+"""When and how Hopper's tensor memory accelerator (TMA) can load the tiles of a GEMM.
+
+A TMA load copies a box of a tensor of rank 1 to 5; the weight's rows that a tile needs have to
+form such a box of a view of the weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm.attrs import Layout, ScheduleAttr
+from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+
+ALIGNMENT_BYTES = 16
+"""Rows must start at multiples of this."""
+
+
+@dataclass(frozen=True)
+class WeightBox:
+    """The rows of a weight (N x K) for one accumulator of a program, as a box of a view.
+
+    The view has the dimensions `view` and then K, the box `block` and then BK.
+    """
+
+    view: tuple[int, ...]
+    block: tuple[int, ...]
+
+
+def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
+    """The box of a range's weights, or why there is none.
+
+    `halves` of groups of G that a program covers whole: a box (groups, G/2) of (N/G, G). Adjacent
+    pairs: a box (pairs, 1) of (N/2, 2). Otherwise a box of consecutive rows.
+    """
+    rows = segment.weight_columns(columns.weights[0])
+    lanes = columns.lanes * columns.parts
+    group = segment.group_size
+    if segment.layout != Layout.NK:
+        return "the weight is stored as K x N"
+    if columns.is_padded:
+        return f"groups of {columns.group} columns are padded"
+    if segment.pairing is not None and group is None:
+        return WeightBox((rows // 2, 2), (lanes, 1))
+    if group is None or group == segment.columns or group // 2 % lanes == 0:
+        return WeightBox((rows,), (lanes,))
+    half = group // 2
+    if lanes % half:
+        return f"halves of {half} columns do not divide the tile's {lanes} pairs"
+    return WeightBox((rows // group, group), (lanes // half, half))
+
+
+def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
+    """Why `op` cannot load its tiles through TMA under `schedule`; None where it can.
+
+    Raises ValueError as `column_ranges` does.
+    """
+    type = element_type_of(op.x)
+    row_bytes = shape_of(op.x)[-1] * _element_bytes(op)
+    if not is_float(type) or row_bytes % ALIGNMENT_BYTES:
+        return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
+    for segment in op.segments():
+        for columns in column_ranges(segment, schedule):
+            box = weight_box(segment, columns)
+            if isinstance(box, str):
+                return box
+    return None
+
+
+def _element_bytes(op: FusedOp) -> int:
+    return {"f32": 4, "f64": 8}.get(str(element_type_of(op.x)), 2)
