@@ -76,6 +76,7 @@ def signature(text: str) -> Signature:
             keyword_only = True
         else:
             formals.append(_formal(part, keyword_only))
+            keyword_only |= formals[-1].variadic
     return Signature(name, tuple(formals), text)
 
 

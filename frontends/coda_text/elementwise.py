@@ -20,6 +20,7 @@ from coda_ir.frontends.coda_text.values import (
 )
 from coda_ir.symbolic_size import SymbolicSize
 
+MAX_INTEGER = 2**63
 BINARY: dict[str, type[coda.BinaryOp]] = {
     "+": coda.AddOp,
     "-": coda.SubOp,
@@ -64,17 +65,29 @@ def number_unary(name: str, value: Number) -> Number:
     try:
         return NUMBER_UNARY[name](value)
     except (ValueError, OverflowError, ZeroDivisionError) as error:
-        raise Mistake(f"{name} of the number {value} is not defined", argument="x") from error
+        raise Mistake(
+            f"{name} of the number {value} is not defined",
+            "the result must be a finite real number",
+            argument="x",
+        ) from error
 
 
 def number_binary(operator: str, left: Number, right: Number) -> Number:
     """Arithmetic on numbers. Raises Mistake for a division by zero or an overflow."""
     try:
-        return _compute(operator, left, right)
+        result = _compute(operator, left, right)
     except ZeroDivisionError as error:
-        raise Mistake(f"division of {left} by zero") from error
+        raise Mistake(f"division of {left} by zero", "the divisor must not be 0") from error
     except OverflowError as error:
-        raise Mistake(f"{left} {operator} {right} is too large") from error
+        raise _too_large(operator, left, right) from error
+    if not abs(result) < (MAX_INTEGER if isinstance(result, int) else math.inf):
+        raise _too_large(operator, left, right)
+    return result
+
+
+def _too_large(operator: str, left: Number, right: Number) -> Mistake:
+    limit = "integers have 64 bits, floats are finite"
+    return Mistake(f"{operator} of {left} and {right} is too large", limit)
 
 
 def _compute(operator: str, left: Number, right: Number) -> Number:

@@ -63,7 +63,7 @@ from coda_ir.frontends.coda_text.values import (
 
 PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
 GEMMS = {
-    "linear": signature("linear(x, w)"),
+    "linear": signature("linear(x, w)")._replace(text="linear(x, w); a bias is a row port"),
     "matmul": signature("matmul(x, w)"),
 }
 
@@ -73,6 +73,10 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     errors = reporter.count
     body = EpilogueBody(definition, reporter)
     interface = read_interface(definition, body.error)
+    understood = {name.text for name in interface.accumulators}
+    understood |= {operand.name.text for operand in interface.operands}
+    unclear = {port.name.text for port in definition.tree.ports} - understood
+    body.variables |= dict.fromkeys(unclear, POISON)
     selected = {result.port.index for result in interface.results}
     for accumulator in interface.accumulators:
         body.declare(accumulator, [f32])
@@ -225,12 +229,17 @@ class _EpilogueCall:
         group = call.integer("group", 0) if call.given("group") else None
         adjacent = call.boolean("adjacent", False)
         if adjacent and group is not None:
-            raise Mistake("pairs takes a group or adjacent=true, not both", argument=name)
+            raise Mistake(
+                "pairs takes a group or adjacent=true, not both",
+                f"it is {PAIRS.text}",
+                argument=name,
+            )
         unit = 2 if group is None else group
         if unit < 2 or unit % 2 or divided(gemm.columns, unit) is None:
             raise Mistake(
                 f"pairs: the group is {unit}, expected an even divisor of the "
                 f"{format_dim(gemm.columns)} columns",
+                f"it is {PAIRS.text}",
                 argument=name,
             )
         pairing = PairingAttr.adjacent_columns() if adjacent else PairingAttr.halves(group)

@@ -66,8 +66,9 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     tree = definition.tree
     accumulators: list[Identifier] = []
     operands: list[OperandPort] = []
-    seen: set[str] = set()
-    for port in (*tree.ports, *tree.results):
+    # Two ports of one name are found when the body declares them.
+    seen = {port.name.text for port in tree.ports}
+    for port in tree.results:
         if port.name.text in seen:
             error(port.name.span, f"'{port.name.text}' is defined twice", "rename one of them")
         seen.add(port.name.text)

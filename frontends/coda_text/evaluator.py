@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
@@ -90,6 +91,8 @@ class Evaluator(ABC):
         return self.error(span, mistake.message, mistake.remedy or otherwise)
 
     def _literal(self, node: Literal) -> Value:
+        if node.value == math.inf:
+            return self.error(node.span, "the number is too large", "floats have 64 bits")
         return node.value
 
     def _tuple(self, node: TupleExpression) -> Value:

@@ -387,6 +387,7 @@ class FunctionLowering(ExpressionLowering):
         """Match the declared type of a parameter with the type of an argument."""
         name, function = parameter.name.text, self.definition.name
         type = parameter.type
+        declared_at = f"it is declared at {self.file}:{type.span.line}:{type.span.column}"
         if type.element.text != value.type.element:
             raise Mistake(
                 f"{function}: {name} is {value.type}, expected {type.element.text} elements",
@@ -397,6 +398,7 @@ class FunctionLowering(ExpressionLowering):
             raise Mistake(
                 f"{function}: {name} is {value.type} of rank {len(value.dims)}, expected rank "
                 f"{len(type.dims)}",
+                declared_at,
                 argument=name,
             )
         for index, (declared, actual) in enumerate(zip(type.dims, value.dims, strict=True)):
@@ -408,6 +410,7 @@ class FunctionLowering(ExpressionLowering):
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {format_dim(expected)} in "
                     f"dimension {index}",
+                    declared_at,
                     argument=name,
                 )
 

@@ -141,6 +141,7 @@ def glu(activation: str | None) -> Rule:
             raise Mistake(
                 f"{call.name}: x is {x.type}, expected an even number of columns: "
                 "the gate, then the up projection",
+                None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
                 argument="x",
             )
         name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)

@@ -9,6 +9,7 @@ from lark.exceptions import UnexpectedToken
 
 from coda_ir.frontends.coda_text.layout import (
     CLOSING,
+    CONTINUES,
     DEFINITION_STARTS,
     END,
     MAX_DEPTH,
@@ -21,6 +22,7 @@ from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import File, Span
 from coda_ir.frontends.coda_text.tree import span_of
 
+MAX_DIGITS = 18
 EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})
 OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT"})
 SPELLINGS = {
@@ -72,6 +74,15 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
         if token.line not in lines_with_errors:
             reporter.error(file, span_of(token), *_lexical_error(token))
             lines_with_errors.add(token.line or 0)
+    if _exceeds_limits(layout, tokens, file, reporter):
+        return Parsed(File(()), tokens, layout.comments)
+    tree = _Recovery(tokens, file, reporter, lines_with_errors).parse()
+    return Parsed(tree, tokens, layout.comments)
+
+
+def _exceeds_limits(layout: Layout, tokens: list[Token], file: str, reporter: Reporter) -> bool:
+    """Report what would be too much for the tree: deep nesting, numbers of many digits."""
+    count = reporter.count
     if layout.too_deep is not None:
         reporter.error(
             file,
@@ -79,9 +90,12 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
             f"brackets are nested more than {MAX_DEPTH} levels deep",
             "give the inner parts names",
         )
-        return Parsed(File(()), tokens, layout.comments)
-    tree = _Recovery(tokens, file, reporter, lines_with_errors).parse()
-    return Parsed(tree, tokens, layout.comments)
+    for token in tokens:
+        if token.type == "INTEGER" and len(token) > MAX_DIGITS:
+            reporter.error(
+                file, span_of(token), "the number is too large", f"use {MAX_DIGITS} digits at most"
+            )
+    return reporter.count > count
 
 
 def _lexical_error(token: Token) -> tuple[str, str]:
@@ -146,6 +160,9 @@ class _Recovery:
         at_boundary = token.type == END or token.type in NEVER_IN_BRACKETS
         if bracket is not None and (at_boundary or self._starts_line(index)):
             return f"the '{bracket}' at {bracket.line}:{bracket.column} is not closed"
+        previous = self.tokens[index - 1] if index else token
+        if bracket is None and previous.type in CONTINUES and self._starts_line(index):
+            return f"line {previous.line} ends with '{previous}', so that it goes on here"
         if bracket is None and self._inside_body():
             if token.type in DEFINITION_STARTS or index >= len(self.tokens):
                 return "close the body before it with '}'"

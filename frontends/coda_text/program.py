@@ -292,7 +292,12 @@ class ConstEvaluator(Evaluator):
         return result
 
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
-        raise Mistake(f"the operands of {node.operator} are {describe(left)} and {describe(right)}")
+        raise Mistake(
+            f"the operands of {node.operator} are {describe(left)} and {describe(right)}",
+            "consts are numbers",
+        )
 
     def negation(self, node: Negation, operand: Value) -> Value:
-        raise Mistake(f"the operand of - is {describe(operand)}, expected a number")
+        raise Mistake(
+            f"the operand of - is {describe(operand)}, expected a number", "consts are numbers"
+        )
