@@ -1,0 +1,57 @@
+// RUN: coda-opt %s -p convert-linear-to-gemm --split-input-file | filecheck %s
+
+// An N x K weight.
+
+func.func @linear(%x: tensor<?x?x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x?x16xf32> {
+  %z = coda.linear %x, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xf32>
+  func.return %z : tensor<?x?x16xf32>
+}
+
+// CHECK:      func.func @linear(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z : tensor<?x?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A bias is a row port.
+
+func.func @bias(%x: tensor<8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xbf16>) -> tensor<16xbf16> {
+  %z = coda.linear %x, %w, %b : (tensor<8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<16xbf16>
+  func.return %z : tensor<16xbf16>
+}
+
+// CHECK:      func.func @bias(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) row(%b : tensor<16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %b_1: f32):
+// CHECK-NEXT:       %0 = arith.addf %acc, %b_1 : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z : tensor<16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A K x N weight.
+
+func.func @matmul(%x: tensor<?x8xf16>, %w: tensor<8x16xf16>) -> tensor<?x16xf16> {
+  %z = coda.matmul %x, %w : (tensor<?x8xf16>, tensor<8x16xf16>) -> tensor<?x16xf16>
+  func.return %z : tensor<?x16xf16>
+}
+
+// CHECK:      func.func @matmul(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf16>
+// CHECK-NEXT:     columns(%w : tensor<8x16xf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<?x16xf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z : tensor<?x16xf16>
+// CHECK-NEXT: }

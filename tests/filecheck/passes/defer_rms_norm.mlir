@@ -1,0 +1,88 @@
+// RUN: coda-opt %s -p defer-rms-norm --split-input-file | filecheck %s
+
+// The row scale moves behind the GEMM, in float32; the column scale stays with x.
+
+func.func @linear(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
+  %s = coda.add %x, %y : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @linear(
+// CHECK-NEXT:   %s = coda.add %x, %y : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.linear %s_scaled, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %1 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Several consumers, in both layouts of the weight; a bias is added after the row scale.
+
+func.func @several_consumers(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xbf16>, %u: tensor<8x12xbf16>) -> (tensor<?x16xbf16>, tensor<?x12xf32>) {
+  %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+  %t = coda.matmul %h, %u : (tensor<?x8xbf16>, tensor<8x12xbf16>) -> tensor<?x12xf32>
+  func.return %z, %t : tensor<?x16xbf16>, tensor<?x12xf32>
+}
+
+// CHECK:      func.func @several_consumers(
+// CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.linear %s_scaled, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %b_1 = coda.cast %b : (tensor<16xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %2 = coda.add %1, %b_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %2 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %3 = coda.matmul %s_scaled, %u : (tensor<?x8xbf16>, tensor<8x12xbf16>) -> tensor<?x12xf32>
+// CHECK-NEXT:   %t = coda.mul %3, %rstd : (tensor<?x12xf32>, tensor<?x1xf32>) -> tensor<?x12xf32>
+// CHECK-NEXT:   func.return %z, %t : tensor<?x16xbf16>, tensor<?x12xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Without a weight the GEMM reads x itself; in float32 nothing is cast.
+
+func.func @no_weight(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
+  %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %z = coda.linear %h, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  func.return %z : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @no_weight(
+// CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.linear %s, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %z : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A norm that something else uses too is split into its statistics and pointwise operators.
+
+func.func @returned_too(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x16xbf16>) {
+  %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %h, %z : tensor<?x8xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @returned_too(
+// CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %s_1, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %g_1 = coda.cast %g : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %g_1 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %h = coda.cast %1 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %h, %z : tensor<?x8xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }

@@ -1,0 +1,98 @@
+// RUN: coda-opt %s -p defer-rms-norm --split-input-file | filecheck %s
+// RUN: coda-opt %s -p defer-rms-norm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// The statistics of an argument are not free.
+
+func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
+  %h = coda.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes; help: put the producer of the input and the norm into one function
+// CHECK:      func.func @argument(
+// CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Nor are those of an operator that is no kernel over tiles.
+
+func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
+  %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x comes from coda.embedding; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes; help: put the producer of the input and the norm into one function
+// CHECK:      func.func @embedding(
+// CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Something non-linear stands between the norm and the GEMM: only split.
+
+func.func @non_linear(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
+  %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %a = coda.silu %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %a, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes; help: use the norm only as the input of linear or @
+// CHECK:      func.func @non_linear(
+// CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %s_1, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %h = coda.cast %0 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %a = coda.silu %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %z = coda.linear %a, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// The norm is the weight of the GEMM, whose rows its scale does not run along: only split.
+
+func.func @weight(%x: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %s = coda.exp %v : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %z = coda.linear %x, %h : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  func.return %z : tensor<8x8xf32>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.linear uses it; failed condition: every consumer of the norm is a GEMM; costs 512 bytes; help: use the norm only as the input of linear or @
+// CHECK:      func.func @weight(
+// CHECK-NEXT:   %s = coda.exp %v : (tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<8x8xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   %h = coda.mul %s, %rstd : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %z = coda.linear %x, %h : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   func.return %z : tensor<8x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A norm of groups of columns is the business of fuse-qk-norm: no remark.
+
+func.func @groups(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
+  %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64, group = 4 : i64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @groups(
+// CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %h = coda.rms_norm %s {eps = 1.000000e-06 : f64, group = 4 : i64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }

@@ -1,0 +1,167 @@
+// RUN: coda-opt %s -p fuse-cross-entropy --split-input-file | filecheck %s
+
+// The loss of each row: lse − target logit, 0 where the target is ignored. Nothing else uses the
+// logits, so that they are not stored; what runs between the GEMM and the loss stays before both.
+
+func.func @none(%x: tensor<?x8xbf16>, %w: tensor<100x8xbf16>, %t: tensor<?xi64>) -> tensor<?xf32> {
+  %c = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<100x8xbf16>)
+      -> (tile : tensor<?x100xbf16>) {
+    ^bb0(%acc: f32):
+      %0 = arith.constant 0.000000e+00 : f32
+      %c_1 = arith.maximumf %acc, %0 : f32
+      gemm.yield %c_1 : f32
+    }
+  %l = coda.cross_entropy %c, %t {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x100xbf16>, tensor<?xi64>) -> tensor<?xf32>
+  func.return %l : tensor<?xf32>
+}
+
+// CHECK:      func.func @none(
+// CHECK-NEXT:   %lse, %target_logit = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<100x8xbf16>) col(%t : tensor<?xi64>)
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64):
+// CHECK-NEXT:       %0 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %c = arith.maximumf %acc, %0 : f32
+// CHECK-NEXT:       gemm.yield %c, %c : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %l = gemm.finalize row (lse %lse : tensor<?x?xf32>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: i64):
+// CHECK-NEXT:     %3 = arith.constant -100 : i64
+// CHECK-NEXT:     %4 = arith.cmpi eq, %2, %3 : i64
+// CHECK-NEXT:     %5 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %6 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.subf %0, %1 : f32
+// CHECK-NEXT:     %8 = arith.select %4, %5, %7 : f32
+// CHECK-NEXT:     gemm.yield %8 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %l : tensor<?xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A sum over the rows is one more finalize; here the logits are stored.
+
+func.func @sum(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi32>) -> (tensor<f32>, tensor<?x100xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %l = coda.cross_entropy %z, %t {ignore_index = 3 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi32>) -> tensor<f32>
+  func.return %l, %z : tensor<f32>, tensor<?x100xf32>
+}
+
+// CHECK:      func.func @sum(
+// CHECK-NEXT:   %z, %lse, %target_logit = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?xi32>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>, partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i32):
+// CHECK-NEXT:       gemm.yield %acc, %acc, %acc : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %0 = gemm.finalize row (lse %lse : tensor<?x?xf32>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi32>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%1: f32, %2: f32, %3: i32):
+// CHECK-NEXT:     %4 = arith.constant 3 : i32
+// CHECK-NEXT:     %5 = arith.cmpi eq, %3, %4 : i32
+// CHECK-NEXT:     %6 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.subf %1, %2 : f32
+// CHECK-NEXT:     %9 = arith.select %5, %6, %8 : f32
+// CHECK-NEXT:     gemm.yield %9 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %l = gemm.finalize row (add %0 : tensor<?xf32>) -> (tensor<f32>) {
+// CHECK-NEXT:   ^bb0(%1: f32):
+// CHECK-NEXT:     gemm.yield %1 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %l, %z : tensor<f32>, tensor<?x100xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// For a mean the rows that count are summed up as well; several row dimensions are flattened first.
+
+func.func @mean(%x: tensor<?x?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?x?xi64>) -> tensor<f32> {
+  %z = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x100xf32>, tensor<?x?xi64>) -> tensor<f32>
+  func.return %l : tensor<f32>
+}
+
+// CHECK:      func.func @mean(
+// CHECK-NEXT:   %lse, %target_logit = gemm.fused %x : tensor<?x?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?x?xi64>)
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?x?xf32>, select<0> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %0, %1 = gemm.finalize row (lse %lse : tensor<?x?x?xf32>) col(%target_logit : tensor<?x?xf32>, %t : tensor<?x?xi64>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+// CHECK-NEXT:   ^bb0(%2: f32, %3: f32, %4: i64):
+// CHECK-NEXT:     %5 = arith.constant -100 : i64
+// CHECK-NEXT:     %6 = arith.cmpi eq, %4, %5 : i64
+// CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %9 = arith.subf %2, %3 : f32
+// CHECK-NEXT:     %10 = arith.select %6, %7, %9 : f32
+// CHECK-NEXT:     %11 = arith.select %6, %7, %8 : f32
+// CHECK-NEXT:     gemm.yield %10, %11 : f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %2 = coda.reshape %0 : (tensor<?x?xf32>) -> tensor<?xf32>
+// CHECK-NEXT:   %3 = coda.reshape %1 : (tensor<?x?xf32>) -> tensor<?xf32>
+// CHECK-NEXT:   %l = gemm.finalize row (add %2 : tensor<?xf32>, add %3 : tensor<?xf32>) -> (tensor<f32>) {
+// CHECK-NEXT:   ^bb0(%4: f32, %5: f32):
+// CHECK-NEXT:     %6 = arith.divf %4, %5 : f32
+// CHECK-NEXT:     gemm.yield %6 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %l : tensor<f32>
+// CHECK-NEXT: }
+
+// -----
+
+// Two losses on the same logits: one GEMM.
+
+func.func @two_losses(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %s: tensor<?xi64>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<?xf32>
+  %m = coda.cross_entropy %z, %s {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<?xf32>
+  func.return %l, %m : tensor<?xf32>, tensor<?xf32>
+}
+
+// CHECK:      func.func @two_losses(
+// CHECK-NEXT:   %lse, %target_logit, %lse_1, %target_logit_1 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?xi64>, %s : tensor<?xi64>)
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>, partial_row<lse> : tensor<?x?xf32>, select<1> : tensor<?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64, %s_1: i64):
+// CHECK-NEXT:       gemm.yield %acc, %acc, %acc, %acc : f32, f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %l = gemm.finalize row (lse %lse : tensor<?x?xf32>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: i64):
+// CHECK-NEXT:     %3 = arith.constant -100 : i64
+// CHECK-NEXT:     %4 = arith.cmpi eq, %2, %3 : i64
+// CHECK-NEXT:     %5 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %6 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.subf %0, %1 : f32
+// CHECK-NEXT:     %8 = arith.select %4, %5, %7 : f32
+// CHECK-NEXT:     gemm.yield %8 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %m = gemm.finalize row (lse %lse_1 : tensor<?x?xf32>) col(%target_logit_1 : tensor<?xf32>, %s : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: i64):
+// CHECK-NEXT:     %3 = arith.constant -100 : i64
+// CHECK-NEXT:     %4 = arith.cmpi eq, %2, %3 : i64
+// CHECK-NEXT:     %5 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %6 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.subf %0, %1 : f32
+// CHECK-NEXT:     %8 = arith.select %4, %5, %7 : f32
+// CHECK-NEXT:     gemm.yield %8 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %l, %m : tensor<?xf32>, tensor<?xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,104 @@
+// RUN: coda-opt %s -p fuse-cross-entropy --split-input-file | filecheck %s
+// RUN: coda-opt %s -p fuse-cross-entropy --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// The logits are an argument.
+
+func.func @argument(%z: tensor<?x100xf32>, %t: tensor<?xi64>) -> tensor<f32> {
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %l : tensor<f32>
+}
+
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: %z is not computed by a GEMM of the same function; failed condition: the logits are the tile of a GEMM; costs 400*d0 + 8*d1 + 4 bytes
+// CHECK:      func.func @argument(
+// CHECK-NEXT:   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+// CHECK-NEXT:   func.return %l : tensor<f32>
+// CHECK-NEXT: }
+
+// -----
+
+// The logits are the tile of a pointwise kernel.
+
+func.func @map(%x: tensor<?x100xf32>, %t: tensor<?xi64>) -> tensor<f32> {
+  %z = gemm.map tile(%x : tensor<?x100xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%a: f32):
+      %e = math.exp %a : f32
+      gemm.yield %e : f32
+    }
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %l : tensor<f32>
+}
+
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: %z is not computed by a GEMM of the same function; failed condition: the logits are the tile of a GEMM; costs 400*d0 + 8*d1 + 4 bytes
+// CHECK:      func.func @map(
+// CHECK-NEXT:   %z = gemm.map tile(%x : tensor<?x100xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %e = math.exp %a : f32
+// CHECK-NEXT:       gemm.yield %e : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+// CHECK-NEXT:   func.return %l : tensor<f32>
+// CHECK-NEXT: }
+
+// -----
+
+// The columns of the logits are paired.
+
+func.func @paired(%x: tensor<?x8xf32>, %w: tensor<200x8xf32>, %t: tensor<?xi64>) -> tensor<f32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<200x8xf32>) pair<halves>
+      -> (half : tensor<?x100xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %m = arith.mulf %a, %b : f32
+      gemm.yield %m : f32
+    }
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %l : tensor<f32>
+}
+
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: the GEMM that computes %z pairs its columns; failed condition: the logits are computed in plain columns; costs 400*d0 + 8*d1 + 4 bytes
+// CHECK:      func.func @paired(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<200x8xf32>) pair<halves>
+// CHECK-NEXT:       -> (half : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %m = arith.mulf %a, %b : f32
+// CHECK-NEXT:       gemm.yield %m : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+// CHECK-NEXT:   func.return %l : tensor<f32>
+// CHECK-NEXT: }
+
+// -----
+
+// The target is computed from the logits.
+
+func.func @target(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>) -> tensor<f32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %s = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  %r = coda.reshape %s : (tensor<?x1xf32>) -> tensor<?xf32>
+  %t = coda.cast %r : (tensor<?xf32>) -> tensor<?xi64>
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %l : tensor<f32>
+}
+
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: %t is computed from the logits; failed condition: the target does not depend on the logits; costs 408*d0 + 4 bytes
+// CHECK:      func.func @target(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %r = coda.reshape %s : (tensor<?x1xf32>) -> tensor<?xf32>
+// CHECK-NEXT:   %t = coda.cast %r : (tensor<?xf32>) -> tensor<?xi64>
+// CHECK-NEXT:   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
+// CHECK-NEXT:   func.return %l : tensor<f32>
+// CHECK-NEXT: }

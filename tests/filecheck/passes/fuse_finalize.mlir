@@ -1,0 +1,157 @@
+// RUN: coda-opt %s -p fuse-finalize --split-input-file | filecheck %s
+
+// A chain on one result; the intermediate is dropped, constants are scalar code.
+
+func.func @chain(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x1xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %two = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
+  %d = coda.div %two, %s : (tensor<f32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  %e = coda.exp %d : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  func.return %e : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @chain(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %e = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:     %2 = arith.divf %1, %0 : f32
+// CHECK-NEXT:     %3 = math.exp %2 : f32
+// CHECK-NEXT:     gemm.yield %3 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %two = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   func.return %e : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Two results of one finalize; both are still used, and the new one is narrower.
+
+func.func @two_results(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xbf16>) {
+  %z, %partial, %partial_1 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      %0 = arith.mulf %acc, %acc : f32
+      gemm.yield %acc, %acc, %0 : f32, f32, f32
+    }
+  %rstd, %mean = gemm.finalize row (add %partial : tensor<?x?xf32>, add %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  ^bb0(%0: f32, %1: f32):
+    %2 = arith.constant 6.250000e-02 : f32
+    %3 = arith.mulf %0, %2 : f32
+    %4 = arith.mulf %1, %2 : f32
+    %5 = arith.mulf %3, %3 : f32
+    %6 = arith.subf %4, %5 : f32
+    %7 = arith.constant 0.000000e+00 : f32
+    %8 = arith.maximumf %6, %7 : f32
+    %9 = arith.constant 1.000000e-05 : f32
+    %10 = arith.addf %8, %9 : f32
+    %11 = math.rsqrt %10 : f32
+    gemm.yield %11, %3 : f32, f32
+  }
+  %shift = coda.mul %rstd, %mean : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  %c = coda.cast %shift : (tensor<?x1xf32>) -> tensor<?x1xbf16>
+  func.return %rstd, %mean, %c : tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xbf16>
+}
+
+// CHECK:      func.func @two_results(
+// CHECK-NEXT:   %z, %partial, %partial_1 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %acc, %0 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd, %mean, %c = gemm.finalize row (add %partial : tensor<?x?xf32>, add %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32):
+// CHECK-NEXT:     %2 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:     %3 = arith.mulf %0, %2 : f32
+// CHECK-NEXT:     %4 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:     %5 = arith.mulf %3, %3 : f32
+// CHECK-NEXT:     %6 = arith.subf %4, %5 : f32
+// CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.maximumf %6, %7 : f32
+// CHECK-NEXT:     %9 = arith.constant 1.000000e-05 : f32
+// CHECK-NEXT:     %10 = arith.addf %8, %9 : f32
+// CHECK-NEXT:     %11 = math.rsqrt %10 : f32
+// CHECK-NEXT:     %12 = arith.mulf %11, %3 : f32
+// CHECK-NEXT:     gemm.yield %11, %3, %12 : f32, f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %rstd, %mean, %c : tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Other operands are column and scalar ports; they are hoisted where they come later.
+
+func.func @ports(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %c: tensor<?x1xf32>, %t: tensor<f32>, %y: tensor<?x4xf32>) -> tensor<?x1xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %l = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4xf32>) -> tensor<?x1xf32>
+  %a = coda.sub %c, %s : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  %b = coda.mul %a, %t : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %d = coda.add %b, %l : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  func.return %d : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @ports(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %l = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %d = gemm.finalize row (add %partial : tensor<?x?xf32>) col(%c : tensor<?x1xf32>) scalar(%t : tensor<f32>) col(%l : tensor<?x1xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32, %3: f32):
+// CHECK-NEXT:     %4 = arith.subf %1, %0 : f32
+// CHECK-NEXT:     %5 = arith.mulf %4, %2 : f32
+// CHECK-NEXT:     %6 = arith.addf %5, %3 : f32
+// CHECK-NEXT:     gemm.yield %6 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %d : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A scalar result.
+
+func.func @scalar(%p: tensor<?xf32>, %t: tensor<f32>) -> tensor<f32> {
+  %s = gemm.finalize row (add %p : tensor<?xf32>) -> (tensor<f32>) {
+  ^bb0(%a: f32):
+    gemm.yield %a : f32
+  }
+  %m = coda.mul %t, %s : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  func.return %m : tensor<f32>
+}
+
+// CHECK:      func.func @scalar(
+// CHECK-NEXT:   %m = gemm.finalize row (add %p : tensor<?xf32>) col(%t : tensor<f32>) -> (tensor<f32>) {
+// CHECK-NEXT:   ^bb0(%a: f32, %0: f32):
+// CHECK-NEXT:     %1 = arith.mulf %0, %a : f32
+// CHECK-NEXT:     gemm.yield %1 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %m : tensor<f32>
+// CHECK-NEXT: }

@@ -1,0 +1,125 @@
+// RUN: coda-opt %s -p fuse-finalize --split-input-file | filecheck %s
+
+// The result is larger than the column.
+
+func.func @broadcast(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %d = coda.div %y, %s : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
+  func.return %d : tensor<?x4xf32>
+}
+
+// CHECK:      func.func @broadcast(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %d = coda.div %y, %s : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   func.return %d : tensor<?x4xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Another operand depends on the finalize; what does not is fused.
+
+func.func @dependent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %e: tensor<?x1x1xf32>) -> tensor<?x1xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %t = coda.softmax %s : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %d = coda.div %s, %t : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  func.return %d : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @dependent(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %t = coda.softmax %s : (tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %d = coda.div %s, %t : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %d : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Another operand repeats along the rows.
+
+func.func @table(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %t: tensor<4x1xf32>) -> tensor<?x4x1xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x4x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x4x16xf32>, partial_row<add> : tensor<?x4x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x4x?xf32>) -> (tensor<?x4x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %d = coda.mul %s, %t : (tensor<?x4x1xf32>, tensor<4x1xf32>) -> tensor<?x4x1xf32>
+  func.return %d : tensor<?x4x1xf32>
+}
+
+// CHECK:      func.func @table(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x4x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4x16xf32>, partial_row<add> : tensor<?x4x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = gemm.finalize row (add %partial : tensor<?x4x?xf32>) -> (tensor<?x4x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %d = coda.mul %s, %t : (tensor<?x4x1xf32>, tensor<4x1xf32>) -> tensor<?x4x1xf32>
+// CHECK-NEXT:   func.return %d : tensor<?x4x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Partials over the rows.
+
+func.func @columns(%p: tensor<?x8xf32>) -> tensor<8xf32> {
+  %s = gemm.finalize col (add %p : tensor<?x8xf32>) -> (tensor<8xf32>) {
+  ^bb0(%a: f32):
+    gemm.yield %a : f32
+  }
+  %e = coda.exp %s : (tensor<8xf32>) -> tensor<8xf32>
+  func.return %e : tensor<8xf32>
+}
+
+// CHECK:      func.func @columns(
+// CHECK-NEXT:   %s = gemm.finalize col (add %p : tensor<?x8xf32>) -> (tensor<8xf32>) {
+// CHECK-NEXT:   ^bb0(%a: f32):
+// CHECK-NEXT:     gemm.yield %a : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %e = coda.exp %s : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   func.return %e : tensor<8xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,340 @@
+// RUN: coda-opt %s -p fuse-pointwise --split-input-file | filecheck %s
+
+// A residual is a tile port; the operands keep their order.
+
+func.func @residual(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %r: tensor<?x16xbf16>) -> tensor<?x16xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.sub %r, %z : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @residual(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) tile(%r : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %r_1: f32):
+// CHECK-NEXT:       %y_1 = arith.subf %r_1, %acc : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Every kind of port: a column, a row, a scalar, a table of a row, a table of several rows.
+
+func.func @ports(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>, %c: tensor<?x?x1xf32>, %b: tensor<16xf32>, %s: tensor<1xf32>, %t: tensor<1x16xf32>, %p: tensor<?x16xf32>) -> tensor<?x?x16xf32> {
+  %z = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %0 = coda.mul %z, %c : (tensor<?x?x16xf32>, tensor<?x?x1xf32>) -> tensor<?x?x16xf32>
+  %1 = coda.add %0, %b : (tensor<?x?x16xf32>, tensor<16xf32>) -> tensor<?x?x16xf32>
+  %2 = coda.div %1, %s : (tensor<?x?x16xf32>, tensor<1xf32>) -> tensor<?x?x16xf32>
+  %3 = coda.sub %2, %t : (tensor<?x?x16xf32>, tensor<1x16xf32>) -> tensor<?x?x16xf32>
+  %4 = coda.mul %p, %3 : (tensor<?x16xf32>, tensor<?x?x16xf32>) -> tensor<?x?x16xf32>
+  func.return %4 : tensor<?x?x16xf32>
+}
+
+// CHECK:      func.func @ports(
+// CHECK-NEXT:   %0 = gemm.fused %x : tensor<?x?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) col(%c : tensor<?x?x1xf32>) row(%b : tensor<16xf32>) scalar(%s : tensor<1xf32>) table(%t : tensor<1x16xf32>, %p : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %c_1: f32, %b_1: f32, %s_1: f32, %t_1: f32, %p_1: f32):
+// CHECK-NEXT:       %1 = arith.mulf %acc, %c_1 : f32
+// CHECK-NEXT:       %2 = arith.addf %1, %b_1 : f32
+// CHECK-NEXT:       %3 = arith.divf %2, %s_1 : f32
+// CHECK-NEXT:       %4 = arith.subf %3, %t_1 : f32
+// CHECK-NEXT:       %5 = arith.mulf %p_1, %4 : f32
+// CHECK-NEXT:       gemm.yield %5 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %0 : tensor<?x?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// An intermediate that something else uses is stored as well.
+
+func.func @stored(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.relu %z : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %b = coda.mul %a, %z : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %b, %z : tensor<?x16xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @stored(
+// CHECK-NEXT:   %z, %b = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %a = arith.maximumf %acc, %0 : f32
+// CHECK-NEXT:       %b_1 = arith.mulf %a, %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %b_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %b, %z : tensor<?x16xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// One tensor is one port, however often it is read; one value may be both operands.
+
+func.func @same_operand(%x: tensor<?x16xbf16>, %w: tensor<16x16xbf16>) -> tensor<?x16xbf16> {
+  %z = gemm.fused %x : tensor<?x16xbf16>
+    columns(%w : tensor<16x16xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.mul %z, %z : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %b = coda.add %a, %x : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %c = coda.mul %x, %b : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %c : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @same_operand(
+// CHECK-NEXT:   %c = gemm.fused %x : tensor<?x16xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x16xbf16>) tile(%x : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32):
+// CHECK-NEXT:       %a = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %b = arith.addf %a, %x_1 : f32
+// CHECK-NEXT:       %c_1 = arith.mulf %x_1, %b : f32
+// CHECK-NEXT:       gemm.yield %c_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %c : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Casts are free: the epilogue computes in float32 and rounds where it stores. A cast that widens
+// an operand is not run by itself: the narrow operand is the port.
+
+func.func @casts(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %g: tensor<16xbf16>, %r: tensor<?x16xbf16>) -> tensor<?x16xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %gf = coda.cast %g : (tensor<16xbf16>) -> tensor<16xf32>
+  %a = coda.mul %z, %gf : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  %rf = coda.cast %r : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+  %b = coda.add %a, %rf : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %y = coda.cast %b : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @casts(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) row(%g : tensor<16xbf16>) tile(%r : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32, %r_1: f32):
+// CHECK-NEXT:       %a = arith.mulf %acc, %g_1 : f32
+// CHECK-NEXT:       %b = arith.addf %a, %r_1 : f32
+// CHECK-NEXT:       gemm.yield %b : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %gf = coda.cast %g : (tensor<16xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %rf = coda.cast %r : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// What does not vary by row is computed again in the epilogue instead of by a kernel; constants are
+// scalar code.
+
+func.func @row_code(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %g: tensor<16xbf16>) -> tensor<?x16xbf16> {
+  %one = coda.constant {value = 1.000000e+00 : f64} : tensor<bf16>
+  %g1 = coda.add %one, %g : (tensor<bf16>, tensor<16xbf16>) -> tensor<16xbf16>
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.mul %z, %g1 : (tensor<?x16xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @row_code(
+// CHECK-NEXT:   %one = coda.constant {value = 1.000000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT:   %g1 = coda.add %one, %g : (tensor<bf16>, tensor<16xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) row(%g : tensor<16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %1 = arith.addf %0, %g_1 : f32
+// CHECK-NEXT:       %y_1 = arith.mulf %acc, %1 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// So is the outer product of a column and a row, which would fill a tile.
+
+func.func @outer_product(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %c: tensor<?x1xf32>, %r: tensor<16xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %o = coda.mul %c, %r : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  %y = coda.sub %z, %o : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @outer_product(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) col(%c : tensor<?x1xf32>) row(%r : tensor<16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %c_1: f32, %r_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %c_1, %r_1 : f32
+// CHECK-NEXT:       %y_1 = arith.subf %acc, %0 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %o = coda.mul %c, %r : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Of two GEMMs the later one takes the operator, and reads the tile of the earlier one.
+
+func.func @two_gemms(%x: tensor<?x8xbf16>, %y: tensor<?x4xbf16>, %w: tensor<16x8xbf16>, %v: tensor<16x4xbf16>) -> tensor<?x16xbf16> {
+  %a = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = gemm.fused %y : tensor<?x4xbf16>
+    columns(%v : tensor<16x4xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %c = coda.sub %a, %b : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %c : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @two_gemms(
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = gemm.fused %y : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%v : tensor<16x4xbf16>) tile(%a : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %a_1: f32):
+// CHECK-NEXT:       %c_1 = arith.subf %a_1, %acc : f32
+// CHECK-NEXT:       gemm.yield %c_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %c : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// An operand that is computed after the GEMM, but does not depend on it, is hoisted.
+
+func.func @hoisted(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %i: tensor<?xi64>, %e: tensor<50x16xbf16>) -> tensor<?x16xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %r = coda.embedding %i, %e : (tensor<?xi64>, tensor<50x16xbf16>) -> tensor<?x16xbf16>
+  %y = coda.add %z, %r : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @hoisted(
+// CHECK-NEXT:   %r = coda.embedding %i, %e : (tensor<?xi64>, tensor<50x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) tile(%r : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %r_1: f32):
+// CHECK-NEXT:       %y_1 = arith.addf %acc, %r_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// In pair mode an operator is done for both columns of a pair, on one value per pair once; a port
+// gives two elements, or is indexed by pair.
+
+func.func @pairs(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>, %d: tensor<8xf32>, %c: tensor<?x1xf32>) -> (tensor<?x16xf32>, tensor<?x8xf32>) {
+  %z, %h = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>) pair<halves>
+      -> (tile : tensor<?x16xf32>, half : tensor<?x8xf32>) {
+    ^bb0(%a0: f32, %a1: f32):
+      %m = arith.mulf %a0, %a1 : f32
+      gemm.yield %a0, %a1, %m : f32, f32, f32
+    }
+  %p = coda.mul %z, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  %q = coda.sub %h, %d : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %r = coda.mul %q, %c : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  func.return %p, %r : tensor<?x16xf32>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func @pairs(
+// CHECK-NEXT:   %p, %r = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) pair<halves> row(%b : tensor<16xf32>) half_row(%d : tensor<8xf32>) col(%c : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, half : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%a0: f32, %a1: f32, %b_1: f32, %b_2: f32, %d_1: f32, %c_1: f32):
+// CHECK-NEXT:       %m = arith.mulf %a0, %a1 : f32
+// CHECK-NEXT:       %p_1 = arith.mulf %a0, %b_1 : f32
+// CHECK-NEXT:       %p_2 = arith.mulf %a1, %b_2 : f32
+// CHECK-NEXT:       %q = arith.subf %m, %d_1 : f32
+// CHECK-NEXT:       %r_1 = arith.mulf %q, %c_1 : f32
+// CHECK-NEXT:       gemm.yield %p_1, %p_2, %r_1 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %p, %r : tensor<?x16xf32>, tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The tile of a pointwise kernel takes operators as well.
+
+func.func @map(%x: tensor<?x8xf32>, %b: tensor<8xf32>) -> tensor<?x8xf32> {
+  %y = gemm.map tile(%x : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%a: f32):
+      %e = math.exp %a : f32
+      gemm.yield %e : f32
+    }
+  %z = coda.add %y, %b : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  func.return %z : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @map(
+// CHECK-NEXT:   %z = gemm.map tile(%x : tensor<?x8xf32>) row(%b : tensor<8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b_1: f32):
+// CHECK-NEXT:       %e = math.exp %a : f32
+// CHECK-NEXT:       %z_1 = arith.addf %e, %b_1 : f32
+// CHECK-NEXT:       gemm.yield %z_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z : tensor<?x8xf32>
+// CHECK-NEXT: }

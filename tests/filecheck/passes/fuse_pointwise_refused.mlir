@@ -1,0 +1,240 @@
+// RUN: coda-opt %s -p fuse-pointwise --split-input-file | filecheck %s
+
+// Refusals are reported by outline-pointwise, which makes kernels of what is left.
+// An operand that depends on the complete result of the same GEMM.
+
+func.func @row_maximum(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %m = coda.reduce %z {kind = "max"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %y = coda.sub %z, %m : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @row_maximum(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %m = coda.reduce %z {kind = "max"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.sub %z, %m : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A broadcast of a dimension in the middle.
+
+func.func @middle(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x16xf32>) -> tensor<?x4x16xf32> {
+  %z = gemm.fused %x : tensor<?x4x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x4x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.sub %z, %m : (tensor<?x4x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x16xf32>
+  func.return %y : tensor<?x4x16xf32>
+}
+
+// CHECK:      func.func @middle(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = coda.sub %z, %m : (tensor<?x4x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x4x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The tile itself broadcasts.
+
+func.func @larger(%x: tensor<?x8xf32>, %w: tensor<1x8xf32>, %y: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<1x8xf32>)
+      -> (tile : tensor<?x1xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.mul %z, %y : (tensor<?x1xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %a : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @larger(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<1x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = coda.mul %z, %y : (tensor<?x1xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %a : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// No operand comes from a GEMM.
+
+func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %a = coda.mul %x, %y : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %a : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @arguments(
+// CHECK-NEXT:   %a = coda.mul %x, %y : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %a : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Between the GEMM and the operator the tile changes its shape.
+
+func.func @reshaped(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x4xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %r = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x4xf32>
+  %a = coda.exp %r : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  func.return %a : tensor<?x4xf32>
+}
+
+// CHECK:      func.func @reshaped(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %r = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %a = coda.exp %r : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   func.return %a : tensor<?x4xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// What combines two GEMMs of one input is left to pair-glu.
+
+func.func @siblings(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<16x8xf32>) -> tensor<?x16xf32> {
+  %g = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %u = gemm.fused %x : tensor<?x8xf32>
+    columns(%v : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.mul %g, %u : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %a : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @siblings(
+// CHECK-NEXT:   %g = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %u = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%v : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = coda.mul %g, %u : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %a : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// One value per pair next to two: with one pair its shape broadcasts to the tile's.
+
+func.func @half_and_tile(%x: tensor<?x8xf32>, %w: tensor<2x8xf32>) -> tensor<?x2xf32> {
+  %z, %h = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<2x8xf32>) pair<halves>
+      -> (tile : tensor<?x2xf32>, half : tensor<?x1xf32>) {
+    ^bb0(%a0: f32, %a1: f32):
+      %m = arith.mulf %a0, %a1 : f32
+      gemm.yield %a0, %a1, %m : f32, f32, f32
+    }
+  %p = coda.add %z, %h : (tensor<?x2xf32>, tensor<?x1xf32>) -> tensor<?x2xf32>
+  func.return %p : tensor<?x2xf32>
+}
+
+// CHECK:      func.func @half_and_tile(
+// CHECK-NEXT:   %z, %h = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<2x8xf32>) pair<halves>
+// CHECK-NEXT:       -> (tile : tensor<?x2xf32>, half : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%a0: f32, %a1: f32):
+// CHECK-NEXT:       %m = arith.mulf %a0, %a1 : f32
+// CHECK-NEXT:       gemm.yield %a0, %a1, %m : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %p = coda.add %z, %h : (tensor<?x2xf32>, tensor<?x1xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   func.return %p : tensor<?x2xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The selected elements are known when the whole row is.
+
+func.func @selected(%x: tensor<16x8xf32>, %w: tensor<16x8xf32>, %t: tensor<16xi64>) -> tensor<16x16xf32> {
+  %z, %s = gemm.fused %x : tensor<16x8xf32>
+    columns(%w : tensor<16x8xf32>) col(%t : tensor<16xi64>)
+      -> (tile : tensor<16x16xf32>, select<0> : tensor<16xf32>) {
+    ^bb0(%a: f32, %i: i64):
+      gemm.yield %a, %a : f32, f32
+    }
+  %p = coda.add %z, %s : (tensor<16x16xf32>, tensor<16xf32>) -> tensor<16x16xf32>
+  func.return %p : tensor<16x16xf32>
+}
+
+// CHECK:      func.func @selected(
+// CHECK-NEXT:   %z, %s = gemm.fused %x : tensor<16x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) col(%t : tensor<16xi64>)
+// CHECK-NEXT:       -> (tile : tensor<16x16xf32>, select<0> : tensor<16xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %i: i64):
+// CHECK-NEXT:       gemm.yield %a, %a : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %p = coda.add %z, %s : (tensor<16x16xf32>, tensor<16xf32>) -> tensor<16x16xf32>
+// CHECK-NEXT:   func.return %p : tensor<16x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Integers have no scalar code.
+
+func.func @integers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xi32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xi32>
+  func.return %i : tensor<?x16xi32>
+}
+
+// CHECK:      func.func @integers(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xi32>
+// CHECK-NEXT:   func.return %i : tensor<?x16xi32>
+// CHECK-NEXT: }

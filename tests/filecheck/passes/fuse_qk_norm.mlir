@@ -1,0 +1,175 @@
+// RUN: coda-opt %s -p fuse-qk-norm --split-input-file | filecheck %s
+
+// The mean is taken over each head; the weight of a head is a table that repeats along the columns.
+
+func.func @heads(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %g: tensor<8xbf16>) -> tensor<?x24xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<24x8xbf16>)
+      -> (tile : tensor<?x24xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %n = coda.rms_norm %z, %g {eps = 1.000000e-06 : f64, group = 8 : i64} : (tensor<?x24xbf16>, tensor<8xbf16>) -> tensor<?x24xbf16>
+  func.return %n : tensor<?x24xbf16>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %n = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<24x8xbf16>) table(%g : tensor<8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       %7 = arith.mulf %6, %g_1 : f32
+// CHECK-NEXT:       gemm.yield %7 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %n : tensor<?x24xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Two heads: their weight is not that of a pair.
+
+func.func @two_heads(%x: tensor<8xf32>, %w: tensor<16x8xf32>, %g: tensor<8xf32>) -> tensor<16xf32> {
+  %z = gemm.fused %x : tensor<8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %n = coda.rms_norm %z, %g {eps = 1.000000e-06 : f64, group = 8 : i64} : (tensor<16xf32>, tensor<8xf32>) -> tensor<16xf32>
+  func.return %n : tensor<16xf32>
+}
+
+// CHECK:      func.func @two_heads(
+// CHECK-NEXT:   %n = gemm.fused %x : tensor<8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) table(%g : tensor<8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       %7 = arith.mulf %6, %g_1 : f32
+// CHECK-NEXT:       gemm.yield %7 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %n : tensor<16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// One head: a weight per column.
+
+func.func @one_head(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %g: tensor<16xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %n = coda.rms_norm %z, %g {eps = 1.000000e-06 : f64, group = 16 : i64} : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  func.return %n : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @one_head(
+// CHECK-NEXT:   %n = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) row(%g : tensor<16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 16 : f32
+// CHECK-NEXT:       %2 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       %7 = arith.mulf %6, %g_1 : f32
+// CHECK-NEXT:       gemm.yield %7 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %n : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The projection itself is stored where something else uses it; a weight of 1 + w is computed in the
+// epilogue.
+
+func.func @stored(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %g: tensor<8xf32>) -> (tensor<?x24xf32>, tensor<?x24xf32>) {
+  %one = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+  %g1 = coda.add %g, %one : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<24x8xf32>)
+      -> (tile : tensor<?x24xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %n = coda.rms_norm %z, %g1 {eps = 1.000000e-06 : f64, group = 8 : i64} : (tensor<?x24xf32>, tensor<8xf32>) -> tensor<?x24xf32>
+  func.return %n, %z : tensor<?x24xf32>, tensor<?x24xf32>
+}
+
+// CHECK:      func.func @stored(
+// CHECK-NEXT:   %one = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %g1 = coda.add %g, %one : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+// CHECK-NEXT:   %z, %n = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<24x8xf32>) table(%g : tensor<8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xf32>, tile : tensor<?x24xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %8 = arith.addf %g_1, %7 : f32
+// CHECK-NEXT:       %9 = arith.mulf %6, %8 : f32
+// CHECK-NEXT:       gemm.yield %acc, %9 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %n, %z : tensor<?x24xf32>, tensor<?x24xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Without a weight.
+
+func.func @no_weight(%x: tensor<?x8xf32>, %w: tensor<8x24xf32>) -> tensor<?x24xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<8x24xf32>) kn
+      -> (tile : tensor<?x24xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %n = coda.rms_norm %z {eps = 1.000000e-06 : f64, group = 8 : i64} : (tensor<?x24xf32>) -> tensor<?x24xf32>
+  func.return %n : tensor<?x24xf32>
+}
+
+// CHECK:      func.func @no_weight(
+// CHECK-NEXT:   %n = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x24xf32>) kn
+// CHECK-NEXT:       -> (tile : tensor<?x24xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       gemm.yield %6 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %n : tensor<?x24xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,88 @@
+// RUN: coda-opt %s -p merge-sibling-gemms --split-input-file | filecheck %s
+// RUN: coda-opt %s -p merge-sibling-gemms --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// A sibling that reads the result of its sibling; the third one still joins the first.
+
+func.func @dependent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<16x8xf32>, %u: tensor<4x8xf32>) -> (tensor<?x16xf32>, tensor<?x4xf32>) {
+  %a0 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.softmax %a0 : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %b = gemm.fused %x : tensor<?x8xf32>
+    columns(%v : tensor<16x8xf32>) tile(%a : tensor<?x16xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32, %a_1: f32):
+      %b_1 = arith.mulf %acc, %a_1 : f32
+      gemm.yield %b_1 : f32
+    }
+  %c = gemm.fused %x : tensor<?x8xf32>
+    columns(%u : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %b, %c : tensor<?x16xf32>, tensor<?x4xf32>
+}
+
+// REMARK: remark[missed] merge-sibling-gemms: gemm.fused: reads its input again: it needs a result of the GEMM it would join; failed condition: no sibling depends on another; costs 160*d0 + 512 bytes
+// CHECK:      func.func @dependent(
+// CHECK-NEXT:   %a0, %c = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%u : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_1: f32):
+// CHECK-NEXT:       gemm.yield %acc_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = coda.softmax %a0 : (tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %b = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%v : tensor<16x8xf32>) tile(%a : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %a_1: f32):
+// CHECK-NEXT:       %b_1 = arith.mulf %acc, %a_1 : f32
+// CHECK-NEXT:       gemm.yield %b_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %b, %c : tensor<?x16xf32>, tensor<?x4xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Another input, of the same shape.
+
+func.func @input(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
+  %a = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = gemm.fused %y : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %a, %b : tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// CHECK:      func.func @input(
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.fused %y : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a, %b : tensor<?x16xf32>, tensor<?x16xf32>
+// CHECK-NEXT: }

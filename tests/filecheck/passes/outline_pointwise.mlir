@@ -1,0 +1,160 @@
+// RUN: coda-opt %s -p outline-pointwise --split-input-file | filecheck %s
+
+// Pointwise operators on arguments gather in one kernel; a value that is returned is stored.
+
+func.func @chain(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %b: tensor<8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>) {
+  %s = coda.sub %y, %x : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %a = coda.mul %s, %b : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %e = coda.exp %a : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %e, %s : tensor<?x8xbf16>, tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @chain(
+// CHECK-NEXT:   %s, %e = gemm.map tile(%y : tensor<?x8xbf16>, %x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32, %x_1: f32, %b_1: f32):
+// CHECK-NEXT:       %s_1 = arith.subf %y_1, %x_1 : f32
+// CHECK-NEXT:       %a = arith.mulf %s_1, %b_1 : f32
+// CHECK-NEXT:       %e_1 = math.exp %a : f32
+// CHECK-NEXT:       gemm.yield %s_1, %e_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %e, %s : tensor<?x8xbf16>, tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// What does not vary by row and what widens an operand is repeated where it is needed, and gets a
+// kernel only where something else needs it.
+
+func.func @repeated(%x: tensor<?x8xbf16>, %g: tensor<8xf32>, %h: tensor<8xf32>) -> (tensor<?x8xf32>, tensor<8xf32>) {
+  %one = coda.constant {value = 1.0 : f64} : tensor<f32>
+  %g1 = coda.add %g, %one : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %h1 = coda.add %h, %one : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %xf = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %a = coda.mul %xf, %g1 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %b = coda.mul %a, %h1 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  func.return %b, %h1 : tensor<?x8xf32>, tensor<8xf32>
+}
+
+// CHECK:      func.func @repeated(
+// CHECK-NEXT:   %one = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %h1 = gemm.map tile(%h : tensor<8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<8xf32>) {
+// CHECK-NEXT:     ^bb0(%h_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %h1_1 = arith.addf %h_1, %0 : f32
+// CHECK-NEXT:       gemm.yield %h1_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.map tile(%x : tensor<?x8xbf16>) row(%g : tensor<8xf32>, %h : tensor<8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %g_1: f32, %h_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %1 = arith.addf %g_1, %0 : f32
+// CHECK-NEXT:       %a = arith.mulf %x_1, %1 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %3 = arith.addf %h_1, %2 : f32
+// CHECK-NEXT:       %b_1 = arith.mulf %a, %3 : f32
+// CHECK-NEXT:       gemm.yield %b_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %b, %h1 : tensor<?x8xf32>, tensor<8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// An operator joins the epilogue of a GEMM where that has become legal.
+
+func.func @joins(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %y: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %e = coda.exp %y : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.add %z, %e : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %a : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @joins(
+// CHECK-NEXT:   %e = gemm.map tile(%y : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       %e_1 = math.exp %y_1 : f32
+// CHECK-NEXT:       gemm.yield %e_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) tile(%e : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %e_1: f32):
+// CHECK-NEXT:       %a_1 = arith.addf %acc, %e_1 : f32
+// CHECK-NEXT:       gemm.yield %a_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// An operator on a row statistic of a GEMM's tile is a kernel that reads the tile again.
+
+func.func @second_kernel(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
+  %z, %p = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<max> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %m = gemm.finalize row (max %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%a: f32):
+    gemm.yield %a : f32
+  }
+  %s = coda.sub %z, %m : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %e = coda.exp %s : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %e : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @second_kernel(
+// CHECK-NEXT:   %z, %p = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<max> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %m = gemm.finalize row (max %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%a: f32):
+// CHECK-NEXT:     gemm.yield %a : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %e = gemm.map tile(%z : tensor<?x16xf32>) col(%m : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32, %m_1: f32):
+// CHECK-NEXT:       %s = arith.subf %z_1, %m_1 : f32
+// CHECK-NEXT:       %e_1 = math.exp %s : f32
+// CHECK-NEXT:       gemm.yield %e_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %e : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Scalars and vectors.
+
+func.func @small(%s: tensor<f32>, %v: tensor<8xf32>) -> (tensor<f32>, tensor<8xf32>) {
+  %a = coda.exp %s : (tensor<f32>) -> tensor<f32>
+  %b = coda.mul %v, %s : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  func.return %a, %b : tensor<f32>, tensor<8xf32>
+}
+
+// CHECK:      func.func @small(
+// CHECK-NEXT:   %a = gemm.map scalar(%s : tensor<f32>)
+// CHECK-NEXT:       -> (tile : tensor<f32>) {
+// CHECK-NEXT:     ^bb0(%s_1: f32):
+// CHECK-NEXT:       %a_1 = math.exp %s_1 : f32
+// CHECK-NEXT:       gemm.yield %a_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.map tile(%v : tensor<8xf32>) scalar(%s : tensor<f32>)
+// CHECK-NEXT:       -> (tile : tensor<8xf32>) {
+// CHECK-NEXT:     ^bb0(%v_1: f32, %s_1: f32):
+// CHECK-NEXT:       %b_1 = arith.mulf %v_1, %s_1 : f32
+// CHECK-NEXT:       gemm.yield %b_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a, %b : tensor<f32>, tensor<8xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,113 @@
+// RUN: coda-opt %s -p outline-pointwise --split-input-file | filecheck %s
+// RUN: coda-opt %s -p outline-pointwise --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// The remarks of a kernel of its own: no operand comes from a kernel.
+
+func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %a = coda.mul %x, %y : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %a : tensor<?x8xf32>
+}
+
+// REMARK: remark[missed] outline-pointwise: coda.mul: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 64*d0 + 32*d1 bytes
+// CHECK:      func.func @arguments(
+// CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>, %y : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %y_1: f32):
+// CHECK-NEXT:       %a_1 = arith.mulf %x_1, %y_1 : f32
+// CHECK-NEXT:       gemm.yield %a_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The tile itself broadcasts.
+
+func.func @larger(%x: tensor<?x8xf32>, %w: tensor<1x8xf32>, %y: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<1x8xf32>)
+      -> (tile : tensor<?x1xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.mul %z, %y : (tensor<?x1xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %a : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] outline-pointwise: coda.mul: the result of shape ?x16 is larger than the tile it would be fused into; failed condition: the consumer has the shape of the producer's tile; costs 68*d0 + 64*d1 bytes
+// CHECK:      func.func @larger(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<1x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = gemm.map col(%z : tensor<?x1xf32>) tile(%y : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32, %y_1: f32):
+// CHECK-NEXT:       %a_1 = arith.mulf %z_1, %y_1 : f32
+// CHECK-NEXT:       gemm.yield %a_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Another operand depends on the complete result of the GEMM.
+
+func.func @dependent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %m = coda.softmax %z : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %s = coda.sub %z, %m : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %s : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] outline-pointwise: coda.sub: another operand of coda.sub needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 192*d0 bytes
+// CHECK:      func.func @dependent(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %m = coda.softmax %z : (tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %s = gemm.map tile(%z : tensor<?x16xf32>, %m : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32, %m_1: f32):
+// CHECK-NEXT:       %s_1 = arith.subf %z_1, %m_1 : f32
+// CHECK-NEXT:       gemm.yield %s_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %s : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A broadcast in the middle fits no port of any kernel: the operator stays.
+
+func.func @middle(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x16xf32>) -> tensor<?x4x16xf32> {
+  %z = gemm.fused %x : tensor<?x4x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x4x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.sub %z, %m : (tensor<?x4x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x16xf32>
+  func.return %y : tensor<?x4x16xf32>
+}
+
+// REMARK: remark[missed] outline-pointwise: coda.sub: %m of shape ?x1x16 broadcasts along a dimension in the middle; failed condition: every operand broadcasts along whole rows or columns; costs 512*d0 + 64*d1 bytes
+// CHECK:      func.func @middle(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = coda.sub %z, %m : (tensor<?x4x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x4x16xf32>
+// CHECK-NEXT: }

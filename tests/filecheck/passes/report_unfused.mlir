@@ -1,0 +1,42 @@
+// RUN: coda-opt %s -p report-unfused --split-input-file | filecheck %s
+// RUN: coda-opt %s -p report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// The pass changes nothing: it names what runs outside of a GEMM by design.
+
+func.func @by_design(%i: tensor<?xi64>, %e: tensor<50x8xf32>) -> tensor<?x16xf32> {
+  %x = coda.embedding %i, %e : (tensor<?xi64>, tensor<50x8xf32>) -> tensor<?x8xf32>
+  %o = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %s = coda.softmax %o : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.concat %s, %x {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x16xf32>
+  func.return %c : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.embedding: runs as PyTorch's embedding; failed condition: the operator is not a gather; costs 40*d0 + 1600 bytes
+// REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: the operator is not attention; costs 64*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a kernel of its own over whole rows; failed condition: the whole row is on chip; costs 64*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.concat: copies its parts; failed condition: the parts are read where they are; costs 128*d0 bytes
+// CHECK:      func.func @by_design(
+// CHECK-NEXT:   %x = coda.embedding %i, %e : (tensor<?xi64>, tensor<50x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %o = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %s = coda.softmax %o : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %c = coda.concat %s, %x {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %c : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Reductions of what is no tile.
+
+func.func @reductions(%x: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  %m = coda.reduce %x {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %m, %r : tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a kernel of its own; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.norm_stats: the reduction runs as a kernel of its own; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
+// CHECK:      func.func @reductions(
+// CHECK-NEXT:   %m = coda.reduce %x {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %r = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %m, %r : tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

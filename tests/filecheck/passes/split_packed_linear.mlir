@@ -1,0 +1,45 @@
+// RUN: coda-opt %s -p split-packed-linear --split-input-file | filecheck %s
+
+// Columns of the product are rows of the weight and elements of the bias.
+
+func.func @qkv(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %b: tensor<32xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {
+  %z = coda.linear %x, %w, %b : (tensor<?x8xbf16>, tensor<32x8xbf16>, tensor<32xbf16>) -> tensor<?x32xbf16>
+  %q = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %k = coda.slice %z {dim = 1 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %a = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %a, %k : tensor<?x16xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @qkv(
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %1 = coda.slice %b {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %q = coda.linear %x, %0, %1 : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %2 = coda.slice %w {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %3 = coda.slice %b {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %k = coda.linear %x, %2, %3 : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %a = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %a, %k : tensor<?x16xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Ranges may overlap or leave columns out; the result type is kept.
+
+func.func @overlapping(%x: tensor<?x?x8xbf16>, %w: tensor<32x8xbf16>) -> (tensor<?x?x16xf32>, tensor<?x?x12xf32>) {
+  %z = coda.linear %x, %w : (tensor<?x?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x?x32xf32>
+  %p = coda.slice %z {dim = 2 : i64, start = 4 : i64, stop = 20 : i64} : (tensor<?x?x32xf32>) -> tensor<?x?x16xf32>
+  %q = coda.slice %z {dim = 2 : i64, start = 12 : i64, stop = 24 : i64} : (tensor<?x?x32xf32>) -> tensor<?x?x12xf32>
+  %a = coda.silu %p : (tensor<?x?x16xf32>) -> tensor<?x?x16xf32>
+  %b = coda.silu %q : (tensor<?x?x12xf32>) -> tensor<?x?x12xf32>
+  func.return %a, %b : tensor<?x?x16xf32>, tensor<?x?x12xf32>
+}
+
+// CHECK:      func.func @overlapping(
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 0 : i64, start = 4 : i64, stop = 20 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %p = coda.linear %x, %0 : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %1 = coda.slice %w {dim = 0 : i64, start = 12 : i64, stop = 24 : i64} : (tensor<32x8xbf16>) -> tensor<12x8xbf16>
+// CHECK-NEXT:   %q = coda.linear %x, %1 : (tensor<?x?x8xbf16>, tensor<12x8xbf16>) -> tensor<?x?x12xf32>
+// CHECK-NEXT:   %a = coda.silu %p : (tensor<?x?x16xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %b = coda.silu %q : (tensor<?x?x12xf32>) -> tensor<?x?x12xf32>
+// CHECK-NEXT:   func.return %a, %b : tensor<?x?x16xf32>, tensor<?x?x12xf32>
+// CHECK-NEXT: }

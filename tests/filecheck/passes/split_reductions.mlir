@@ -1,0 +1,213 @@
+// RUN: coda-opt %s -p split-reductions --split-input-file | filecheck %s
+
+// RMS statistics: the sum of squares of each tile, then rsqrt(sum/N + eps).
+
+func.func @rms(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %r: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x1xf32>) {
+  %y = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) tile(%r : tensor<?x16xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32, %r_1: f32):
+      %y_1 = arith.addf %acc, %r_1 : f32
+      gemm.yield %y_1 : f32
+    }
+  %rstd = coda.norm_stats %y {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x16xbf16>) -> tensor<?x1xf32>
+  func.return %y, %rstd : tensor<?x16xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @rms(
+// CHECK-NEXT:   %y, %partial = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) tile(%r : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %r_1: f32):
+// CHECK-NEXT:       %y_1 = arith.addf %acc, %r_1 : f32
+// CHECK-NEXT:       %0 = arith.mulf %y_1, %y_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:     %3 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
+// CHECK-NEXT:     %5 = math.rsqrt %4 : f32
+// CHECK-NEXT:     gemm.yield %5 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %rstd : tensor<?x16xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// LayerNorm statistics: sums of elements and of squares; the variance is not below 0.
+
+func.func @layer(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd, %mean = coda.norm_stats %z {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x16xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  func.return %rstd, %mean : tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @layer(
+// CHECK-NEXT:   %z, %partial, %partial_1 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %acc, %0 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd, %mean = gemm.finalize row (add %partial : tensor<?x?xf32>, add %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32):
+// CHECK-NEXT:     %2 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:     %3 = arith.mulf %0, %2 : f32
+// CHECK-NEXT:     %4 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:     %5 = arith.mulf %3, %3 : f32
+// CHECK-NEXT:     %6 = arith.subf %4, %5 : f32
+// CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.maximumf %6, %7 : f32
+// CHECK-NEXT:     %9 = arith.constant 1.000000e-05 : f32
+// CHECK-NEXT:     %10 = arith.addf %8, %9 : f32
+// CHECK-NEXT:     %11 = math.rsqrt %10 : f32
+// CHECK-NEXT:     gemm.yield %11, %3 : f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %rstd, %mean : tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The reductions by name; the result of a mean is rounded to its type at the end only.
+
+func.func @reduce(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xbf16>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %sum = coda.reduce %z {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %mean = coda.reduce %z {kind = "mean"} : (tensor<?x16xf32>) -> tensor<?x1xbf16>
+  %max = coda.reduce %z {kind = "max"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %lse = coda.reduce %z {kind = "lse"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  func.return %sum, %mean, %max, %lse : tensor<?x1xf32>, tensor<?x1xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @reduce(
+// CHECK-NEXT:   %z, %partial, %partial_1, %partial_2, %partial_3 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>, partial_row<lse> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc, %acc, %acc, %acc : f32, f32, f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %sum = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %mean = gemm.finalize row (add %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:     gemm.yield %2 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %max = gemm.finalize row (max %partial_2 : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %lse = gemm.finalize row (lse %partial_3 : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %sum, %mean, %max, %lse : tensor<?x1xf32>, tensor<?x1xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// In pair mode the contributions of both columns are combined first; a half result has one. The
+// tile of a pointwise kernel is split as well.
+
+func.func @pairs(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %z, %h = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>) pair<halves>
+      -> (tile : tensor<?x16xf32>, half : tensor<?x8xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %m = arith.mulf %a, %b : f32
+      gemm.yield %a, %b, %m : f32, f32, f32
+    }
+  %e = gemm.map tile(%h : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%a: f32):
+      %m = math.exp %a : f32
+      gemm.yield %m : f32
+    }
+  %rstd = coda.norm_stats %z {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %max = coda.reduce %h {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %sum = coda.reduce %e {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %rstd, %max, %sum : tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @pairs(
+// CHECK-NEXT:   %h, %partial, %partial_1 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) pair<halves>
+// CHECK-NEXT:       -> (half : tensor<?x8xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %m = arith.mulf %a, %b : f32
+// CHECK-NEXT:       %0 = arith.mulf %a, %a : f32
+// CHECK-NEXT:       %1 = arith.mulf %b, %b : f32
+// CHECK-NEXT:       %2 = arith.addf %0, %1 : f32
+// CHECK-NEXT:       gemm.yield %m, %2, %m : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %e, %partial_2 = gemm.map tile(%h : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %m = math.exp %a : f32
+// CHECK-NEXT:       gemm.yield %m, %m : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:     %3 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
+// CHECK-NEXT:     %5 = math.rsqrt %4 : f32
+// CHECK-NEXT:     gemm.yield %5 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %max = gemm.finalize row (max %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %sum = gemm.finalize row (add %partial_2 : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %rstd, %max, %sum : tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A sum needs no number of columns.
+
+func.func @symbolic(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<?x8xf32>)
+      -> (tile : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %sum = coda.reduce %z {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+  func.return %sum : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @symbolic(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %sum = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %sum : tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,69 @@
+// RUN: coda-opt %s -p split-reductions --split-input-file | filecheck %s
+// RUN: coda-opt %s -p "split-reductions{report=false}" --split-input-file | filecheck %s
+// RUN: coda-opt %s -p split-reductions --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// A mean over a symbolic number of columns.
+
+func.func @mean(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<?x8xf32>)
+      -> (tile : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %mean = coda.reduce %z {kind = "mean"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+  func.return %mean : tensor<?x1xf32>
+}
+
+// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes; help: give the last dimension as a number or a const
+// CHECK:      func.func @mean(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %mean = coda.reduce %z {kind = "mean"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %mean : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// So are the statistics of a norm.
+
+func.func @rms(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<?x8xf32>)
+      -> (tile : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+  func.return %rstd : tensor<?x1xf32>
+}
+
+// REMARK: remark[missed] split-reductions: coda.norm_stats: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes; help: give the last dimension as a number or a const
+// CHECK:      func.func @rms(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %rstd : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// An argument: report-unfused says so.
+
+func.func @argument(%z: tensor<?x16xf32>) -> tensor<?x1xf32> {
+  %sum = coda.reduce %z {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  func.return %sum : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @argument(
+// CHECK-NEXT:   %sum = coda.reduce %z {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %sum : tensor<?x1xf32>
+// CHECK-NEXT: }
