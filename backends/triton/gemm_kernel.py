@@ -13,7 +13,7 @@ from coda_ir.backends.triton.kernel import (
     indented,
     location_comment,
 )
-from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop
+from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
@@ -62,9 +62,14 @@ class _GemmEmitter:
         self.names = NameAllocator((*_RESERVED, *helper_names(), self.name))
         self.helpers = {"grouped_tile"}
         self.arguments = ArgumentList(op, self.names)
-        self.main_loop: MainLoop = PointerMainLoop(self.arguments, op.x, self.k, self.helpers)
+        self.main_loop = self._main_loop()
         self.segments = op.segments()
         self.ranges = [self._ranges(segment) for segment in self.segments]
+
+    def _main_loop(self) -> MainLoop:
+        if self.schedule.mainloop == "tma":
+            return TmaMainLoop(self.arguments, self.op.x, self.schedule, self.helpers)
+        return PointerMainLoop(self.arguments, self.op.x, self.k, self.helpers)
 
     def _ranges(self, segment: Segment) -> list[ColumnRange]:
         try:
@@ -98,6 +103,7 @@ class _GemmEmitter:
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
             description=self._summary(),
+            imports=self.main_loop.imports,
         )
 
     def _summary(self) -> str:

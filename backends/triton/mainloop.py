@@ -8,13 +8,22 @@ from typing import Protocol
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
-from coda_ir.dialects.gemm import Layout, Segment
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
+from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
 
 class MainLoop(Protocol):
     """Writes the statements that compute the accumulators of one column range."""
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """Import statements that the host code of a launch needs."""
+        ...
 
     def prologue(self) -> list[str]:
         """Statements before all column ranges."""
@@ -44,6 +53,7 @@ class PointerMainLoop:
     x: SSAValue
     k: int
     helpers: set[str]
+    imports: frozenset[str] = frozenset()
 
     def prologue(self) -> list[str]:
         x = self.arguments.operand(self.x, "x")
@@ -91,3 +101,93 @@ class PointerMainLoop:
         if segment.columns * self.k >= 2**31:
             return f"{pointer} + {column}[None, :].to(tl.int64) * K"
         return f"{pointer} + {column}[None, :] * K"
+
+
+@dataclass
+class TmaMainLoop:
+    """Loads boxes through Hopper's TMA, from descriptors that the host makes at each launch.
+
+    The weights are taken as they are: columns that pair up are boxes of a view (see `tma.py`).
+    """
+
+    arguments: ArgumentList
+    x: SSAValue
+    schedule: ScheduleAttr
+    helpers: set[str]
+    imports: frozenset[str] = frozenset(
+        {"from triton.tools.tensor_descriptor import TensorDescriptor"}
+    )
+
+    def prologue(self) -> list[str]:
+        return []
+
+    def emit(
+        self,
+        segment: Segment,
+        columns: ColumnRange,
+        accumulators: Sequence[str],
+        tile: str,
+        lanes: ColumnIndex,
+        accumulator_columns: Sequence[ColumnIndex],
+    ) -> list[str]:
+        box = weight_box(segment, columns)
+        if isinstance(box, str):
+            raise CodaError(
+                f"gemm.fused: the tma main loop cannot load its weights: {box}",
+                "schedule it with the pointer main loop",
+            )
+        helper = "tma_tile" if segment.pairing is None else "tma_pair_tile"
+        self.helpers.add(helper)
+        bm = self.schedule.block_m.data
+        a = self._descriptor(self.x, ("{rows}",), (bm,), "a")
+        arguments = [a]
+        for index, corner in enumerate(self._corners(segment, columns, box, tile)):
+            weight = segment.weights[columns.weights[min(index, len(columns.weights) - 1)]]
+            view = tuple(map(str, box.view))
+            arguments += [self._descriptor(weight, view, box.block, "w"), corner]
+        shape = f"BLOCK_M, {columns.lanes * columns.parts}, BLOCK_K"
+        return [
+            f"{', '.join(accumulators)} = {helper}(",
+            f"    {arguments[0]},",
+            "    tile_m * BLOCK_M,",
+            *(f"    {argument}," for argument in arguments[1:]),
+            f"    K, {shape},",
+            ")",
+        ]
+
+    @staticmethod
+    def _corners(segment: Segment, columns: ColumnRange, box: WeightBox, tile: str) -> list[str]:
+        """For each accumulator, where its box starts in the first dimensions of the view."""
+        lanes, group = columns.lanes * columns.parts, segment.group_size
+        if segment.pairing is None:
+            return [f"({tile} * {lanes},)"]
+        if len(box.view) == 2:
+            outer, second = f"{tile} * {box.block[0]}", 1 if group is None else group // 2
+            return [f"({outer}, 0)", f"({outer}, {second})"]
+        first = f"{tile} * {lanes}"
+        if len(segment.weights) == 2:
+            return [f"({first},)", f"({first},)"]
+        assert group is not None
+        half = group // 2
+        if group != segment.columns:
+            first = f"{first} // {half} * {group} + {first} % {half}"
+        return [f"({first},)", f"({first} + {half},)"]
+
+    def _descriptor(
+        self, value: SSAValue, view: tuple[str, ...], block: tuple[int, ...], default: str
+    ) -> str:
+        """The parameter of a descriptor of `value` as `view` x K, with boxes `block` x BK."""
+        type = element_type_of(value)
+        k, bk = shape_of(value)[-1], self.schedule.block_k.data
+        strides = [k]
+        for extent in reversed(view[1:]):
+            strides.insert(0, strides[0] * int(extent))
+        operand = list(self.arguments.op.operands).index(value)
+        shape = ", ".join((*view, str(k)))
+        boxes = ", ".join(map(str, (*block, bk)))
+        steps = ", ".join(map(str, (*strides, 1)))
+        return self.arguments.add(
+            f"{value.name_hint or default}_desc",
+            f"tensordesc<{triton_type(type)}[{boxes}]>",
+            f"TensorDescriptor({{operands[{operand}]}}, [{shape}], [{steps}], [{boxes}])",
+        )

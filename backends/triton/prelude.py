@@ -198,6 +198,62 @@ def matmul_pair_tile(
 ''',
         ("dot", "load_depth"),
     ),
+    "load_box": _Helper('''\
+@triton.jit
+def load_box(descriptor, corner, k, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+    """The box at `corner` of all dimensions but the last, and k of the last, as rows."""
+    return tl.reshape(descriptor.load(corner + (k,)), (ROWS, BLOCK_K))
+'''),
+    "tma_tile": _Helper(
+        '''\
+@triton.jit
+def tma_tile(
+    a,
+    a_row,
+    b,
+    b_corner,
+    K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """A tile of a @ bᵀ in float32, from descriptors of a (M x K) and b (N x K, or a view)."""
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        a_tile = a.load((a_row, k))
+        acc = dot(a_tile, tl.trans(load_box(b, b_corner, k, BLOCK_N, BLOCK_K)), acc)
+    return acc
+''',
+        ("dot", "load_box"),
+    ),
+    "tma_pair_tile": _Helper(
+        '''\
+@triton.jit
+def tma_pair_tile(
+    a,
+    a_row,
+    b_first,
+    first_corner,
+    b_second,
+    second_corner,
+    K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Two tiles of a @ bᵀ in float32 that share a: the first and the second columns of pairs."""
+    first = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    second = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        a_tile = a.load((a_row, k))
+        b_tile = tl.trans(load_box(b_first, first_corner, k, BLOCK_N, BLOCK_K))
+        first = dot(a_tile, b_tile, first)
+        b_tile = tl.trans(load_box(b_second, second_corner, k, BLOCK_N, BLOCK_K))
+        second = dot(a_tile, b_tile, second)
+    return first, second
+''',
+        ("dot", "load_box"),
+    ),
 }
 
 
