@@ -7,6 +7,7 @@ The IR writes every symbol as `?`; the names are in the metadata of the function
 from __future__ import annotations
 
 from collections import Counter
+from typing import cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -22,6 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.shape_rules import UNKNOWN, Dim, Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize, as_size
 
@@ -56,9 +58,9 @@ def declared_dims(attributes: DictionaryAttr | None) -> Dims | None:
 
 
 def _dims_attribute(attribute: Attribute | None) -> Dims | None:
-    if not isa(attribute, ArrayAttr[Attribute]):
+    if not isinstance(attribute, ArrayAttr):
         return None
-    return tuple(_dim_of_attribute(dim) for dim in attribute)
+    return tuple(_dim_of_attribute(dim) for dim in cast(ArrayAttr[Attribute], attribute))
 
 
 def _dim_of_attribute(dim: Attribute) -> Dim:
@@ -107,9 +109,9 @@ class SymbolicShapes:
 
     def bytes(self, value: SSAValue) -> SymbolicSize:
         """Size in memory; 0 for a value that is not a tensor."""
-        if not isa(value.type, TensorType[Attribute]):
+        if not isinstance(value.type, TensorType):
             return SymbolicSize()
-        return self.numel(value) * element_bytes(value.type)
+        return self.numel(value) * element_bytes(element_type_of(value))
 
     def rows(self, value: SSAValue) -> SymbolicSize:
         """The product of all dimensions but the last: the M of a GEMM."""
@@ -137,10 +139,10 @@ class SymbolicShapes:
 
         `named` holds the symbols that stand for the placeholders of one operator.
         """
-        if not isa(value.type, TensorType[Attribute]):
+        if not isinstance(value.type, TensorType):
             self._dims[value] = ()
             return
-        shape = value.type.get_shape()
+        shape = shape_of(value)
         if inferred is None or len(inferred) != len(shape):
             inferred = (UNKNOWN,) * len(shape)
         self._dims[value] = tuple(
