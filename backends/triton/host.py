@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -19,12 +19,14 @@ from coda_ir.backends.triton.host_names import (
     torch_type,
     wrapped,
 )
+from coda_ir.backends.triton.host_prelude import HOST_NAMES
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     NameAllocator,
     indented,
     location_comment,
 )
+from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
@@ -33,8 +35,6 @@ from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
 SHARED_PREFIX = "b"
 """Buffers of the plan whose name starts so may be shared; the others are reserved names."""
-
-_RUN_NAMES = ("device", "run")
 
 
 @dataclass
@@ -56,13 +56,13 @@ class Storage:
 class HostProgram:
     """Collects the statements of `run` while the operators are emitted in order."""
 
-    def __init__(self, func: FuncOp, module_names: NameAllocator):
+    def __init__(self, func: FuncOp):
         self.func = func
         self.shapes = SymbolicShapes(func)
-        self.module_names = module_names
         self.helpers: set[str] = set()
         self.kernels: dict[str, UsedKernel] = {}
-        self.names = NameAllocator(_RUN_NAMES)
+        # One set of names for kernels and variables, so that neither hides the other.
+        self.names = NameAllocator(("device", *HOST_NAMES, *helper_names()))
         self.symbols = SymbolNames(self.names)
         self.lines: list[str] = []
         self._bindings: list[tuple[str, str]] = []
@@ -266,14 +266,16 @@ class HostProgram:
         self.lines += lines
 
     def use_kernel(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
-        """`kernel`, or the one of the module with the same code; its name is taken now."""
+        """`kernel`, under the name of the one with the same code where the module has one."""
         key = kernel.source.replace(kernel.name, "kernel")
         used = self.kernels.setdefault(key, UsedKernel(kernel))
-        self.module_names.reserve(used.kernel.name)
+        name = used.kernel.name
+        self.names.reserve(name)
         place = location_comment(op.location)
         if place is not None and place not in used.places:
             used.places.append(place)
-        return used.kernel
+        # What is passed to equal code may differ: the strides of a weight, for one.
+        return replace(kernel, name=name, source=used.kernel.source)
 
     def pack(
         self, op: Operation, kernel: EmittedKernel, operands: Sequence[str], *, is_kept: bool

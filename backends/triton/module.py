@@ -14,10 +14,10 @@ from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.api import find_entry
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
-from coda_ir.backends.triton.host_prelude import HOST_NAMES, host_imports, render_host_helpers
-from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator, indented
+from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
+from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.operators import emit_operators
-from coda_ir.backends.triton.prelude import MODULE_HEADER, helper_names, render_prelude
+from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
@@ -58,7 +58,7 @@ def emit_program(module: ModuleOp, entry: str | None = None) -> EmittedProgram:
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
             raise _no_schedule(op)
-    host = HostProgram(func, NameAllocator((*HOST_NAMES, *helper_names())))
+    host = HostProgram(func)
     emit_operators(host)
     kernels = tuple(used.kernel for used in host.kernels.values())
     return EmittedProgram(_render(func, host), kernels)

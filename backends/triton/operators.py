@@ -88,7 +88,7 @@ def _kernel(
     host: HostProgram, op: Operation, emit: Callable[[NameAllocator], EmittedKernel]
 ) -> EmittedKernel:
     """The kernel that `emit` makes, unless the module has the same one already."""
-    return host.use_kernel(emit(host.module_names.scope()), op)
+    return host.use_kernel(emit(host.names.scope()), op)
 
 
 def _launch(
