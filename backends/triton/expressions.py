@@ -239,14 +239,6 @@ def _is_boolean(value: SSAValue) -> bool:
     return value.type == i1
 
 
-def _write_sign_extension(
-    op: Operation, operands: Sequence[Expression], helpers: set[str]
-) -> Expression:
-    """`tl` extends a boolean with zeros, where `extsi` gives -1."""
-    extended = _write_cast(op, operands, helpers)
-    return Expression(f"-{extended.text}", UNARY) if _is_boolean(op.operands[0]) else extended
-
-
 def _write_zero_extension(
     op: Operation, operands: Sequence[Expression], helpers: set[str]
 ) -> Expression:
@@ -264,7 +256,6 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.subf": _infix("-", SUM),
     "arith.mulf": _infix("*", PRODUCT),
     "arith.divf": _infix("/", PRODUCT),
-    "arith.remf": _infix("%", PRODUCT),
     "arith.negf": _negate,
     "arith.maximumf": _function("maximum", helper=True),
     "arith.minimumf": _function("minimum", helper=True),
@@ -273,10 +264,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.addi": _infix("+", SUM),
     "arith.subi": _infix("-", SUM),
     "arith.muli": _infix("*", PRODUCT),
-    "arith.divsi": _infix("//", PRODUCT),
     "arith.remsi": _infix("%", PRODUCT),
-    "arith.divui": _unsigned(_infix("//", PRODUCT)),
-    "arith.remui": _unsigned(_infix("%", PRODUCT)),
     "arith.andi": _infix("&", AND),
     "arith.ori": _infix("|", OR),
     "arith.xori": _infix("^", XOR),
@@ -310,7 +298,6 @@ EXPRESSIONS: dict[str, Writer] = {
         ("arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.trunci"),
         _write_cast,
     ),
-    "arith.extsi": _write_sign_extension,
     "arith.extui": _write_zero_extension,
     "arith.uitofp": _write_zero_extension,
     "arith.index_cast": _write_cast,

@@ -24,6 +24,9 @@ from coda_ir.dialects.gemm.tiling import partial_tiles
 
 _counter = itertools.count()
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+"""Kernels run compiled where there is a GPU, else on the interpreter."""
+
 
 def parse_module(text: str) -> ModuleOp:
     module = Parser(make_context(), text).parse_module()
@@ -120,10 +123,11 @@ def run_kernel(
         [f"out{index}" for index in range(len(outputs))],
     )
     scope = load_source(module_source([kernel]), folder)
-    scope |= {f"arg{index}": argument for index, argument in enumerate(arguments)}
-    scope |= {f"out{index}": output for index, output in enumerate(outputs)}
+    scope |= {f"arg{index}": argument.to(DEVICE) for index, argument in enumerate(arguments)}
+    scope |= {f"out{index}": output.to(DEVICE) for index, output in enumerate(outputs)}
     exec("\n".join([*sorted(kernel.imports), *lines]), scope)
-    return kernel, outputs
+    results = [scope[f"out{index}"] for index in range(len(outputs))]
+    return kernel, [result.cpu() for result in results if isinstance(result, torch.Tensor)]
 
 
 def combined(op: Operation, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
