@@ -166,6 +166,8 @@ class _Sweep:
     extent: str
     tiles: int | None
     block: int
+    in_registers: str | None = None
+    """What missing partials were read as, where one block holds all partials of an element."""
 
     def reduce(self, total: str, kind: str, expression: str, identity: str) -> None:
         """`total` = `expression` over all partials; missing partials read as `identity`."""
@@ -177,7 +179,10 @@ class _Sweep:
             start_value, update = 'float("-inf")', f"{total} = maximum({total}, {reduced})"
         lines = self.emitter.lines
         if self.tiles is not None and self.tiles <= self.block:
-            lines += [*self._read(f"tl.arange(0, {self.block})", identity), f"{total} = {reduced}"]
+            if self.in_registers != identity:
+                lines += self._read(f"tl.arange(0, {self.block})", identity)
+                self.in_registers = identity
+            lines.append(f"{total} = {reduced}")
             return
         lines.append(f"{total} = tl.full(({self.emitter.block}, 1), {start_value}, tl.float32)")
         body = [*self._read(f"start + tl.arange(0, {self.block})", identity), update]

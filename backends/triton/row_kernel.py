@@ -120,9 +120,17 @@ class RowKernelText:
             self.lines += indented([*lines, *body, f"start += {self.block}"])
 
     def reduce(
-        self, name: str, kind: Literal["sum", "max"], loads: Sequence[Load], element: str
+        self,
+        name: str,
+        kind: Literal["sum", "max"],
+        loads: Sequence[Load],
+        element: str,
+        prepare: Sequence[str] = (),
     ) -> None:
-        """`name` (BLOCK x 1) = the sum or maximum of `element` over the columns; NaN wins."""
+        """`name` (BLOCK x 1) = the sum or maximum of `element` over the columns; NaN wins.
+
+        `prepare` are statements that `element` needs.
+        """
         block = f"tl.sum({element}, 1, keep_dims=True)"
         update, identity = f"{name} += {block}", "0.0"
         if kind == "max":
@@ -130,11 +138,11 @@ class RowKernelText:
             block = f"tl.expand_dims(reduce_max({element}, 1), 1)"
             update, identity = f"{name} = maximum({name}, {block})", 'float("-inf")'
         if self.is_one_block:
-            self.sweep(loads, [f"{name} = {block}"])
+            self.sweep(loads, [*prepare, f"{name} = {block}"])
             return
         shape = f"({self.rows_per_program}, 1)"
         self.lines.append(f"{name} = tl.full({shape}, {identity}, tl.float32)")
-        self.sweep(loads, [update])
+        self.sweep(loads, [*prepare, update])
 
     def store_elements(self, name: str, value: str, type: Attribute) -> str:
         """The statement that stores a block of an output; `value` is a name."""

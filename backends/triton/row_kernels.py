@@ -71,8 +71,8 @@ def _emit_moments(text: RowKernelText, x: Load, eps: float) -> None:
     """The variance in a second sweep: E[x²] − mean² would cancel."""
     text.reduce("total", "sum", [x], "x")
     text.lines.append(f"mean = total / {text.extent}")
-    centered = "tl.where(inside, x - mean, 0.0)"
-    text.reduce("square_sum", "sum", [x], f"{centered} * {centered}")
+    centered = "centered = tl.where(inside, x - mean, 0.0)"
+    text.reduce("square_sum", "sum", [x], "centered * centered", [centered])
     text.lines.append(f"rstd = tl.rsqrt(square_sum / {text.extent} + {eps!r})")
 
 
@@ -172,7 +172,8 @@ def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     text.lines.append(f"target = {_load_target(ignored)}")
     text.reduce("largest", "max", [x], "logits")
     text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
-    text.reduce("chosen", "sum", [x], "tl.where(inside & (column == target), logits, 0.0)")
+    chosen = "chosen_logit = tl.where(inside & (column == target), logits, 0.0)"
+    text.reduce("chosen", "sum", [x], "chosen_logit", [chosen])
     text.lines += [
         "loss = tl.log(total) - (chosen - largest)",
         f'loss = tl.where((target >= 0) & (target < {text.extent}), loss, float("nan"))',

@@ -1,3 +1,5 @@
+// RUN: coda-opt %s -p plan-buffers -t triton | filecheck %s
+
 builtin.module {
   func.func @llama_like(%y : tensor<?x?x64xbf16> {coda.name = "y", coda.dims = ["B", "T", 64]}, %x0 : tensor<?x?x48xbf16> {coda.name = "x0", coda.dims = ["B", "T", 48]}, %wo : tensor<48x64xbf16>, %gamma : tensor<48xbf16>, %wg : tensor<96x48xbf16>, %wu : tensor<96x48xbf16>, %wd : tensor<48x96xbf16>) -> (tensor<?x?x48xbf16>, tensor<?x?x48xbf16>) {
     %x1, %ssq, %h = gemm.fused %y : tensor<?x?x64xbf16>
@@ -46,3 +48,104 @@ builtin.module {
     func.return %x2, %h2 : tensor<?x?x48xbf16>, tensor<?x?x48xbf16>
   }
 }
+
+// CHECK:      """llama_like, compiled by CODA IR.
+// CHECK-EMPTY:
+// CHECK-NEXT: run(
+// CHECK-NEXT:     y: bf16[B, T, 64],
+// CHECK-NEXT:     x0: bf16[B, T, 48],
+// CHECK-NEXT:     wo: bf16[48, 64],
+// CHECK-NEXT:     gamma: bf16[48],
+// CHECK-NEXT:     wg: bf16[96, 48],
+// CHECK-NEXT:     wu: bf16[96, 48],
+// CHECK-NEXT:     wd: bf16[48, 96],
+// CHECK-NEXT: ) -> (bf16[B, T, 48], bf16[B, T, 48])
+// CHECK-EMPTY:
+// CHECK-NEXT: Kernels, in the order of their first launch:
+// CHECK-NEXT:     gemm_residual_scale_ssq: M x 48 x 64 GEMM in tiles of 32 x 32 x 32
+// CHECK-NEXT:     finalize_sum_rsqrt: combines tile partials by row
+// CHECK-NEXT:     gemm_row_scale_silu_glu: M x 192 x 48 GEMM in tiles of 32 x 32 x 32
+// CHECK-NEXT:     gemm_residual: M x 48 x 96 GEMM in tiles of 32 x 32 x 32
+// CHECK-NEXT:     rms_norm: RMSNorm, blocks of 32 x 64
+// CHECK-NEXT: """
+
+// CHECK:      KERNELS = (
+// CHECK-NEXT:     "gemm_residual_scale_ssq",
+// CHECK-NEXT:     "finalize_sum_rsqrt",
+// CHECK-NEXT:     "gemm_row_scale_silu_glu",
+// CHECK-NEXT:     "gemm_residual",
+// CHECK-NEXT:     "rms_norm",
+// CHECK-NEXT: )
+
+// CHECK:      def run(y, x0, wo, gamma, wg, wu, wd):
+// CHECK-NEXT:     if y.is_cuda and y.device.index != torch.cuda.current_device():
+// CHECK-NEXT:         with torch.cuda.device(y.device):
+// CHECK-NEXT:             return run(y, x0, wo, gamma, wg, wu, wd)
+// CHECK-NEXT:     B = y.shape[0]
+// CHECK-NEXT:     T = y.shape[1]
+// CHECK-NEXT:     device = y.device
+// CHECK-NEXT:     y = dense(y)
+// CHECK-NEXT:     x0 = dense(x0)
+// CHECK-NEXT:     wo = dense(wo)
+// CHECK-NEXT:     gamma = dense(gamma)
+// CHECK-NEXT:     wg = dense(wg)
+// CHECK-NEXT:     wu = dense(wu)
+// CHECK-NEXT:     wd = dense(wd)
+// CHECK-NEXT:     rows = B * T
+// CHECK-NEXT:     x1 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     ssq = torch.empty((B, T, 2), dtype=torch.float32, device=device)
+// CHECK-NEXT:     h = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     gemm_residual_scale_ssq[(triton.cdiv(rows, 32) * 2,)](
+// CHECK-NEXT:         y,
+// CHECK-NEXT:         wo,
+// CHECK-NEXT:         x0,
+// CHECK-NEXT:         gamma,
+// CHECK-NEXT:         x1,
+// CHECK-NEXT:         ssq,
+// CHECK-NEXT:         h,
+// CHECK-NEXT:         rows,
+// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_stages=2,
+// CHECK-NEXT:     )
+// CHECK-NEXT:     rstd = torch.empty((B, T, 1), dtype=torch.float32, device=device)
+// CHECK-NEXT:     finalize_sum_rsqrt[(triton.cdiv(rows, 128),)](
+// CHECK-NEXT:         ssq,
+// CHECK-NEXT:         rstd,
+// CHECK-NEXT:         rows,
+// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_stages=2,
+// CHECK-NEXT:     )
+// CHECK-NEXT:     del ssq
+// CHECK-NEXT:     act = torch.empty((B, T, 96), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     gemm_row_scale_silu_glu[(triton.cdiv(rows, 32) * 6,)](
+// CHECK-NEXT:         h,
+// CHECK-NEXT:         wg,
+// CHECK-NEXT:         wu,
+// CHECK-NEXT:         rstd,
+// CHECK-NEXT:         act,
+// CHECK-NEXT:         rows,
+// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_stages=2,
+// CHECK-NEXT:     )
+// CHECK-NEXT:     del h, rstd
+// CHECK-NEXT:     x2 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     gemm_residual[(triton.cdiv(rows, 32) * 2,)](
+// CHECK-NEXT:         act,
+// CHECK-NEXT:         wd,
+// CHECK-NEXT:         x1,
+// CHECK-NEXT:         x2,
+// CHECK-NEXT:         rows,
+// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_stages=2,
+// CHECK-NEXT:     )
+// CHECK-NEXT:     del x1, act
+// CHECK-NEXT:     h2 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     rms_norm[(triton.cdiv(rows, 32),)](
+// CHECK-NEXT:         x2,
+// CHECK-NEXT:         gamma,
+// CHECK-NEXT:         h2,
+// CHECK-NEXT:         rows,
+// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_stages=2,
+// CHECK-NEXT:     )
+// CHECK-NEXT:     return x2, h2
