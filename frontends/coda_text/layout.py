@@ -103,7 +103,8 @@ class Layout:
     def _end(self, token: Token) -> Iterator[Token]:
         if self._previous not in (END, "LBRACE"):
             self._previous = END
-            yield Token.new_borrow_pos(END, "", token)
+            # The text is what messages say is unexpected; it is empty for the end of a line.
+            yield Token.new_borrow_pos(END, str(token).strip(), token)
 
 
 def _end_after(token: Token) -> Token:

@@ -74,22 +74,24 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
         if token.line not in lines_with_errors:
             reporter.error(file, span_of(token), *_lexical_error(token))
             lines_with_errors.add(token.line or 0)
-    if _exceeds_limits(layout, tokens, file, reporter):
+    if _has_large_numbers(tokens, file, reporter):
         return Parsed(File(()), tokens, layout.comments)
+    before = reporter.count
     tree = _Recovery(tokens, file, reporter, lines_with_errors).parse()
-    return Parsed(tree, tokens, layout.comments)
-
-
-def _exceeds_limits(layout: Layout, tokens: list[Token], file: str, reporter: Reporter) -> bool:
-    """Report what would be too much for the tree: deep nesting, numbers of many digits."""
-    count = reporter.count
-    if layout.too_deep is not None:
+    # Brackets that are not closed nest too; then the syntax errors say more.
+    if layout.too_deep is not None and reporter.count == before:
         reporter.error(
             file,
             span_of(layout.too_deep),
             f"brackets are nested more than {MAX_DEPTH} levels deep",
             "give the inner parts names",
         )
+    return Parsed(tree, tokens, layout.comments)
+
+
+def _has_large_numbers(tokens: list[Token], file: str, reporter: Reporter) -> bool:
+    """Report integers of too many digits, which the tree could not hold."""
+    count = reporter.count
     for token in tokens:
         if token.type == "INTEGER" and len(token) > MAX_DIGITS:
             reporter.error(

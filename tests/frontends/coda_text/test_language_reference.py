@@ -1,6 +1,7 @@
 """Compiles every snippet of docs/language.md and compares every error message in it."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,7 @@ SNIPPETS = snippets()
 PROGRAMS = [snippet for snippet in SNIPPETS if snippet.kind == "coda"]
 WRONG = [
     (snippet, following)
-    for snippet, following in zip(SNIPPETS, SNIPPETS[1:], strict=False)
+    for snippet, following in pairwise(SNIPPETS)
     if snippet.kind == "coda-error"
 ]
 
