@@ -21,6 +21,11 @@ def _relu2(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x).square()
 
 
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    # Not F.gelu, which makes +inf NaN on CPUs and leaves it +inf on GPUs.
+    return x / 2 * (1 + torch.erf(x * sqrt(0.5)))
+
+
 def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
     return F.gelu(x, approximate="tanh")
 
@@ -32,7 +37,7 @@ def _identity(x: torch.Tensor) -> torch.Tensor:
 ACTIVATIONS: dict[str, Function] = {
     "identity": _identity,
     "silu": F.silu,
-    "gelu": F.gelu,
+    "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "relu": torch.relu,
     "relu2": _relu2,
@@ -69,7 +74,7 @@ def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
 
 
 def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [F.gelu(operands[0], approximate=op.approximate.data)]
+    return [(_gelu_tanh if op.approximate.data == "tanh" else _gelu)(operands[0])]
 
 
 def softcap_of(x: torch.Tensor, cap: float) -> torch.Tensor:

@@ -62,6 +62,15 @@ class Example:
     def function(self, level: Level = "block") -> FuncOp:
         return find_entry(self.module(level), self.entry)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the rows are M, and not B times T."""
+        return any("M" in spec.dims for spec in Signature.of(self.function()).arguments)
+
+    @property
+    def result_dtypes(self) -> list[torch.dtype]:
+        return [spec.dtype for spec in Signature.of(self.function()).results]
+
     def inputs(self, dims: Sizes, seed: int) -> dict[str, torch.Tensor]:
         """Random tensors by name, of the stated types."""
         names = [spec.name for spec in Signature.of(self.function()).arguments]

@@ -23,6 +23,12 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> tor
     return F.layer_norm(x, weight.shape, weight, bias, 1e-5)
 
 
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """`F.gelu`, but for infinities: it makes +inf NaN on CPUs and leaves it +inf on GPUs."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return (wide / 2 * (1 + torch.erf(wide * 0.5**0.5))).to(x.dtype)
+
+
 def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
     return F.gelu(x, approximate="tanh")
 
@@ -136,18 +142,18 @@ def lm_head_cross_entropy(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
 
 
 def linear_bias_gelu(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
-    return (F.gelu(F.linear(t["x"], t["w"], t["b"])),)
+    return (gelu(F.linear(t["x"], t["w"], t["b"])),)
 
 
 def quantizable_linear(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
     z = F.linear(t["x"], t["w"], t["bias"])
     wide = torch.promote_types(z.dtype, torch.float32)
-    return F.gelu(z) + t["res"], z.abs().amax(-1, keepdim=True).to(wide)
+    return gelu(z) + t["res"], z.abs().amax(-1, keepdim=True).to(wide)
 
 
 def gated_linear(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
     gate, up = F.linear(t["x"], t["w_gate"]), F.linear(t["x"], t["w_up"])
-    return (F.gelu(gate).clamp(max=7.0) * up.clamp(-7.0, 7.0),)
+    return (gelu(gate).clamp(max=7.0) * up.clamp(-7.0, 7.0),)
 
 
 MODELS: dict[str, Model] = {

@@ -293,6 +293,9 @@ SPECIAL = torch.tensor([[0.0, -0.0, torch.nan, torch.inf], [-torch.inf, 1e38, -3
 def test_special_values_of_unary(operator: str):
     (result,) = run_operator(operator, SPECIAL, results=type_of(SPECIAL))
     expected = (UNARY | POSITIVE)[operator](SPECIAL)
+    if 'approximate = "none"' in operator:
+        # F.gelu(inf) is NaN on CPUs and inf on GPUs.
+        expected[SPECIAL == torch.inf] = torch.inf
     torch.testing.assert_close(result, expected, equal_nan=True)
 
 
