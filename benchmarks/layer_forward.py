@@ -44,25 +44,27 @@ def make_inputs(d: int, dtype: torch.dtype = torch.bfloat16) -> Tensors:
     return {
         "y": normal(BATCH, TIME, d),
         "x0": normal(BATCH, TIME, d),
-        "w_o": weight(d, d),
-        "g1": 1 + normal(d) / 10,
+        "wo": weight(d, d),
+        "norm1": 1 + normal(d) / 10,
         "w_gate": weight(f, d),
         "w_up": weight(f, d),
         "w_down": weight(d, f),
-        "g2": 1 + normal(d) / 10,
-        "w_q": weight(d, d),
-        "w_k": weight(d, d),
-        "w_v": weight(d, d),
-        "cos": angles.cos().to(dtype),
-        "sin": angles.sin().to(dtype),
+        "norm2": 1 + normal(d) / 10,
+        "wq": weight(d, d),
+        "wk": weight(d, d),
+        "wv": weight(d, d),
+        "cos": angles.cos(),
+        "sin": angles.sin(),
     }
 
 
 def pack(inputs: Tensors) -> Tensors:
     """The weights as the PyTorch layer likes them best: gate and up, and q, k, v, in one matrix."""
-    packed = {name: inputs[name] for name in ("y", "x0", "w_o", "g1", "w_down", "g2", "cos", "sin")}
+    packed = {name: inputs[name] for name in ("y", "x0", "wo", "norm1", "w_down", "norm2")}
     packed["w_gate_up"] = torch.cat([inputs["w_gate"], inputs["w_up"]])
-    packed["w_qkv"] = torch.cat([inputs["w_q"], inputs["w_k"], inputs["w_v"]])
+    packed["w_qkv"] = torch.cat([inputs["wq"], inputs["wk"], inputs["wv"]])
+    for table in ("cos", "sin"):
+        packed[table] = inputs[table].to(inputs["y"].dtype)
     return packed
 
 
@@ -79,10 +81,10 @@ def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
         cos, sin = t["cos"][:, None], t["sin"][:, None]
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
-    x1 = t["x0"] + F.linear(t["y"], t["w_o"])
-    gate, up = F.linear(norm(x1, t["g1"]), t["w_gate_up"]).chunk(2, -1)
+    x1 = t["x0"] + F.linear(t["y"], t["wo"])
+    gate, up = F.linear(norm(x1, t["norm1"]), t["w_gate_up"]).chunk(2, -1)
     x2 = x1 + F.linear(F.silu(gate) * up, t["w_down"])
-    q, k, v = F.linear(norm(x2, t["g2"]), t["w_qkv"]).chunk(3, -1)
+    q, k, v = F.linear(norm(x2, t["norm2"]), t["w_qkv"]).chunk(3, -1)
     return x2, rope(q), rope(k), v
 
 
@@ -92,7 +94,7 @@ def four_gemms(packed: Tensors) -> Candidate:
     hidden = packed["x0"].reshape(-1, d)
     wide = torch.randn(hidden.shape[0], mlp_width(d), device="cuda", dtype=hidden.dtype)
     pairs = [
-        (hidden, packed["w_o"]),
+        (hidden, packed["wo"]),
         (hidden, packed["w_gate_up"]),
         (wide, packed["w_down"]),
         (hidden, packed["w_qkv"]),
@@ -152,7 +154,9 @@ def main() -> None:
     for d in map(int, arguments.sizes.split(",")):
         section = f"D = {d}"
         timings[section], errors[section] = measure(d, variants)
-        print_timings(f"layer forward, {section}, M = {BATCH * TIME}", timings[section], variants[0])
+        print_timings(
+            f"layer forward, {section}, M = {BATCH * TIME}", timings[section], variants[0]
+        )
         for name, values in errors[section].items():
             print(f"error against float64, {name}: " + ", ".join(f"{e:.2e}" for e in values))
     if arguments.json is not None:
