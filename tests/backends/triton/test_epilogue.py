@@ -38,7 +38,7 @@ func.func @f(%x: tensor<?x16xf32>, %w: tensor<16x16xf32>, %t: tensor<?x16xf32>, 
 VALUES = torch.tensor(
     [
         0.0,
-        -0.0,
+        3e-5,
         1e-30,
         -1e-8,
         1e-4,

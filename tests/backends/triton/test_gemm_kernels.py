@@ -213,6 +213,36 @@ def test_pair_ports(pairing: str, tmp_path: Path) -> None:
     check_against_reference(PAIR_PARTIALS.replace("PAIRING", pairing), [21], tmp_path)
 
 
+def tma(bm: int, bn: int, bk: int, warps: int = 4) -> str:
+    return schedule(bm, bn, bk, warps).replace("pointer", "tma")
+
+
+@pytest.mark.parametrize("rows", [[1], [2, 33]])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tma(dtype: str, rows: list[int], tmp_path: Path) -> None:
+    text = programs.residual_norm(dtype, 40, 72, tma(64, 32, 32))
+    kernel = check_against_reference(text, rows, tmp_path)
+    assert [a.name for a in kernel.arguments[:2]] == ["x_desc", "w_desc"]
+
+
+@pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 64", "halves, 8"])
+def test_tma_of_pairs(pairing: str, tmp_path: Path) -> None:
+    """Boxes of rows that follow one another, lie G/2 apart in each group, or alternate."""
+    text = programs.swiglu("bf16", 48, 96, tma(64, 32, 32), pairing)
+    check_against_reference(text, [35], tmp_path)
+
+
+def test_tma_of_segments(tmp_path: Path) -> None:
+    text = programs.qkv_rope("bf16", 64, 16, (6, 2), tma(64, 64, 32, warps=1), norm=True)
+    check_against_reference(text, [2, 9], tmp_path)
+
+
+def test_tma_is_refused_where_there_is_no_box(tmp_path: Path) -> None:
+    text = programs.swiglu("bf16", 48, 96, tma(64, 32, 32), "halves, 12")
+    with pytest.raises(CodaError, match="halves of 6 columns do not divide"):
+        check_against_reference(text, [35], tmp_path)
+
+
 def test_group_minimum_of_one_group_per_tile(tmp_path: Path) -> None:
     text = programs.qkv_rope("f32", 24, 20, (5, 3), schedule(16, 16, 16), norm=True)
     with pytest.raises(CodaError, match="a tile of 8 columns cannot hold a group of 10"):

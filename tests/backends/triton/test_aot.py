@@ -1,0 +1,58 @@
+"""GEMM kernels compile ahead of time, without spills, under the schedules that we choose."""
+
+import functools
+
+import pytest
+from support import gemm_programs as programs
+from support.aot import TARGETS, CompiledKernel, compile_kernels
+from support.kernel_harness import gemms_of, module_source, parse_module
+
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.context import make_context
+from coda_ir.passes.schedule import SchedulePass
+
+D = 2048
+
+PROGRAMS = {
+    "residual": programs.residual_norm("bf16", D, D, ""),
+    "residual of K x N": programs.residual_norm("f16", 768, 2304, "", "kn"),
+    "swiglu": programs.swiglu("bf16", D, 5632, ""),
+    "rope": programs.qkv_rope("bf16", D, 128, (16, 4), ""),
+    "qk norm": programs.qkv_rope("bf16", D, 96, (16, 4), "", norm=True),
+    "wide qk norm": programs.qkv_rope("f16", D, 256, (4, 2), "", norm=True),
+    "lm head": programs.lm_head("bf16", D, 50257, ""),
+    "float32": programs.qkv_rope("f32", D, 64, (8, 2), "", norm=True),
+    "small float32": programs.swiglu("f32", 40, 56, ""),
+}
+
+
+def emit_scheduled(schedule: SchedulePass) -> tuple[str, list[EmittedKernel]]:
+    names = NameAllocator()
+    kernels: list[EmittedKernel] = []
+    for text in PROGRAMS.values():
+        module = parse_module(text)
+        schedule.apply(make_context(), module)
+        kernels += [emit_gemm(op, names) for op in gemms_of(module)]
+    return module_source(kernels), kernels
+
+
+@functools.cache
+def compiled(target: str, schedule: SchedulePass) -> list[CompiledKernel]:
+    source, kernels = emit_scheduled(schedule)
+    return compile_kernels(source, kernels, [target])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_portable_schedule(target: str) -> None:
+    kernels = compiled(target, SchedulePass(target="portable"))
+    assert len(kernels) == len(PROGRAMS)
+    assert all(kernel.fits for kernel in kernels), kernels
+    if target != "sm_80":
+        assert not any(kernel.spills for kernel in kernels), kernels
+
+
+@pytest.mark.parametrize("mainloop", ["pointer", "tma"])
+def test_hopper_schedule(mainloop: str) -> None:
+    kernels = compiled("sm_90", SchedulePass(target="sm_90", mainloop=mainloop))
+    assert all(kernel.fits and not kernel.spills for kernel in kernels), kernels
