@@ -20,25 +20,29 @@ from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind
 
-WIDEST_BLOCK = 128
-"""Partials of an element that a program reads at a time, at most."""
+WIDEST_BLOCK = 32
+"""Partials of an element that a program of many elements reads at a time, at most."""
 
 PROGRAM_ELEMENTS = 1024
+"""Partials that a program reads at a time, at most."""
+
 MOST_ELEMENTS = 128
+UNKNOWN_TILES = 1024
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
 _RESERVED = ("count", "element", "exists", "tile", "start", "inside")
 
 
 def emit_finalize(
-    op: FinalizeOp, names: NameAllocator, tiles: Sequence[int | None]
+    op: FinalizeOp, names: NameAllocator, tiles: Sequence[int | None], elements: int | None
 ) -> EmittedKernel:
     """One thread block combines the partials of a block of elements in a fixed order.
 
     An element is a row of the (M x tiles) partials of axis `row`, or a column of the (tiles x N)
     partials of axis `col`; `rows` of the launch is the number of elements. `tiles` has the number
-    of tiles of each partial where it is known. No tiles give the identity of the combiner.
+    of tiles of each partial, and `elements` their number, where these are known. No tiles give the
+    identity of the combiner.
     """
-    return _FinalizeEmitter(op, names, tiles).emit()
+    return _FinalizeEmitter(op, names, tiles, elements).emit()
 
 
 @dataclass
@@ -46,6 +50,7 @@ class _FinalizeEmitter:
     op: FinalizeOp
     module_names: NameAllocator
     tiles: Sequence[int | None]
+    elements: int | None
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     helpers: set[str] = field(default_factory=set[str])
     lines: list[str] = field(default_factory=list[str])
@@ -86,10 +91,15 @@ class _FinalizeEmitter:
         return self.op.axis.data == "row"
 
     @property
+    def most_elements(self) -> int:
+        """The largest number of elements that a program can have."""
+        return MOST_ELEMENTS if self.elements is None else next_power_of_2(self.elements)
+
+    @property
     def block(self) -> int:
         """Elements of a program: fewer where each has many partials."""
         widest = max(map(self._tile_block, self.tiles))
-        return max(16, min(PROGRAM_ELEMENTS // widest, MOST_ELEMENTS))
+        return min(self.most_elements, MOST_ELEMENTS, PROGRAM_ELEMENTS // widest)
 
     def _name(self) -> str:
         kinds = [kind.value.replace("add", "sum") for kind, _ in self.op.partial_list]
@@ -97,9 +107,10 @@ class _FinalizeEmitter:
         axis = [] if self.is_by_row else ["col"]
         return "_".join(["finalize", *axis, *dict.fromkeys([*kinds, *math])])
 
-    @staticmethod
-    def _tile_block(tiles: int | None) -> int:
-        return 32 if tiles is None else min(next_power_of_2(tiles), WIDEST_BLOCK)
+    def _tile_block(self, tiles: int | None) -> int:
+        """Partials of an element that are read at a time: more where there are few elements."""
+        widest = max(WIDEST_BLOCK, PROGRAM_ELEMENTS // self.most_elements)
+        return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> str:
         """The name of the combined partials, one per element (a column vector)."""

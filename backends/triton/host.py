@@ -37,6 +37,9 @@ SHARED_PREFIX = "b"
 """Buffers of the plan whose name starts so may be shared; the others are reserved names."""
 
 
+VIEW_OPS = (ReshapeOp, SliceOp, TransposeOp)
+
+
 @dataclass
 class UsedKernel:
     """A kernel of the module, and the comments with the places in the source it stands for."""
@@ -102,7 +105,7 @@ class HostProgram:
             self._position[op] = position
             for value in (*op.results, *op.operands):
                 last_use[_root(value)] = position
-            names = op.attributes.get("coda.buffers")
+            names = None if isinstance(op, VIEW_OPS) else op.attributes.get("coda.buffers")
             if isa(names, ArrayAttr[StringAttr]) and len(names.data) == len(op.results):
                 for result, name in zip(op.results, names.data, strict=True):
                     if name.data.startswith(SHARED_PREFIX):
@@ -376,6 +379,6 @@ def _constant_tensor(op: ConstantOp) -> str:
 
 def _root(value: SSAValue) -> SSAValue:
     """The value whose storage `value` is a view of."""
-    while isinstance(value.owner, ReshapeOp | SliceOp | TransposeOp):
+    while isinstance(value.owner, VIEW_OPS):
         value = value.owner.operands[0]
     return value

@@ -56,7 +56,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
 )
 from coda_ir.remarks import format_location
-from coda_ir.symbolic_shapes import Dims
+from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 Writer: TypeAlias = Callable[[HostProgram, Operation], None]
 
@@ -174,9 +174,11 @@ def _finalize(host: HostProgram, op: Operation) -> None:
     axis = -1 if op.axis.data == "row" else 0
     extents = [host.dims(partial)[axis] for partial in op.partials]
     tiles = [extent if isinstance(extent, int) else None for extent in extents]
-    kernel = _kernel(host, op, lambda names: emit_finalize(op, names, tiles))
     partial = host.dims(op.partials[0])
     kept = partial[:-1] if op.axis.data == "row" else partial[1:]
+    size = SymbolicSize.product(kept)
+    elements = None if size.symbols else int(size)
+    kernel = _kernel(host, op, lambda names: emit_finalize(op, names, tiles, elements))
     _launch(host, op, kernel, host.size(kept), _operands(host, op))
 
 
