@@ -158,7 +158,8 @@ class SchedulePass(ModulePass):
         text = (
             f"{' x '.join(self._shape(op))} in tiles of {bm} x {bn} x {bk}, "
             f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} main "
-            f"loop: {choice.programs} programs per row of tiles, {choice.waste:.0%} padding"
+            f"loop: {choice.programs} program{'s' if choice.programs > 1 else ''} per row of tiles, "
+            f"{choice.waste:.0%} padding"
         )
         if obstacle is not None:
             text += f"; no TMA: {obstacle}"

@@ -1,0 +1,25 @@
+// RUN: coda-opt %s -p schedule -o /dev/null 2>&1 | filecheck %s
+// RUN: coda-opt %s -p "schedule{tile=\"64x64x32\"}" -o /dev/null 2>&1 | filecheck %s --check-prefix TILE
+// RUN: coda-opt %s -p "schedule{tile=\"64x64\"}" -o /dev/null 2>&1 | filecheck %s --check-prefix FORMAT
+// RUN: coda-opt %s -p "schedule{target=sm_75}" -o /dev/null 2>&1 | filecheck %s --check-prefix TARGET
+// RUN: coda-opt %s -p "schedule{mainloop=simd}" -o /dev/null 2>&1 | filecheck %s --check-prefix LOOP
+// RUN: coda-opt %s -p "schedule{target=gfx942 mainloop=tma}" -o /dev/null 2>&1 | filecheck %s --check-prefix TMA
+
+// Groups of 1024 columns fit no tile.
+
+// CHECK: schedule: no tile of gemm.fused Mx1024x64 fits portable
+// TILE: schedule: a tile of 64 columns cannot hold a group of 1024, which takes 1024
+// FORMAT: schedule: tile is '64x64'
+// TARGET: schedule: unknown target 'sm_75'
+// LOOP: schedule: unknown main loop 'simd'
+// TMA: schedule: target gfx942 has no TMA
+func.func @f(%x: tensor<?x64xbf16>, %w: tensor<1024x64xbf16>) -> tensor<?x1024xbf16> {
+  %z = gemm.fused %x : tensor<?x64xbf16>
+    columns(%w : tensor<1024x64xbf16>)
+      -> (tile : tensor<?x1024xbf16>) {
+    ^bb0(%acc: f32):
+      %sum = gemm.group_reduce add %acc over 1024 : f32
+      gemm.yield %sum : f32
+    }
+  func.return %z : tensor<?x1024xbf16>
+}
