@@ -155,11 +155,11 @@ class SchedulePass(ModulePass):
         self, op: FusedOp, choice: Choice, schedule: ScheduleAttr, obstacle: str | None
     ) -> Remark:
         bm, bn, bk = schedule.tile
+        programs = "1 program" if choice.programs == 1 else f"{choice.programs} programs"
         text = (
             f"{' x '.join(self._shape(op))} in tiles of {bm} x {bn} x {bk}, "
             f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} main "
-            f"loop: {choice.programs} program{'s' if choice.programs > 1 else ''} per row of tiles, "
-            f"{choice.waste:.0%} padding"
+            f"loop: {programs} per row of tiles, {choice.waste:.0%} padding"
         )
         if obstacle is not None:
             text += f"; no TMA: {obstacle}"

@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p "schedule{target=sm_90}" --split-input-file | filecheck %s --check-prefixes CHECK,SM90
 // RUN: coda-opt %s -p schedule --split-input-file | filecheck %s --check-prefixes CHECK,PORTABLE
 // RUN: coda-opt %s -p "schedule{target=interpreter}" --split-input-file | filecheck %s --check-prefixes CHECK,INTERPRETER
-// RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=tma}" --split-input-file | filecheck %s --check-prefixes CHECK,TMA
+// RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=tma}" --split-input-file | filecheck %s --check-prefixes CHECK,LOADS
 // RUN: coda-opt %s -p "schedule{target=sm_90 tile=\"64x64x32\" warps=4 stages=4 group_m=2}" --split-input-file | filecheck %s --check-prefixes CHECK,GIVEN
 // RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=tma}" --split-input-file --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix REMARK
 
@@ -12,7 +12,7 @@
 // SM90-NEXT: schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8>
 // PORTABLE-NEXT: schedule<pointer, "128x128x64", warps = 8, stages = 3, group_m = 8>
 // INTERPRETER-NEXT: schedule<pointer, "64x64x64", warps = 4, stages = 1, group_m = 8>
-// TMA-NEXT: schedule<tma, "128x256x64", warps = 8, stages = 3, group_m = 8>
+// LOADS-NEXT: schedule<tma, "128x256x64", warps = 8, stages = 3, group_m = 8>
 // GIVEN-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 4, group_m = 2>
 // REMARK: remark[analysis] schedule: gemm.fused: M x 12288 x 4096 in tiles of 128 x 256 x 64, 8 warps, 3 stages, tma main loop: 48 programs per row of tiles, 0% padding
 func.func @large(%x: tensor<?x4096xbf16>, %w: tensor<12288x4096xbf16>) -> tensor<?x12288xbf16> {
@@ -34,7 +34,7 @@ func.func @large(%x: tensor<?x4096xbf16>, %w: tensor<12288x4096xbf16>) -> tensor
 // SM90-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
 // PORTABLE-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
 // INTERPRETER-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 1, group_m = 8>
-// TMA-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
+// LOADS-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
 // GIVEN-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 4, group_m = 2>
 // REMARK: remark[analysis] schedule: gemm.fused: M x 40 x 24 in tiles of 128 x 64 x 32, 4 warps, 3 stages, pointer main loop: 1 program per row of tiles, 38% padding; no TMA: the weight is stored as K x N
 func.func @narrow(%x: tensor<?x24xf16>, %w: tensor<24x40xf16>) -> tensor<?x40xf16> {
@@ -56,7 +56,7 @@ func.func @narrow(%x: tensor<?x24xf16>, %w: tensor<24x40xf16>) -> tensor<?x40xf1
 // SM90-NEXT: schedule<pointer, "16x256x32", warps = 8, stages = 3, group_m = 8>
 // PORTABLE-NEXT: schedule<pointer, "16x128x32", warps = 4, stages = 3, group_m = 8>
 // INTERPRETER-NEXT: schedule<pointer, "16x256x32", warps = 8, stages = 1, group_m = 8>
-// TMA-NEXT: schedule<tma, "16x256x32", warps = 8, stages = 3, group_m = 8>
+// LOADS-NEXT: schedule<tma, "16x256x32", warps = 8, stages = 3, group_m = 8>
 // GIVEN-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 4, group_m = 2>
 // REMARK: remark[analysis] schedule: gemm.fused: M x 4096 x 4096 in tiles of 16 x 256 x 32
 func.func @few_rows(%x: tensor<4x4096xf32>, %w: tensor<4096x4096xf32>) -> tensor<4x4096xf32> {

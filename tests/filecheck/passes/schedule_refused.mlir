@@ -1,9 +1,9 @@
-// RUN: coda-opt %s -p schedule -o /dev/null 2>&1 | filecheck %s
-// RUN: coda-opt %s -p "schedule{tile=\"64x64x32\"}" -o /dev/null 2>&1 | filecheck %s --check-prefix TILE
-// RUN: coda-opt %s -p "schedule{tile=\"64x64\"}" -o /dev/null 2>&1 | filecheck %s --check-prefix FORMAT
-// RUN: coda-opt %s -p "schedule{target=sm_75}" -o /dev/null 2>&1 | filecheck %s --check-prefix TARGET
-// RUN: coda-opt %s -p "schedule{mainloop=simd}" -o /dev/null 2>&1 | filecheck %s --check-prefix LOOP
-// RUN: coda-opt %s -p "schedule{target=gfx942 mainloop=tma}" -o /dev/null 2>&1 | filecheck %s --check-prefix TMA
+// RUN: not coda-opt %s -p schedule -o /dev/null 2>&1 | filecheck %s
+// RUN: not coda-opt %s -p "schedule{tile=\"64x64x32\"}" -o /dev/null 2>&1 | filecheck %s --check-prefix TILE
+// RUN: not coda-opt %s -p "schedule{tile=\"64x64\"}" -o /dev/null 2>&1 | filecheck %s --check-prefix FORMAT
+// RUN: not coda-opt %s -p "schedule{target=sm_75}" -o /dev/null 2>&1 | filecheck %s --check-prefix TARGET
+// RUN: not coda-opt %s -p "schedule{mainloop=simd}" -o /dev/null 2>&1 | filecheck %s --check-prefix LOOP
+// RUN: not coda-opt %s -p "schedule{target=gfx942 mainloop=tma}" -o /dev/null 2>&1 | filecheck %s --check-prefix TMA
 
 // Groups of 1024 columns fit no tile.
 
