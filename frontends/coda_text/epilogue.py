@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
 from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.ir import Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
 from coda_ir.dialects.gemm import (
@@ -32,7 +33,7 @@ from coda_ir.frontends.coda_text.arguments import (
     expression_of,
     signature,
 )
-from coda_ir.frontends.coda_text.epilogue_body import EpilogueBody
+from coda_ir.frontends.coda_text.epilogue_body import Columns, EpilogueBody
 from coda_ir.frontends.coda_text.epilogue_ports import (
     EpilogueResult,
     Interface,
@@ -104,6 +105,16 @@ class Gemm:
     pairing: PairingAttr | None
     columns: Dim
 
+    @property
+    def paired(self) -> int | None:
+        """The width of the runs that pairs do not leave; None where it is symbolic."""
+        if self.pairing is None:
+            return 1
+        if self.pairing.is_adjacent:
+            return 2
+        columns = self.columns if isinstance(self.columns, int) else None
+        return self.pairing.group_size or columns
+
 
 def call_epilogue(
     caller: Evaluator,
@@ -162,6 +173,10 @@ class _EpilogueCall:
         if segment is None:
             return POISON
         op = MapOp(segment) if gemm is None else FusedOp(gemm.x.ssa, [segment])
+        try:
+            op.verify_()
+        except VerifyException as error:
+            raise Mistake(f"{self.definition.name}: {error}") from error
         self.insert(op)
         outputs = [
             _output(result, ssa, rows, columns, element)
@@ -313,7 +328,9 @@ class _EpilogueCall:
     ) -> Segment | None:
         span = self.node.span
         suffix = f" (in the call at {self.caller.file}:{span.line}:{span.column})"
-        body = EpilogueBody(self.definition, self.caller.reporter, suffix)
+        paired = 1 if gemm is None else gemm.paired
+        domain = Columns(columns, paired)
+        body = EpilogueBody(self.definition, self.caller.reporter, suffix, domain)
         for accumulator in self.interface.accumulators:
             body.declare(accumulator, [f32])
         for operand, value in zip(self.interface.operands, values, strict=True):

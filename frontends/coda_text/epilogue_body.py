@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, f32
 from xdsl.ir import Attribute, Block
@@ -28,6 +29,7 @@ from coda_ir.frontends.coda_text.syntax import (
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
+    Dim,
     ElementType,
     Poison,
     ScalarValue,
@@ -60,16 +62,33 @@ SIGNATURES = {
 }
 
 
+class Columns(NamedTuple):
+    """The columns of a call: pairs lie within runs of `paired` columns (1 without pairs, None
+    where the run is all columns and these are symbolic).
+    """
+
+    extent: Dim
+    paired: int | None
+
+
 class EpilogueBody(Evaluator):
     """Evaluates the statements of an epilogue on the elements of its accumulators and ports.
 
-    `suffix` says in messages which call of the epilogue is being lowered.
+    `suffix` says in messages which call of the epilogue is being lowered; `columns` are those of
+    the call, None in the check of the epilogue by itself.
     """
 
-    def __init__(self, definition: EpilogueDefinition, reporter: Reporter, suffix: str = ""):
+    def __init__(
+        self,
+        definition: EpilogueDefinition,
+        reporter: Reporter,
+        suffix: str = "",
+        columns: Columns | None = None,
+    ):
         super().__init__(definition.scope.file, reporter)
         self.definition = definition
         self.suffix = suffix
+        self.columns = columns
         self.block = Block()
         self.variables: dict[str, Value] = {}
         self.used: set[str] = set()
@@ -234,6 +253,8 @@ class EpilogueBody(Evaluator):
         if bound is None or values is None:
             return POISON
         try:
+            if name in GROUP_REDUCTIONS:
+                return _group_reduction(self.builder(node.callee.span), name, values, self.columns)
             return _element_call(self.builder(node.callee.span), name, values)
         except Mistake as mistake:
             return self.call_mistake(mistake, bound, node, SIGNATURES[name])
@@ -252,16 +273,31 @@ def _element_call(builder: ScalarBuilder, name: str, values: Values) -> Value:
         return ScalarValue(builder.softcap(x, _positive(values["cap"][0])))
     if name == "cast":
         return ScalarValue(builder.round_to(x, float_type(_rounding_type(values["dtype"][0]))))
-    if name in GROUP_REDUCTIONS:
-        group = values["group"][0]
-        if not isinstance(group, int) or isinstance(group, bool) or group < 1:
-            raise Mistake(
-                f"{name}: group is {describe(group)}, expected a positive integer",
-                argument="group",
-            )
-        op = GroupReduceOp(x, GROUP_REDUCTIONS[name], group)
-        return ScalarValue(builder.insert(op))
     return ScalarValue(getattr(builder, name)(x))
+
+
+def _group_reduction(
+    builder: ScalarBuilder, name: str, values: Values, columns: Columns | None
+) -> Value:
+    """An element combined with the others of its group of columns. May raise Mistake."""
+    group = values["group"][0]
+    if not isinstance(group, int) or isinstance(group, bool) or group < 1:
+        raise Mistake(
+            f"{name}: group is {describe(group)}, expected a positive integer", argument="group"
+        )
+    if columns is not None and isinstance(columns.extent, int) and columns.extent % group:
+        raise Mistake(
+            f"{name}: group is {group}, which does not divide the {columns.extent} columns",
+            argument="group",
+        )
+    if columns is not None and (columns.paired is None or group % columns.paired):
+        raise Mistake(
+            f"{name}: group is {group}, which splits the pairs of the call",
+            "a group has whole groups of pairs, as in pairs(gemm, group=G)",
+            argument="group",
+        )
+    x = _scalar(builder, values["x"][0], "x").ssa
+    return ScalarValue(builder.insert(GroupReduceOp(x, GROUP_REDUCTIONS[name], group)))
 
 
 def _positive(value: Value) -> float:

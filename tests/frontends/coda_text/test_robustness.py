@@ -33,7 +33,19 @@ EXTRA = [
     "\n",
     "$",
 ]
-EXTRA += ["x", "fn", "return", "epilogue", "const", "_", "bf16", "true", "M", "finalize", "pairs"]
+EXTRA_WORDS = [
+    "x",
+    "fn",
+    "return",
+    "epilogue",
+    "const",
+    "_",
+    "bf16",
+    "true",
+    "M",
+    "finalize",
+    "pairs",
+]
 
 
 def mutated(text: str, generator: random.Random) -> str:
@@ -45,7 +57,12 @@ def mutated(text: str, generator: random.Random) -> str:
         if end > len(text):
             continue
         replacement = generator.choice(
-            ["", text[start:end] * 2, generator.choice(words), generator.choice(EXTRA)]
+            [
+                "",
+                text[start:end] * 2,
+                generator.choice(words),
+                generator.choice([*EXTRA, *EXTRA_WORDS]),
+            ]
         )
         text = f"{text[:start]} {replacement} {text[end:]}"
     return text
