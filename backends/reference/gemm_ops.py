@@ -151,7 +151,10 @@ def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     segment = op.segment()
     shape = _map_shape(op, segment, operands)
     frame = Frame(shape[:-1], shape[-1] if shape else 1, None)
-    return _epilogue(segment, [], operands, frame, default_tiling(frame.domain), numerics)
+    tiling = default_tiling(frame.domain)
+    results = _epilogue(segment, [], operands, frame, tiling, numerics)
+    # A scalar is a domain of one element, but has no dimension.
+    return results if shape else [result.reshape(()) for result in results]
 
 
 def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...]:

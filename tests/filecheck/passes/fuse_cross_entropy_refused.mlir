@@ -81,7 +81,8 @@ func.func @target(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>) -> tensor<f32> {
     ^bb0(%acc: f32):
       gemm.yield %acc : f32
     }
-  %s = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  %p = coda.softmax %z : (tensor<?x100xf32>) -> tensor<?x100xf32>
+  %s = coda.slice %p {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x100xf32>) -> tensor<?x1xf32>
   %r = coda.reshape %s : (tensor<?x1xf32>) -> tensor<?xf32>
   %t = coda.cast %r : (tensor<?xf32>) -> tensor<?xi64>
   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
@@ -96,7 +97,8 @@ func.func @target(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>) -> tensor<f32> {
 // CHECK-NEXT:     ^bb0(%acc: f32):
 // CHECK-NEXT:       gemm.yield %acc : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %s = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %p = coda.softmax %z : (tensor<?x100xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %s = coda.slice %p {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x100xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %r = coda.reshape %s : (tensor<?x1xf32>) -> tensor<?xf32>
 // CHECK-NEXT:   %t = coda.cast %r : (tensor<?xf32>) -> tensor<?xi64>
 // CHECK-NEXT:   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
