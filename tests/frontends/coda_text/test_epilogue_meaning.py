@@ -4,11 +4,11 @@ from textwrap import dedent
 
 import pytest
 import torch
+from support.inputs import random_inputs
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.reference import run_function
 from coda_ir.frontends.coda_text import parse_text
-from support.inputs import random_inputs
 
 PROGRAMS = {
     "bias, activation, residual, row maximum": (

@@ -140,62 +140,64 @@ def test_a_tuple_of_one_keeps_its_comma():
     )
 
 
+COMMENTED = """\
+#!first
+import "a.coda"   # why
+# of A
+const A = 1 #one
+const LONGER = 2  # two
+
+
+
+# of f
+fn f(x: bf16[M], # x
+  # of y
+  y: bf16[M]) { # body
+  # of a
+  a = g(x, # first
+        y) + # plus
+     # one
+     1 # end
+
+  return a
+  # last
+} # after f
+# of B
+const B = 3
+"""
+
+COMMENTED_NEATLY = """\
+#!first
+import "a.coda"  # why
+# of A
+const A = 1       #one
+const LONGER = 2  # two
+
+# of f
+fn f(
+    x: bf16[M],  # x
+    # of y
+    y: bf16[M],
+) {  # body
+    # of a
+    a = g(
+        x,  # first
+        y,
+    ) +  # plus
+        # one
+        1  # end
+
+    return a
+    # last
+}  # after f
+
+# of B
+const B = 3
+"""
+
+
 def test_comments():
-    check(
-        """\
-        #!first
-        import "a.coda"   # why
-        # of A
-        const A = 1 #one
-        const LONGER = 2  # two
-
-
-
-        # of f
-        fn f(x: bf16[M], # x
-          # of y
-          y: bf16[M]) { # body
-          # of a
-          a = g(x, # first
-                y) + # plus
-             # one
-             1 # end
-
-          return a
-          # last
-        } # after f
-        # of B
-        const B = 3
-        """,
-        """\
-        #!first
-        import "a.coda"  # why
-        # of A
-        const A = 1       #one
-        const LONGER = 2  # two
-
-        # of f
-        fn f(
-            x: bf16[M],  # x
-            # of y
-            y: bf16[M],
-        ) {  # body
-            # of a
-            a = g(
-                x,  # first
-                y,
-            ) +  # plus
-                # one
-                1  # end
-
-            return a
-            # last
-        }  # after f
-
-        # of B
-        const B = 3
-        """,
-    )
+    check(COMMENTED, COMMENTED_NEATLY)
 
 
 def test_comments_in_every_gap():
