@@ -158,20 +158,15 @@ def _integer_code(
 
 
 def _cast(builder: ScalarBuilder, value: SSAValue, target: Attribute) -> SSAValue:
-    """`value` converted by value; float types are float32 here and are rounded by the store."""
+    """`value` converted by value; the store converts between floats and between integers."""
     source = value.type
-    if source == target:
+    if is_float(source) == is_float(target):
         return value
     if is_float(target):
         to_float = arith.UIToFPOp if source == i1 else arith.SIToFPOp
         return builder.insert(to_float(value, f32))
     assert isa(target, AnySignlessIntegerType), f"no conversion to {target}"
-    if not isa(source, AnySignlessIntegerType):
-        return builder.insert(arith.FPToSIOp(value, target))
-    if source.bitwidth > target.bitwidth:
-        return builder.insert(arith.TruncIOp(value, target))
-    extend = arith.ExtUIOp if source == i1 else arith.ExtSIOp
-    return builder.insert(extend(value, target))
+    return builder.insert(arith.FPToSIOp(value, target))
 
 
 def _static_columns(op: GluOp | RopeOp) -> int:
