@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
@@ -177,7 +177,13 @@ class Lowering:
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
         module = before.clone()
-        pipeline = PassPipeline.parse_spec(get_all_passes(), passes)
+        try:
+            pipeline = PassPipeline.parse_spec(get_all_passes(), passes)
+        except (ArgSpecParseError, ValueError) as error:
+            raise CodaError(
+                f"schedule = '{self._schedule}': {error}",
+                "write options of the pass schedule, such as 'target=sm_90 warps=8'",
+            ) from error
         with collect_remarks() as remarks:
             pipeline.apply(self.context, module)
         self.remarks += remarks

@@ -130,3 +130,9 @@ def test_constants_give_another_program():
 def test_unknown_constant():
     with pytest.raises(CodaError, match="no const 'H' to override"):
         coda_ir.compile(MLP, constants={"H": 3})
+
+
+@pytest.mark.parametrize("schedule", ["tile=3{{", "stage=1", "warps=many", "target=sm_1"])
+def test_wrong_schedule(schedule: str):
+    with pytest.raises(CodaError, match=r"schedule.*\n(.*\n)*  help: "):
+        coda_ir.compile(MLP, schedule=schedule)
