@@ -63,12 +63,12 @@ class Segment:
         return self.block.args[: self.accumulator_count]
 
     def weight_columns(self, index: int) -> int:
-        """N of one weight; -1 where it is dynamic."""
+        """N of one weight, or `DYNAMIC_INDEX`."""
         return shape_of(self.weights[index])[0 if self.layout == Layout.NK else 1]
 
     @property
     def columns(self) -> int:
-        """N of the segment, all weights together; -1 where it is dynamic."""
+        """N of the segment, all weights together, or `DYNAMIC_INDEX`."""
         extents = [self.weight_columns(i) for i in range(len(self.weights))]
         return DYNAMIC_INDEX if DYNAMIC_INDEX in extents else sum(extents)
 
