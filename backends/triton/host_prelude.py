@@ -13,10 +13,12 @@ def dense(x):
 def attention(q, k, v, head_dim, causal, scale=None, softcap=None):
     """PyTorch's attention of heads that lie side by side in the columns of q, k and v.
 
-    A causal mask is aligned at the lower right: the last query sees all keys.
+    A causal mask is aligned at the lower right: the last query sees all keys. A query that sees
+    none gives 0.
     """
+    batch = 1 if q.dim() == 2 else q.shape[0]
     heads = [
-        x.reshape(1 if x.dim() == 2 else x.shape[0], x.shape[-2], -1, head_dim).transpose(1, 2)
+        x.reshape(batch, x.shape[-2], x.shape[-1] // head_dim, head_dim).transpose(1, 2)
         for x in (q, k, v)
     ]
     queries, keys = q.shape[-2], k.shape[-2]
@@ -45,9 +47,10 @@ def capped_attention(q, k, v, causal, mask, scale, cap):
     scores = cap * torch.tanh(q.float() @ k.transpose(-1, -2) * scale / cap)
     if causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    return (torch.softmax(scores, -1) @ v).to(q.dtype)
+    if mask is None:
+        return (torch.softmax(scores, -1) @ v).to(q.dtype)
+    weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), -1)
+    return (weights.masked_fill(~mask.any(-1, keepdim=True), 0.0) @ v).to(q.dtype)
 ''',
     "PACKED": '''\
 class PackedWeights:

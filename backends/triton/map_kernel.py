@@ -152,16 +152,7 @@ def emit_map(
         names=scope,
         helpers=helpers,
     )
-    lines = [
-        f"BLOCK_M: tl.constexpr = {tiling.block_m}",
-        f"tile_m = tl.program_id(0) // {tiles}" if tiles > 1 else "tile_m = tl.program_id(0)",
-        f"tile_n = tl.program_id(0) % {tiles}" if tiles > 1 else "tile_n = 0",
-        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
-        "row_mask = rows < M",
-        "# Rows past the end repeat the last one, so that loads need no mask.",
-        "row = tl.minimum(rows, M - 1).to(tl.int64)",
-        *emitter.emit("tile_n"),
-    ]
+    lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
     grid = f"triton.cdiv({{rows}}, {tiling.block_m})"
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
@@ -174,6 +165,22 @@ def emit_map(
         helpers=frozenset(helpers),
         description=summary,
     )
+
+
+def _prologue(block_m: int, tiles: int) -> list[str]:
+    """The tile of a program and its rows."""
+    tile_m, tile_n = "tl.program_id(0)", "0"
+    if tiles > 1:
+        tile_m, tile_n = f"tl.program_id(0) // {tiles}", f"tl.program_id(0) % {tiles}"
+    return [
+        f"BLOCK_M: tl.constexpr = {block_m}",
+        f"tile_m = {tile_m}",
+        f"tile_n = {tile_n}",
+        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "row_mask = rows < M",
+        "# Rows past the end repeat the last one, so that loads need no mask.",
+        "row = tl.minimum(rows, M - 1).to(tl.int64)",
+    ]
 
 
 def _map_name(segment: Segment) -> str:

@@ -226,14 +226,9 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     )
 
 
-def pack_weight_kernel(
-    weight: Attribute, vector: Attribute, depth: int | None, *, is_nk: bool, name: str
-) -> EmittedKernel:
-    """v[n] = sum over k of W[n, k] · vector[k], from strided operands."""
-    block_n, block_k = 32, 128
-    extent = "K" if depth is None else str(depth)
-    n_axis = 0 if is_nk else 1
-    arguments = [
+def _pack_arguments(weight: Attribute, vector: Attribute, n_axis: int) -> list[KernelArgument]:
+    """The tensors and strides of a weight whose dimension `n_axis` is N."""
+    return [
         pointer_argument("w_ptr", weight, "{operands[0]}"),
         pointer_argument("v_ptr", vector, "{operands[1]}"),
         pointer_argument("out_ptr", f32, "{outputs[0]}"),
@@ -242,6 +237,15 @@ def pack_weight_kernel(
         KernelArgument("stride_k", "i32", f"{{operands[0]}}.stride({1 - n_axis})"),
         KernelArgument("stride_v", "i32", "{operands[1]}.stride(0)"),
     ]
+
+
+def pack_weight_kernel(
+    weight: Attribute, vector: Attribute, depth: int | None, *, is_nk: bool, name: str
+) -> EmittedKernel:
+    """v[n] = sum over k of W[n, k] · vector[k], from strided operands."""
+    block_n, block_k = 32, 128
+    extent = "K" if depth is None else str(depth)
+    arguments = _pack_arguments(weight, vector, n_axis=0 if is_nk else 1)
     if depth is None:
         arguments.append(KernelArgument("K", "i32", "{operands[1]}.shape[0]"))
     body = [

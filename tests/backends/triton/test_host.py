@@ -320,10 +320,14 @@ def attention(
     causal: bool,
     cap: float | None,
 ) -> torch.Tensor:
-    """Attention in float64 from its definition; the last query sees all keys."""
+    """Attention in float64 from its definition; the last query sees all keys.
+
+    A query that sees no key gives 0.
+    """
 
     def heads(x: torch.Tensor) -> torch.Tensor:
-        return x.double().reshape(*x.shape[:-1], -1, head_dim).transpose(-3, -2)
+        count = x.shape[-1] // head_dim
+        return x.double().reshape(*x.shape[:-1], count, head_dim).transpose(-3, -2)
 
     repeats = q.shape[-1] // k.shape[-1]
     keys, values = (heads(x).repeat_interleave(repeats, -3) for x in (k, v))
@@ -334,12 +338,13 @@ def attention(
         t, s = scores.shape[-2:]
         visible = torch.ones(t, s).tril(s - t).bool()
         scores = scores.masked_fill(~visible, -float("inf"))
-    return (torch.softmax(scores, -1) @ values).transpose(-3, -2).reshape(q.shape)
+    weights = torch.softmax(scores, -1).nan_to_num(0.0)
+    return (weights @ values).transpose(-3, -2).reshape(q.shape)
 
 
 @pytest.mark.parametrize("cap", [None, 5.0])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (1, 7), (3, 7)])
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (1, 7), (3, 7), (5, 3), (0, 0)])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2)])
 @pytest.mark.parametrize("batched", [False, True])
 def test_attention(
