@@ -42,6 +42,8 @@ class Example:
     """Of the example, or `example.function` where the example has several functions."""
     dtype: torch.dtype = torch.bfloat16
     constants: Sizes = field(default_factory=dict[str, int], hash=False)
+    target: str = "interpreter"
+    """What the schedules are made for, an option of the pass `schedule`."""
 
     @property
     def model(self) -> Model:
@@ -54,7 +56,8 @@ class Example:
     @cached_property
     def lowering(self) -> Lowering:
         file = self.name.partition(".")[0] + ".coda"
-        return Lowering(parse(folder_in(self.dtype) / file, constants=dict(self.constants)))
+        module = parse(folder_in(self.dtype) / file, constants=dict(self.constants))
+        return Lowering(module, f"target={self.target}")
 
     def module(self, level: Level) -> ModuleOp:
         return self.lowering.module(level)
