@@ -1,6 +1,7 @@
 """Pass `defer-layer-norm`: move LayerNorm past the GEMMs that consume it."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from xdsl.dialects.builtin import f32
@@ -9,13 +10,14 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import Layout, PackWeightOp
-from coda_ir.passes.legality import NormDeferral, check_norm_consumers, check_norm_input
+from coda_ir.passes.legality import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import (
     OpInserter,
-    apply_statistics,
     bias_of,
+    defer_or_split,
     float32_gemm,
+    norm_stats,
     replace_value,
     scaled_input,
 )
@@ -46,39 +48,16 @@ class DeferLayerNormPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.LayerNormOp):
-                _rewrite(op, rewriter)
+                legal = op.weight is not None
+                verdict = check_norm_consumers(op, rewriter.order) if legal else NO_WEIGHT
+                defer_or_split(op, verdict, partial(_defer, op, rewriter), rewriter)
 
 
-def _rewrite(norm: coda.LayerNormOp, rewriter: FunctionRewriter) -> None:
-    refusal = check_norm_input(norm, norm.x)
-    if refusal is not None:
-        rewriter.missed(norm, refusal)
-        return
-    verdict = NO_WEIGHT if norm.weight is None else check_norm_consumers(norm, rewriter.order)
-    if isinstance(verdict, Refusal):
-        rewriter.missed(norm, verdict)
-        _split(norm, rewriter)
-    else:
-        rewriter.passed(norm, f"deferred past {len(verdict.consumers)} GEMMs")
-        rewriter.analysis(norm, "loses accuracy where abs(mean) of a row is far above its std")
-        _defer(norm, verdict, rewriter)
-    rewriter.order.erase(norm)
-
-
-def _split(norm: coda.LayerNormOp, rewriter: FunctionRewriter) -> None:
-    insert = OpInserter(rewriter, norm, norm.location)
-    stats = coda.NormStatsOp(norm.x, "layer", norm.eps.value.data)
-    insert.insert(stats, "stat")
-    replace_value(norm, apply_statistics(insert, norm.x, stats.stats, norm.params))
-
-
-def _defer(norm: coda.LayerNormOp, deferral: NormDeferral, rewriter: FunctionRewriter) -> None:
+def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
+    rewriter.analysis(norm, "loses accuracy where abs(mean) of a row is far above its std")
     before = OpInserter(rewriter, norm, norm.location)
     x = scaled_input(before, norm.x, norm.weight)
-    stats = coda.NormStatsOp(norm.x, "layer", norm.eps.value.data)
-    before.insert(stats)
-    rstd, mean = stats.stats
-    rstd.name_hint, mean.name_hint = "rstd", "mean"
+    rstd, mean = norm_stats(before, norm)
     shift = before.mul(rstd, mean, "shift")
     for gemm in deferral.consumers:
         insert = OpInserter(rewriter, gemm, gemm.location)

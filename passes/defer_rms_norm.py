@@ -1,17 +1,19 @@
 """Pass `defer-rms-norm`: move RMSNorm past the GEMMs that consume it."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.passes.legality import NormDeferral, check_norm_consumers, check_norm_input
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.legality import NormDeferral, check_norm_consumers
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.norms import (
     OpInserter,
-    apply_statistics,
     bias_of,
+    defer_or_split,
     float32_gemm,
+    norm_stats,
     replace_value,
     scaled_input,
 )
@@ -36,36 +38,14 @@ class DeferRMSNormPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is None:
-                _rewrite(op, rewriter)
+                verdict = check_norm_consumers(op, rewriter.order)
+                defer_or_split(op, verdict, partial(_defer, op, rewriter), rewriter)
 
 
-def _rewrite(norm: coda.RMSNormOp, rewriter: FunctionRewriter) -> None:
-    refusal = check_norm_input(norm, norm.x)
-    if refusal is not None:
-        rewriter.missed(norm, refusal)
-        return
-    verdict = check_norm_consumers(norm, rewriter.order)
-    if isinstance(verdict, Refusal):
-        rewriter.missed(norm, verdict)
-        _split(norm, rewriter)
-    else:
-        rewriter.passed(norm, f"deferred past {len(verdict.consumers)} GEMMs")
-        _defer(norm, verdict, rewriter)
-    rewriter.order.erase(norm)
-
-
-def _split(norm: coda.RMSNormOp, rewriter: FunctionRewriter) -> None:
-    insert = OpInserter(rewriter, norm, norm.location)
-    stats = coda.NormStatsOp(norm.x, "rms", norm.eps.value.data)
-    insert.insert(stats, "rstd")
-    params = [] if norm.weight is None else [norm.weight]
-    replace_value(norm, apply_statistics(insert, norm.x, stats.stats, params))
-
-
-def _defer(norm: coda.RMSNormOp, deferral: NormDeferral, rewriter: FunctionRewriter) -> None:
+def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
     before = OpInserter(rewriter, norm, norm.location)
     x = scaled_input(before, norm.x, norm.weight)
-    rstd = before.insert(coda.NormStatsOp(norm.x, "rms", norm.eps.value.data), "rstd")
+    (rstd,) = norm_stats(before, norm)
     for gemm in deferral.consumers:
         insert = OpInserter(rewriter, gemm, gemm.location)
         value = insert.mul(float32_gemm(insert, gemm, x), rstd)

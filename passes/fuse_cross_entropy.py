@@ -13,7 +13,6 @@ from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
-    FusedOp,
     Port,
     PortKind,
     ResultPortAttr,
@@ -21,7 +20,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
     partial_type,
 )
-from coda_ir.passes.legality import name_of
+from coda_ir.passes.legality import check_cross_entropy
 from coda_ir.passes.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -46,32 +45,12 @@ class FuseCrossEntropyPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.CrossEntropyOp):
-                site = _check(op, rewriter)
+                site = check_cross_entropy(op, rewriter.order)
                 if isinstance(site, Refusal):
                     rewriter.missed(op, site)
                 else:
                     rewriter.passed(op, "fused into the GEMM that computes the logits")
                     _rewrite(op, site, rewriter)
-
-
-def _check(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> Site | Refusal:
-    site = Site.of(op.logits)
-    if site is None or not isinstance(site.op, FusedOp):
-        return Refusal(
-            "the logits are the tile of a GEMM",
-            f"{name_of(op.logits)} is not computed by a GEMM of the same function",
-        )
-    if site.op.segments()[site.segment].pairing is not None:
-        return Refusal(
-            "the logits are computed in plain columns",
-            f"the GEMM that computes {name_of(op.logits)} pairs its columns",
-        )
-    if rewriter.order.slice_after(op.target, site.op) is None:
-        return Refusal(
-            "the target does not depend on the logits",
-            f"{name_of(op.target)} is computed from the logits",
-        )
-    return site
 
 
 def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) -> None:

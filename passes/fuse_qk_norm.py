@@ -7,12 +7,10 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of, tensor_type
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ResultPortAttr, ScalarBuilder
-from coda_ir.passes.legality import name_of
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ResultPortAttr, ScalarBuilder
+from coda_ir.passes.legality import check_qk_norm
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-
-MAX_GROUP = 256
 
 
 @dataclass(frozen=True)
@@ -33,43 +31,12 @@ class FuseQkNormPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is not None:
-                site = _check(op, rewriter)
+                site = check_qk_norm(op, rewriter.order)
                 if isinstance(site, Refusal):
                     rewriter.missed(op, site)
                 else:
                     rewriter.passed(op, "fused into the GEMM of its projection")
                     _rewrite(op, site, rewriter)
-
-
-def _check(op: coda.RMSNormOp, rewriter: FunctionRewriter) -> Site | Refusal:
-    site = Site.of(op.x)
-    if site is None or isinstance(site.op, MapOp):
-        return Refusal(
-            "the operand is the tile of a GEMM",
-            f"{name_of(op.x)} is not computed by a GEMM of the same function",
-        )
-    segment = site.op.segments()[site.segment]
-    if segment.pairing is not None:
-        return Refusal(
-            "the norm comes before the rotation",
-            f"the GEMM that computes {name_of(op.x)} pairs its columns already",
-        )
-    if len(segment.weights) != 1:
-        return Refusal(
-            "the columns come from one weight",
-            f"the GEMM that computes {name_of(op.x)} joins {len(segment.weights)} weights",
-        )
-    if op.group_size > MAX_GROUP:
-        return Refusal(
-            f"a group has at most {MAX_GROUP} columns",
-            f"a group of {op.group_size} columns does not fit into a tile",
-        )
-    if op.weight is not None and rewriter.order.slice_after(op.weight, site.op) is None:
-        return Refusal(
-            "the weight does not depend on the projection",
-            f"{name_of(op.weight)} is computed from the projection that it scales",
-        )
-    return site
 
 
 def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None:

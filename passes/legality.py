@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import format_shape, shape_of
-from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, MapOp, PairingAttr, ResultKind, Segment
+from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, PairingAttr, ResultKind, Segment
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.order import BlockOrder
@@ -23,6 +23,10 @@ NO_PRODUCER = Refusal(
     "an operand is computed by a GEMM or a pointwise kernel of the same function",
     "no operand is the tile of a kernel to fuse into",
 )
+
+
+MAX_GROUP = 256
+"""Columns of the largest group that a tile holds."""
 
 
 @dataclass(frozen=True)
@@ -192,14 +196,77 @@ def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
     return not groups or (period != DYNAMIC_INDEX and all(g % period == 0 for g in groups))
 
 
+def gemm_site(value: SSAValue, what: str = "operand is") -> Site | Refusal:
+    """The epilogue of the GEMM whose tile `value` is."""
+    site = Site.of(value)
+    if site is not None and isinstance(site.op, FusedOp):
+        return site
+    return Refusal(
+        f"the {what} the tile of a GEMM",
+        f"{name_of(value)} is not computed by a GEMM of the same function",
+    )
+
+
+def joined_weights(value: SSAValue, segment: Segment) -> Refusal | None:
+    """A refusal where the columns of `value` come from several weights."""
+    if len(segment.weights) == 1:
+        return None
+    return Refusal(
+        "the columns come from one weight",
+        f"the GEMM that computes {name_of(value)} joins {len(segment.weights)} weights",
+    )
+
+
+def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
+    """A norm over groups of columns needs whole groups in one tile, in plain columns."""
+    site = gemm_site(norm.x)
+    if isinstance(site, Refusal):
+        return site
+    segment = segments_of(site.op)[site.segment]
+    if segment.pairing is not None:
+        return Refusal(
+            "the norm comes before the rotation",
+            f"the GEMM that computes {name_of(norm.x)} pairs its columns already",
+        )
+    refusal = joined_weights(norm.x, segment)
+    if refusal is not None:
+        return refusal
+    if norm.group_size > MAX_GROUP:
+        return Refusal(
+            f"a group has at most {MAX_GROUP} columns",
+            f"a group of {norm.group_size} columns does not fit into a tile",
+        )
+    if norm.weight is not None and order.slice_after(norm.weight, site.op) is None:
+        return Refusal(
+            "the weight does not depend on the projection",
+            f"{name_of(norm.weight)} is computed from the projection that it scales",
+        )
+    return site
+
+
+def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:
+    """The loss needs the logits in plain columns and a target that does not depend on them."""
+    site = gemm_site(loss.logits, "logits are")
+    if isinstance(site, Refusal):
+        return site
+    if segments_of(site.op)[site.segment].pairing is not None:
+        return Refusal(
+            "the logits are computed in plain columns",
+            f"the GEMM that computes {name_of(loss.logits)} pairs its columns",
+        )
+    if order.slice_after(loss.target, site.op) is None:
+        return Refusal(
+            "the target does not depend on the logits",
+            f"{name_of(loss.target)} is computed from the logits",
+        )
+    return site
+
+
 def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
     """Whether the segment that computes `value` can run (or runs) in pair mode with `pairing`."""
-    site = Site.of(value)
-    if site is None or isinstance(site.op, MapOp):
-        return Refusal(
-            "the operand is the tile of a GEMM",
-            f"{name_of(value)} is not computed by a GEMM of the same function",
-        )
+    site = gemm_site(value)
+    if isinstance(site, Refusal):
+        return site
     segment = segments_of(site.op)[site.segment]
     if segment.pairing is not None:
         same = segment.pairing == pairing and not site.is_half
@@ -216,11 +283,9 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
             "no element of the tile is selected by column",
             f"the GEMM that computes {name_of(value)} selects a target column",
         )
-    if len(segment.weights) != 1:
-        return Refusal(
-            "the columns come from one weight",
-            f"the GEMM that computes {name_of(value)} joins {len(segment.weights)} weights",
-        )
+    refusal = joined_weights(value, segment)
+    if refusal is not None:
+        return refusal
     if not _keeps_groups(pairing, segment):
         return Refusal(
             "both columns of a pair are normalized together",

@@ -1,5 +1,6 @@
 """Operators of the GEMM level."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType, f32
@@ -22,7 +23,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
@@ -394,17 +395,12 @@ class FinalizeOp(IRDLOperation):
         return op
 
 
-@irdl_op_definition
-class PackWeightOp(IRDLOperation):
-    """Precomputation on a weight alone: v[n] = sum_k W[n, k] · vector[k] in float32.
+class WeightVectorOp(IRDLOperation, ABC):
+    """A computation on a weight and a vector of its K elements alone.
 
-    The deferral of LayerNorm needs u = W·gamma and c0 = W·beta. The host program keeps the result
-    and computes it again only when the weight or the vector has changed.
-
-    `%u = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> ...`
+    The host program does it once and keeps the result until one of the two changes.
     """
 
-    name = "gemm.pack_weight"
     weight = operand_def(TensorType)
     vector = operand_def(TensorType)
     layout = prop_def(LayoutAttr)
@@ -414,42 +410,47 @@ class PackWeightOp(IRDLOperation):
 
     def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
         weight = SSAValue.get(weight)
-        columns = shape_of(weight)[0 if layout == Layout.NK else 1]
         super().__init__(
             operands=[weight, vector],
             properties={"layout": LayoutAttr(layout)},
-            result_types=[TensorType(f32, (columns,))],
+            result_types=[self.result_type(weight, layout)],
         )
 
+    @classmethod
+    @abstractmethod
+    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
+        """The type of the result for a weight."""
+
     def verify_(self) -> None:
-        verify.verify_pack_weight(self)
+        verify.verify_weight_vector(self)
 
 
 @irdl_op_definition
-class ScaleWeightOp(IRDLOperation):
-    """A weight with the scale of a norm folded in ahead of time: v[n, k] = W[n, k] · vector[k].
+class PackWeightOp(WeightVectorOp):
+    """v[n] = sum_k W[n, k] · vector[k] in float32.
 
-    Rounded to the weight's type. Like `gemm.pack_weight` it is computed once and kept until the
-    weight or the vector changes, which is why it is meant for frozen weights.
+    The deferral of LayerNorm needs u = W·gamma and c0 = W·beta.
+
+    `%u = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>`
+    """
+
+    name = "gemm.pack_weight"
+
+    @classmethod
+    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
+        return TensorType(f32, (shape_of(weight)[0 if layout == Layout.NK else 1],))
+
+
+@irdl_op_definition
+class ScaleWeightOp(WeightVectorOp):
+    """v[n, k] = W[n, k] · vector[k], rounded to the weight's type: the scale of a norm folded into
+    a frozen weight ahead of time.
 
     `%v = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>`
     """
 
     name = "gemm.scale_weight"
-    weight = operand_def(TensorType)
-    vector = operand_def(TensorType)
-    layout = prop_def(LayoutAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$layout operands attr-dict `:` functional-type(operands, results)"
 
-    def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
-        weight = SSAValue.get(weight)
-        super().__init__(
-            operands=[weight, vector],
-            properties={"layout": LayoutAttr(layout)},
-            result_types=[weight.type],
-        )
-
-    def verify_(self) -> None:
-        verify.verify_scale_weight(self)
+    @classmethod
+    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
+        return tensor_type(weight)

@@ -23,7 +23,7 @@ from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.segment import Segment, region_type
 
 if TYPE_CHECKING:
-    from coda_ir.dialects.gemm.ops import FinalizeOp, GroupReduceOp, PackWeightOp, ScaleWeightOp
+    from coda_ir.dialects.gemm.ops import FinalizeOp, GroupReduceOp, WeightVectorOp
 
 
 class PortsAreTheOnlyWayIn(IsolatedFromAbove):
@@ -322,24 +322,11 @@ def verify_finalize(op: FinalizeOp) -> None:
     _verify_region(op.body, arguments, yields)
 
 
-def verify_pack_weight(op: PackWeightOp) -> None:
-    n, _ = _verify_weight_vector(op)
-    expect_shape("result", op.result, (n,))
-    expect_element_type("result", op.result, f32)
-
-
-def verify_scale_weight(op: ScaleWeightOp) -> None:
-    _verify_weight_vector(op)
-    if op.result.type != op.weight.type:
-        raise VerifyException(f"result has type {op.result.type}, expected {op.weight.type}")
-
-
-def _verify_weight_vector(op: PackWeightOp | ScaleWeightOp) -> tuple[int, int]:
-    """Check that the vector has the K of the weight; returns N and K."""
+def verify_weight_vector(op: WeightVectorOp) -> None:
     if len(shape_of(op.weight)) != 2:
         raise VerifyException(f"weight has rank {len(shape_of(op.weight))}, expected 2")
-    n, k = shape_of(op.weight)
-    if op.layout.data == Layout.KN:
-        n, k = k, n
+    k = shape_of(op.weight)[1 if op.layout.data == Layout.NK else 0]
     expect_shape("vector", op.vector, (k,))
-    return n, k
+    expected = op.result_type(op.weight, op.layout.data)
+    expect_shape("result", op.result, expected.get_shape())
+    expect_element_type("result", op.result, expected.element_type)

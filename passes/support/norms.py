@@ -1,14 +1,18 @@
 """What the deferral of RMSNorm and of LayerNorm share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import LocationAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.legality import NormDeferral, check_norm_input
+from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
+
+Defer: TypeAlias = Callable[[NormDeferral], None]
 
 
 @dataclass
@@ -73,6 +77,48 @@ def apply_statistics(
     if len(params) > 1:
         value = insert.add(value, insert.cast(params[1], f32))
     return insert.cast(value, element_type_of(x))
+
+
+Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
+
+
+def params_of(norm: Norm) -> Sequence[SSAValue]:
+    """The weight and the bias of a norm, as far as it has them."""
+    if isinstance(norm, coda.LayerNormOp):
+        return norm.params
+    return [] if norm.weight is None else [norm.weight]
+
+
+def norm_stats(insert: OpInserter, norm: Norm) -> Sequence[SSAValue]:
+    """The row statistics of a norm: (rstd), or (rstd, mean) of a LayerNorm."""
+    kind = "layer" if isinstance(norm, coda.LayerNormOp) else "rms"
+    op = coda.NormStatsOp(norm.x, kind, norm.eps.value.data)
+    insert.insert(op)
+    for name, stat in zip(("rstd", "mean"), op.stats, strict=False):
+        stat.name_hint = name
+    return op.stats
+
+
+def defer_or_split(
+    norm: Norm, verdict: NormDeferral | Refusal, defer: Defer, rewriter: FunctionRewriter
+) -> None:
+    """Take a norm apart: `defer` it past its consumers where that is legal, else make it its
+    statistics and a pointwise operator, with a remark. A norm whose input no kernel of the
+    function computes stays as it is.
+    """
+    refusal = check_norm_input(norm, norm.x)
+    if refusal is not None:
+        rewriter.missed(norm, refusal)
+        return
+    if isinstance(verdict, Refusal):
+        rewriter.missed(norm, verdict)
+        insert = OpInserter(rewriter, norm, norm.location)
+        stats = norm_stats(insert, norm)
+        replace_value(norm, apply_statistics(insert, norm.x, stats, params_of(norm)))
+    else:
+        rewriter.passed(norm, f"deferred past {len(verdict.consumers)} GEMMs")
+        defer(verdict)
+    rewriter.order.erase(norm)
 
 
 def replace_value(old: Operation, new: SSAValue) -> None:

@@ -71,10 +71,10 @@ func.func @returned_too(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %beta: tensor<
 
 // CHECK:      func.func @returned_too(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %stat, %stat_1 = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x8xbf16>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %0 = coda.sub %s_1, %stat_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %1 = coda.mul %0, %stat : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.sub %s_1, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %g_1 = coda.cast %g : (tensor<8xbf16>) -> tensor<8xf32>
 // CHECK-NEXT:   %2 = coda.mul %1, %g_1 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %beta_1 = coda.cast %beta : (tensor<8xbf16>) -> tensor<8xf32>

@@ -30,10 +30,10 @@ func.func @softmax(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>) -> tensor<?x8xbf16>
 // REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: coda.softmax uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes; help: use the norm only as the input of linear or @
 // CHECK:      func.func @softmax(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %stat, %stat_1 = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x8xbf16>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %0 = coda.sub %s_1, %stat_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %1 = coda.mul %0, %stat : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.sub %s_1, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %g_1 = coda.cast %g : (tensor<8xbf16>) -> tensor<8xf32>
 // CHECK-NEXT:   %2 = coda.mul %1, %g_1 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %h = coda.cast %2 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
@@ -55,9 +55,9 @@ func.func @no_weight(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf
 // REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: it has no weight to fold into the column sums of the GEMMs; failed condition: the norm has a weight; costs 64*d0 bytes
 // CHECK:      func.func @no_weight(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %stat, %stat_1 = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
-// CHECK-NEXT:   %0 = coda.sub %s, %stat_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %h = coda.mul %0, %stat : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %0 = coda.sub %s, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %h = coda.mul %0, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %z : tensor<?x16xf32>
 // CHECK-NEXT: }

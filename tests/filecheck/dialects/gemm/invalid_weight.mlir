@@ -42,7 +42,7 @@ func.func @f(%w: tensor<16x8xbf16>, %g: tensor<16xbf16>) {
 
 // -----
 
-// CHECK: result has type tensor<16x8xf32>, expected tensor<16x8xbf16>
+// CHECK: result has element type f32, expected bf16
 func.func @f(%w: tensor<16x8xbf16>, %g: tensor<8xbf16>) {
   %r = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xf32>
   func.return
