@@ -126,9 +126,8 @@ class _GemmEmitter:
             f"K: tl.constexpr = {self.k}",
             f"BLOCK_M: tl.constexpr = {bm}",
             f"BLOCK_K: tl.constexpr = {bk}",
-            "tile_m, tile_n = grouped_tile(",
-            f"    tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.programs}, {group_m}",
-            ")",
+            "tile_m, tile_n = grouped_tile("
+            f"tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.programs}, {group_m})",
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
             "# Rows past the end repeat the last one, so that loads need no mask.",

@@ -14,18 +14,24 @@ from coda_ir.backends.triton.ports import (
     ArgumentList,
     ColumnIndex,
     Extent,
-    RowIndex,
     load_port,
     mask_of,
     port_extent,
     rounded,
     spread_extents,
+    table_index,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import Combiner, CombinerAttr, GroupReduceOp, ResultKind, Segment
+from coda_ir.dialects.gemm import (
+    Combiner,
+    CombinerAttr,
+    GroupReduceOp,
+    Port,
+    ResultKind,
+    Segment,
+)
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
-ROWS = RowIndex()
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
 _REDUCTIONS = {Combiner.ADD: "tl.sum", Combiner.MAX: "reduce_max", Combiner.LSE: "reduce_lse"}
 
@@ -51,6 +57,8 @@ class SegmentEmitter:
         self.lines: list[str] = []
         self.in_group: str | None = None
         """The mask of the lanes that have a column, where groups are padded."""
+        self.port_values: dict[SSAValue, str] = {}
+        """The names of the loaded ports, by region argument."""
 
     def emit(self, tile: str) -> list[str]:
         """The statements for program number `tile` (an expression) of this range."""
@@ -59,13 +67,13 @@ class SegmentEmitter:
             self._set_columns(self.columns.lanes)
             self._emit_tile(self._emit_main_loop())
             return without_unused(self.lines)
-        self._set_columns(self.columns.lanes * self.columns.parts)
+        self._set_columns(self.columns.lanes * self.columns.parts, "tile_")
         accumulators = self._emit_main_loop()
-        main_loop, self.lines = self.lines, []
+        self._load_ports(with_columns=False)
+        before, self.lines = self.lines, []
         self._emit_part(accumulators)
         loop = f"for part in tl.static_range({self.columns.parts}):"
-        body = indented(without_unused(self.lines))
-        return without_unused([*main_loop, loop, *body])
+        return without_unused([*before, loop, *indented(without_unused(self.lines))])
 
     def _emit_part(self, accumulators: list[str]) -> None:
         """One of several tiles of the program, number `part`."""
@@ -73,17 +81,23 @@ class SegmentEmitter:
         self.helpers.add("column_part")
         self.tile = self._let("part_tile", f"{self.tile} * {parts} + part")
         self._set_columns(self.columns.lanes)
-        hints = [acc.name_hint for acc in self.segment.accumulators]
         self._emit_tile(
             [
-                self._let(hint or "acc", f"column_part({accumulator}, part, {parts})")
-                for hint, accumulator in zip(hints, accumulators, strict=True)
+                self._let(name, f"column_part({accumulator}, part, {parts})")
+                for name, accumulator in zip(self._accumulator_names(), accumulators, strict=True)
             ]
         )
 
-    def _set_columns(self, lanes: int) -> None:
-        self.lane_columns = self._emit_lane_columns(lanes)
-        self.accumulator_columns = self._emit_accumulator_columns()
+    def _accumulator_names(self) -> list[str]:
+        """The name hints of the accumulators, made different from one another."""
+        hints = [acc.name_hint or "acc" for acc in self.segment.accumulators]
+        if len(hints) == 2 and hints[0] == hints[1]:
+            return [f"{hints[0]}_first", f"{hints[1]}_second"]
+        return hints
+
+    def _set_columns(self, lanes: int, prefix: str = "") -> None:
+        self.lane_columns = self._emit_lane_columns(lanes, prefix)
+        self.accumulator_columns = self._emit_accumulator_columns(prefix)
 
     def _emit_tile(self, accumulators: list[str]) -> None:
         """Epilogue and stores of one tile."""
@@ -108,10 +122,10 @@ class SegmentEmitter:
 
     # Which columns
 
-    def _emit_lane_columns(self, lanes: int) -> ColumnIndex:
+    def _emit_lane_columns(self, lanes: int, prefix: str) -> ColumnIndex:
         """The column (in pair mode: the pair) of every lane, within the range's weights."""
         columns = self.columns
-        hint = "pair" if self.is_pair else "column"
+        hint = prefix + ("pair" if self.is_pair else "column")
         if columns.is_padded:
             return self._emit_padded_columns(hint, lanes)
         name = self._let(hint, f"{self.tile} * {lanes} + tl.arange(0, {lanes})")
@@ -135,36 +149,31 @@ class SegmentEmitter:
         self.lines.append(f"{name} = {name} % {columns.extent}")
         return ColumnIndex(name, columns.extent, mask)
 
-    def _emit_accumulator_columns(self) -> list[ColumnIndex]:
+    def _emit_accumulator_columns(self, prefix: str) -> list[ColumnIndex]:
         """The columns of each accumulator, within the segment."""
         lane, n = self.lane_columns, self.segment.columns
         if not self.is_pair:
             if not self.columns.offset:
                 return [ColumnIndex(lane.name, n, lane.mask)]
-            name = self._let("segment_column", f"{self.columns.offset} + {lane.name}")
+            name = self._let(f"{prefix}segment_column", f"{self.columns.offset} + {lane.name}")
             return [ColumnIndex(name, n, lane.mask)]
-        group = self.segment.group_size
+        group, pair = self.segment.group_size, lane.name
+        first, step = pair, 1
         if group is None:
-            first = self._let("first", f"2 * {lane.name}")
-            second = self._let("second", f"{first} + 1")
+            first = self._let(f"{prefix}first", f"2 * {pair}")
         else:
-            half = group // 2
-            first = lane.name
+            step = group // 2
             if group != n:
-                first = self._let(
-                    "first", f"{lane.name} // {half} * {group} + {lane.name} % {half}"
-                )
-            second = self._let(
-                "second", f"{lane.name} + {half}" if first == lane.name else f"{first} + {half}"
-            )
+                place = f"{pair} // {step} * {group} + {pair} % {step}"
+                first = self._let(f"{prefix}first", place)
+        second = self._let(f"{prefix}second", f"{first} + {step}")
         return [ColumnIndex(first, n, lane.mask), ColumnIndex(second, n, lane.mask)]
 
     # Main loop and epilogue
 
     def _emit_main_loop(self) -> list[str]:
-        hints = [acc.name_hint for acc in self.segment.accumulators]
-        defaults = ["acc_first", "acc_second"] if self.is_pair else ["acc"]
-        names = [self.names.fresh(h, d) for h, d in zip(hints, defaults, strict=True)]
+        suffix = "_tile" if self.columns.parts > 1 else ""
+        names = [self.names.fresh(name + suffix) for name in self._accumulator_names()]
         self.lines += self.main_loop.emit(
             self.segment,
             self.columns,
@@ -175,24 +184,38 @@ class SegmentEmitter:
         )
         return names
 
+    def _load_ports(self, *, with_columns: bool) -> None:
+        """Load the ports that vary by column, or those that do not: these once for all parts."""
+        for index, port in enumerate(self.segment.ports):
+            if port.kind.has_columns != with_columns:
+                continue
+            args = self.segment.port_args(index)
+            columns = [self.lane_columns] if port.kind.is_half else self.accumulator_columns
+            for arg, column in zip(args, columns, strict=False):
+                if arg.uses or self._is_select_index(index):
+                    hint = arg.name_hint or port.value.name_hint or port.kind.value
+                    self.port_values[arg] = self._load_port(hint, port, column)
+
+    def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+        place = table_index(port, columns, self.arguments)
+        index = None if place is None else self._let(f"{hint}_index", place)
+        return self._let(hint, load_port(port, columns, self.arguments, index=index))
+
     def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
         """The statements of the region; returns the yielded values."""
         segment = self.segment
-        values: dict[SSAValue, str] = dict(zip(segment.accumulators, accumulators, strict=True))
-        extents: list[tuple[SSAValue, Extent]] = [(acc, (True, True)) for acc in values]
-        self.port_names: list[str] = []
-        for index, port in enumerate(segment.ports):
-            args = segment.port_args(index)
-            columns = [self.lane_columns] if port.kind.is_half else self.accumulator_columns
-            # The last argument of a port without columns does not depend on which are given.
-            for arg, column in zip(args, columns, strict=False):
-                extents.append((arg, port_extent(port.kind)))
-                values[arg] = ""
-                if not arg.uses and not self._is_select_index(index):
-                    continue
-                hint = arg.name_hint or port.value.name_hint or port.kind.value
-                values[arg] = self._let(hint, load_port(port, column, self.arguments))
-            self.port_names.append(values[args[0]])
+        if self.columns.parts == 1:
+            self._load_ports(with_columns=False)
+        self._load_ports(with_columns=True)
+        values = dict(zip(segment.accumulators, accumulators, strict=True)) | self.port_values
+        extents: list[tuple[SSAValue, Extent]] = [
+            *((acc, (True, True)) for acc in segment.accumulators),
+            *(
+                (arg, port_extent(port.kind))
+                for index, port in enumerate(segment.ports)
+                for arg in segment.port_args(index)
+            ),
+        ]
         self.extents = spread_extents(extents)
         emitter = RegionEmitter(self.names, self._group_reduce, self.helpers)
         region = emitter.emit(segment.block, values)
@@ -255,7 +278,7 @@ class SegmentEmitter:
     def _store_tile(self, pointer: str, columns: ColumnIndex, value: str, output: SSAValue) -> None:
         address = f"{pointer} + row[:, None] * {columns.extent} + {columns.name}[None, :]"
         value = rounded(value, element_type_of(output), self.helpers)
-        self._store(address, value, mask_of(ROWS, columns))
+        self._store(address, value, mask_of(columns))
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
         combiner_attr = self.segment.results[index].port.combiner
@@ -291,9 +314,10 @@ class SegmentEmitter:
         """The tile that owns the column stores it; tile 0 stores 0 for rows without a column."""
         port_index = self.segment.results[index].port.index
         assert isinstance(port_index, IntAttr)
+        index_port = self.port_values[self.segment.port_args(port_index.data)[0]]
         columns, n = self.columns, self.segment.columns
         offset = columns.offset
-        wanted = self._let("wanted", f"tl.reshape({self.port_names[port_index.data]}, (BLOCK_M,))")
+        wanted = self._let("wanted", f"tl.reshape({index_port}, (BLOCK_M,))")
         inside = self._let(
             "inside", f"({wanted} >= {offset}) & ({wanted} < {offset + columns.extent})"
         )

@@ -16,7 +16,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import Port, PortKind
+from coda_ir.dialects.gemm import FusedOp, Port, PortKind
 
 
 @dataclass
@@ -84,43 +84,62 @@ class RowIndex:
     mask: str = "row_mask"
 
 
+ROWS = RowIndex()
+
+
 def load_port(
-    port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex | None = None
+    port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None = None
 ) -> str:
     """The expression of a port's elements for a tile: float32 or integers, broadcastable.
 
-    Loads need no mask: lanes without an element read another one.
+    Loads need no mask: lanes without an element read another one. `index` is the `table_index`
+    of a table that has one.
     """
-    rows = rows or RowIndex()
     kind, value = port
     pointer = arguments.operand(value, kind.value)
     to_f32 = _extension(element_type_of(value))
-    row, column = f"{rows.name}[:, None]", f"{columns.name}[None, :]"
+    row, column = f"{ROWS.name}[:, None]", f"{columns.name}[None, :]"
     match kind:
         case PortKind.TILE | PortKind.HALF_TILE:
             return f"tl.load({pointer} + {row} * {columns.extent} + {column}){to_f32}"
         case PortKind.ROW | PortKind.HALF_ROW:
             return f"tl.load({pointer} + {columns.name})[None, :]{to_f32}"
         case PortKind.COL:
-            return f"tl.load({pointer} + {rows.name})[:, None]{to_f32}"
+            return f"tl.load({pointer} + {ROWS.name})[:, None]{to_f32}"
         case PortKind.SCALAR:
             return f"tl.load({pointer}){to_f32}"
         case PortKind.TABLE | PortKind.HALF_TABLE:
-            return _load_table(port, columns, arguments, rows) + to_f32
+            if index is None:
+                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]{to_f32}"
+            return f"tl.load({pointer} + {index}){to_f32}"
 
 
-def _load_table(port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex) -> str:
-    """Element (m mod R, n mod C) of a table of R x C."""
+def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> str | None:
+    """The index of element (m mod R, n mod C) of a table of R x C; None where R is 1, and for
+    other ports.
+    """
+    if port.kind not in (PortKind.TABLE, PortKind.HALF_TABLE):
+        return None
+    row = ROWS.name
+    if not _has_all_rows(port.value, arguments.op):
+        height = arguments.table_rows(port.value, "table")
+        if height == "1":
+            return None
+        row = f"({ROWS.numbers} % {height}).to(tl.int64)"
+    width, column = shape_of(port.value)[-1], _table_column(port, columns)
+    return f"{row}[:, None] * {width} + {column}[None, :]"
+
+
+def _has_all_rows(table: SSAValue, op: Operation) -> bool:
+    """Whether a table has as many row dimensions as the GEMM's x, so that m mod R is m."""
+    return isinstance(op, FusedOp) and len(shape_of(table)) == len(shape_of(op.x)) > 1
+
+
+def _table_column(port: Port, columns: ColumnIndex) -> str:
     width = shape_of(port.value)[-1]
     if width == DYNAMIC_INDEX:
         raise CodaError("the triton backend needs a table with a static last dimension")
-    pointer = arguments.operand(port.value, "table")
-    height = arguments.table_rows(port.value, "table")
-    column = columns.name if width == columns.extent else f"({columns.name} % {width})"
-    if height == "1":
-        return f"tl.load({pointer} + {column})[None, :]"
-    row = f"({rows.numbers} % {height}).to(tl.int64)[:, None]"
-    return f"tl.load({pointer} + {row} * {width} + {column}[None, :])"
+    return columns.name if width == columns.extent else f"({columns.name} % {width})"
 
 
 def _extension(type: Attribute) -> str:
@@ -137,11 +156,11 @@ def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
     return f"{value}.to({tl_type(type)})"
 
 
-def mask_of(rows: RowIndex, columns: ColumnIndex) -> str:
+def mask_of(columns: ColumnIndex) -> str:
     """The mask of the elements of a tile that exist."""
     if columns.mask is None:
-        return f"{rows.mask}[:, None]"
-    return f"{rows.mask}[:, None] & {columns.mask}[None, :]"
+        return f"{ROWS.mask}[:, None]"
+    return f"{ROWS.mask}[:, None] & {columns.mask}[None, :]"
 
 
 Extent = tuple[bool, bool]

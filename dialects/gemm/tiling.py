@@ -99,13 +99,15 @@ def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
 def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers.
 
-    A thread works on 64 elements at a time, or 32 where several reductions hold them for long.
+    A thread works on 64 elements at a time, or 32 where its accumulators take half of its registers
+    or several reductions hold the elements for long.
     """
     bm, bn, _ = schedule.tile
+    accumulators = bm * bn // (32 * schedule.warps.data)
     kinds = [result.port.kind.data for result in segment.results]
     reductions = kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
-    elements = 64 if reductions < 2 else 32
-    return max(1, bm * bn // (32 * schedule.warps.data) // elements)
+    elements = 64 if reductions < 2 and accumulators < 128 else 32
+    return max(1, accumulators // elements)
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:

@@ -47,7 +47,7 @@ def test_epilogue_in_parts(n: int, tmp_path: Path) -> None:
     """One warp with 128 accumulators per thread and more works on one part after the other."""
     text = programs.residual_norm("bf16", 32, n, schedule(32, 128, 16, warps=1))
     kernel = check_against_reference(text, [35], tmp_path)
-    assert "for part in tl.static_range(2):" in kernel.source
+    assert "for part in tl.static_range(4):" in kernel.source
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -61,7 +61,7 @@ def test_gated_activation(pairing: str, dtype: str, tmp_path: Path) -> None:
 def test_gated_activation_in_parts(pairing: str, tmp_path: Path) -> None:
     text = programs.swiglu("bf16", 48, 200, schedule(64, 128, 16, warps=1), pairing)
     kernel = check_against_reference(text, [70], tmp_path)
-    assert "for part in tl.static_range(4):" in kernel.source
+    assert "for part in tl.static_range(8):" in kernel.source
 
 
 @pytest.mark.parametrize("rows", [[2, 7], [1, 1], [3, 40]])
@@ -83,7 +83,7 @@ def test_norm_per_head(head: int, bn: int, tmp_path: Path) -> None:
 def test_norm_per_head_in_parts(tmp_path: Path) -> None:
     text = programs.qkv_rope("f32", 24, 12, (21, 5), schedule(64, 128, 16, warps=1), norm=True)
     kernel = check_against_reference(text, [18], tmp_path)
-    assert "for part in tl.static_range(4):" in kernel.source
+    assert "for part in tl.static_range(8):" in kernel.source
 
 
 @pytest.mark.parametrize("warps", [4, 1])
@@ -225,7 +225,9 @@ def test_tma(dtype: str, rows: list[int], tmp_path: Path) -> None:
     assert [a.name for a in kernel.arguments[:2]] == ["x_desc", "w_desc"]
 
 
-@pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 64", "halves, 8"])
+@pytest.mark.parametrize(
+    "pairing", ["two weights", "halves", "adjacent", "halves, 64", "halves, 8"]
+)
 def test_tma_of_pairs(pairing: str, tmp_path: Path) -> None:
     """Boxes of rows that follow one another, lie G/2 apart in each group, or alternate."""
     text = programs.swiglu("bf16", 48, 96, tma(64, 32, 32), pairing)
