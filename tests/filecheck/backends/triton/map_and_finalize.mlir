@@ -16,7 +16,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 }
 
 // CHECK:      @triton.jit(do_not_specialize=["cos_rows", "sin_rows", "M"])
-// CHECK-NEXT: def rope(x_ptr, cos_ptr, cos_rows, sin_ptr, sin_rows, y_ptr, M):
+// CHECK-NEXT: def rope(x_ptr, cos_rows, cos_ptr, sin_rows, sin_ptr, y_ptr, M):
 // CHECK-NEXT:     """Pointwise over M x 600, tiles of 4 x 1024."""
 // CHECK-NEXT:     BLOCK_M: tl.constexpr = 4
 // CHECK-NEXT:     tile_m = tl.program_id(0)
@@ -32,8 +32,10 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     second = first + 12
 // CHECK-NEXT:     first_1 = tl.load(x_ptr + row[:, None] * 600 + first[None, :]).to(tl.float32)
 // CHECK-NEXT:     second_1 = tl.load(x_ptr + row[:, None] * 600 + second[None, :]).to(tl.float32)
-// CHECK-NEXT:     cos = tl.load(cos_ptr + (rows % cos_rows).to(tl.int64)[:, None] * 12 + (pair % 12)[None, :])
-// CHECK-NEXT:     sin = tl.load(sin_ptr + (rows % sin_rows).to(tl.int64)[:, None] * 12 + (pair % 12)[None, :])
+// CHECK-NEXT:     cos_index = (rows % cos_rows).to(tl.int64)[:, None] * 12 + (pair % 12)[None, :]
+// CHECK-NEXT:     cos = tl.load(cos_ptr + cos_index)
+// CHECK-NEXT:     sin_index = (rows % sin_rows).to(tl.int64)[:, None] * 12 + (pair % 12)[None, :]
+// CHECK-NEXT:     sin = tl.load(sin_ptr + sin_index)
 // CHECK-NEXT:     difference = first_1 * cos - second_1 * sin
 // CHECK-NEXT:     total = second_1 * cos + first_1 * sin
 // CHECK-NEXT:     tl.store(
@@ -105,10 +107,10 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     y = torch.empty((B, T, 600), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     rope[(triton.cdiv(rows, 4),)](
 // CHECK-NEXT:         x,
-// CHECK-NEXT:         cos,
 // CHECK-NEXT:         cos.numel() // 12,
-// CHECK-NEXT:         sin,
+// CHECK-NEXT:         cos,
 // CHECK-NEXT:         sin.numel() // 12,
+// CHECK-NEXT:         sin,
 // CHECK-NEXT:         y,
 // CHECK-NEXT:         rows,
 // CHECK-NEXT:         num_warps=4,
