@@ -15,6 +15,7 @@ from coda_ir.api import Level, Lowering, find_entry, parse
 from coda_ir.arguments import Signature
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.backends.triton import emit_module
+from coda_ir.devices import default_device
 from support.emitted import load_module
 from support.equivalence import relative_error
 from support.inputs import random_inputs
@@ -102,8 +103,10 @@ class Example:
 
     def run_triton(self, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The emitted program, on the CPU interpreter where there is no GPU."""
-        results = self._emitted(*inputs.values())
-        return (results,) if isinstance(results, torch.Tensor) else tuple(results)
+        device = default_device()
+        results = self._emitted(*(tensor.to(device) for tensor in inputs.values()))
+        results = (results,) if isinstance(results, torch.Tensor) else results
+        return tuple(result.cpu() for result in results)
 
 
 def mean_errors(
