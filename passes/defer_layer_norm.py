@@ -38,9 +38,10 @@ class DeferLayerNormPass(FunctionPass):
                                                  %c = gemm.pack_weight %W, %beta
                                                  %z = r·linear(%s, %W) − (r·mu)·u + c + b
 
-    u and c are computed once per weight. Legal iff x is computed in this function and every
-    consumer of the norm is a GEMM. Where only the second fails, the norm is split into its
-    statistics and a pointwise operator. The subtraction cancels where abs(mean) >> std.
+    u and c are computed once per weight. Legal iff x is computed in this function, every consumer
+    of the norm is a GEMM, the norm has a weight, and the type is not float16, whose range x ⊙ w may
+    leave. Where only the first holds, the norm is split into its statistics and a pointwise
+    operator. The subtraction cancels where abs(mean) >> std.
     """
 
     name: ClassVar[str] = "defer-layer-norm"

@@ -28,9 +28,9 @@ class DeferRMSNormPass(FunctionPass):
                                              %a = coda.linear %s, %W : ... -> f32
                                              %z = coda.cast(coda.mul %a, %r)
 
-    Legal iff x is computed in this function (so that its statistics cost nothing) and every
-    consumer of the norm is a GEMM. Where only the second fails, the norm is split into its
-    statistics and a pointwise operator.
+    Legal iff x is computed in this function (so that its statistics cost nothing), every consumer
+    of the norm is a GEMM, and the type is not float16, whose range x ⊙ w may leave. Where only the
+    first holds, the norm is split into its statistics and a pointwise operator.
     """
 
     name: ClassVar[str] = "defer-rms-norm"

@@ -6,12 +6,12 @@ The conditions are those of the design's table of rewrites; the passes only act 
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import format_shape, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of
 from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, PairingAttr, ResultKind, Segment
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
@@ -69,7 +69,17 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
 
 
 def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | Refusal:
-    """Deferral needs every consumer of the norm to be a GEMM that takes it as its rows."""
+    """Deferral needs every consumer of the norm to be a GEMM that takes it as its rows.
+
+    It also stores x times the weight in place of the norm, which is of order 1: in float16 that
+    overflows above 65504 where PyTorch stays finite.
+    """
+    if isinstance(element_type_of(norm.operands[0]), Float16Type):
+        return Refusal(
+            "the element type has the range of float32",
+            "the norm is not deferred: its input times its weight may overflow float16",
+            "use bf16 or f32",
+        )
     consumers: list[coda.LinearOp | coda.MatmulOp] = []
     for use in sorted(norm.results[0].uses, key=lambda use: order.position(use.operation)):
         op = use.operation

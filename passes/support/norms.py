@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import Float16Type, LocationAttr, f32
+from xdsl.dialects.builtin import LocationAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -117,8 +117,6 @@ def defer_or_split(
         replace_value(norm, apply_statistics(insert, norm.x, stats, params_of(norm)))
     else:
         rewriter.passed(norm, f"deferred past {len(verdict.consumers)} GEMMs")
-        if isinstance(element_type_of(norm.x), Float16Type):
-            rewriter.analysis(norm, "overflows where x times the weight exceeds 65504")
         defer(verdict)
     rewriter.order.erase(norm)
 

@@ -96,3 +96,21 @@ func.func @groups(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x8xbf
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The scaled input may leave the range of float16: only split.
+
+func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>) -> tensor<?x16xf16> {
+  %s = coda.silu %x : (tensor<?x8xf16>) -> tensor<?x8xf16>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-6 : f64} : (tensor<?x8xf16>, tensor<8xf16>) -> tensor<?x8xf16>
+  %z = coda.linear %h, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
+  func.return %z : tensor<?x16xf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes; help: use bf16 or f32
+// CHECK:      func.func @float16(
+// CHECK-NEXT:   %s = coda.silu %x
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   coda.cast %s
+// CHECK:        %z = coda.linear %h, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
