@@ -118,14 +118,20 @@ def format_location(location: Attribute) -> str:
 
 
 def fuse_locations(*locations: LocationAttr) -> LocationAttr:
-    """The location of an operator that several operators were rewritten to."""
-    known: list[LocationAttr] = []
-    for location in locations:
-        if not isinstance(location, UnknownLoc) and location not in known:
-            known.append(location)
+    """The location of an operator that several operators were rewritten to: each one once."""
+    known = list(dict.fromkeys(leaf for location in locations for leaf in _leaves(location)))
     if not known:
         return UnknownLoc()
     return known[0] if len(known) == 1 else FusedLoc(tuple(known), NoneAttr())
+
+
+def _leaves(location: LocationAttr) -> Generator[LocationAttr]:
+    if isinstance(location, FusedLoc):
+        assert isa(location.locations, ArrayAttr[LocationAttr])
+        for inner in location.locations:
+            yield from _leaves(inner)
+    elif not isinstance(location, UnknownLoc):
+        yield location
 
 
 _collector: ContextVar[list[Remark] | None] = ContextVar("coda_ir_remarks", default=None)

@@ -60,19 +60,32 @@ def segments_of(op: EpilogueOp) -> list[Segment]:
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     """The tensors that the scalar code of `op` reads, after the recomputation of cheap operands."""
     leaves: dict[SSAValue, None] = {}
-    visited: set[SSAValue] = set()
-    pending = list(reversed(op.operands))
-    while pending:
-        value = pending.pop()
-        if value in visited:
-            continue
-        visited.add(value)
-        inner = recomputed(value, domain)
-        if inner is not None:
-            pending.extend(reversed(inner.operands))
-        elif not isinstance(value.owner, coda.ConstantOp):
-            leaves[value] = None
+    for inner in recomputation(op, domain):
+        for value in inner.operands:
+            is_constant = isinstance(value.owner, coda.ConstantOp)
+            if not is_constant and recomputed(value, domain) is None:
+                leaves[value] = None
     return list(leaves)
+
+
+def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
+    """`op` and the operators that the epilogue repeats for it, each after its operands.
+
+    An explicit stack, because chains may be longer than Python's recursion limit.
+    """
+    order: dict[Operation, None] = {}
+    pending = [(op, False)]
+    while pending:
+        current, operands_done = pending.pop()
+        if current in order:
+            continue
+        if operands_done:
+            order[current] = None
+            continue
+        pending.append((current, True))
+        inner = [recomputed(value, domain) for value in reversed(current.operands)]
+        pending.extend((repeated, False) for repeated in inner if repeated is not None)
+    return list(order)
 
 
 def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
@@ -175,12 +188,16 @@ class EpilogueEditor:
         if isinstance(value.owner, coda.ConstantOp):
             builder = ScalarBuilder(part.block, value.owner.location)
             return [builder.constant(float(value.owner.number))] * count
+        place = (segment, tuple(domain), half)
+        if (value, *place) in self._recomputed:
+            return self._recomputed[value, *place]
         inner = recomputed(value, domain)
         if inner is not None:
-            key = (value, segment, tuple(domain), half)
-            if key not in self._recomputed:
-                self._recomputed[key] = self._lanes(inner, segment, domain, half)
-            return self._recomputed[key]
+            for op in recomputation(inner, domain):
+                if (op.results[0], *place) not in self._recomputed:
+                    lanes = self._lanes(op, segment, domain, half)
+                    self._recomputed[op.results[0], *place] = lanes
+            return self._recomputed[value, *place]
         kind = port_kind(shape_of(value), domain)
         assert kind is not None, "legality was checked before"
         if kind == PortKind.ROW and self._repeats(segment, domain, half):

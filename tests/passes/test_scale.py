@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 from support.programs import parse_mlir
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp
 from xdsl.ir import Operation
+from xdsl.utils.hints import isa
 
 from coda_ir.api import parse
 from coda_ir.context import make_context
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.remarks import Remark, collect_remarks, format_location
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -126,8 +127,24 @@ def row_powers(count: int) -> ModuleOp:
 
 
 def test_shared_operands_are_computed_once():
-    """A chain of squares is one multiplication per link, not two to the power of its length."""
-    module = row_powers(40)
+    """A chain of squares is one multiplication per link, not two to the power of its length; its
+    length may exceed Python's recursion limit."""
+    module = row_powers(1200)
     counts, _ = lowered(module)
     assert counts == {"gemm.fused": 1}
-    assert sum(op.name == "arith.mulf" for op in module.walk()) == 41
+    assert sum(op.name == "arith.mulf" for op in module.walk()) == 1201
+
+
+def test_kernel_of_a_thousand_operators_has_a_location():
+    """Locations of fused operators do not nest deeper with each of them."""
+    chain = "\n".join(f"    z{i + 1} = relu(z{i})" for i in range(1000))
+    module = parse(
+        f"fn f(x: f32[M, 8], w: f32[8, 8]) -> f32[M, 8] {{\n    z0 = x @ w\n{chain}\n"
+        "    return z1000\n}"
+    )
+    lowered(module)
+    (fused,) = [op for op in module.walk() if op.name == "gemm.fused"]
+    assert format_location(fused.location) == "<text>:2:12"
+    assert isinstance(fused.location, FusedLoc)
+    assert isa(fused.location.locations, ArrayAttr[LocationAttr])
+    assert len(fused.location.locations) == 1001
