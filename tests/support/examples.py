@@ -84,13 +84,15 @@ class Example:
     def run_model(
         self, inputs: Mapping[str, torch.Tensor], *, exact: bool
     ) -> tuple[torch.Tensor, ...]:
-        """The PyTorch model, in float64 or as it is."""
+        """The PyTorch model: in float64 on the CPU, or as it is where the program runs."""
         if exact:
             inputs = {
                 name: tensor.double() if tensor.is_floating_point() else tensor
                 for name, tensor in inputs.items()
             }
-        return self.model(inputs, self.constants)
+        device = "cpu" if exact else default_device()
+        inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+        return tuple(result.cpu() for result in self.model(inputs, self.constants))
 
     def run_reference(
         self, inputs: Mapping[str, torch.Tensor], level: Level, precision: Precision

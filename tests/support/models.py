@@ -117,7 +117,7 @@ def capped_attention(
     keys, values = (x.repeat_interleave(sharing, 1) for x in (keys, values))
     scores = queries @ keys.transpose(2, 3) * head**-0.5
     scores = torch.tanh(scores / cap) * cap
-    unseen = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    unseen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
     scores = scores.masked_fill(unseen, -torch.inf)
     wide = torch.promote_types(q.dtype, torch.float32)
     return join_heads(torch.softmax(scores, -1, dtype=wide).to(q.dtype) @ values)
