@@ -13,9 +13,11 @@ from coda_ir.dialects.gemm import FusedOp, MapOp, PairingAttr
 from coda_ir.passes.legality import (
     NO_PRODUCER,
     NormDeferral,
+    check_cross_entropy,
     check_norm_consumers,
     check_norm_input,
     check_pairing,
+    check_qk_norm,
     find_site,
     is_tilewise,
     name_of,
@@ -201,6 +203,15 @@ def test_norm_with_another_consumer(line: str, found: str):
     assert refused(verdict).found == f"the norm is not deferred: {found}"
 
 
+def test_norm_in_float16():
+    function = Function(
+        "%x: tensor<?x8xf16>, %w: tensor<8x8xf16>",
+        *(line.replace("f32", "f16") for line in (rms_norm("n", "x"), linear("a", "n"))),
+    )
+    verdict = function.ask(lambda: check_norm_consumers(function.op("n"), function.order))
+    assert refused(verdict).condition == "the element type has the range of float32"
+
+
 def test_norm_that_is_returned():
     module = parse_mlir(
         f"func.func @f(%x: {TILE}) -> {TILE} {{\n{rms_norm('n', 'x')}\nfunc.return %n : {TILE}\n}}"
@@ -294,6 +305,124 @@ def test_broadcast_in_the_middle():
     refusal = refused(function.ask(lambda: find_site(function.op("a"), function.order)))
     assert refusal.condition == "every operand broadcasts along whole rows or columns"
     assert refusal.found.startswith("%m of shape ?x1x8")
+
+
+# Norms of heads
+
+
+def head_norm(weight: str | None = None, group: int = 4) -> str:
+    operands, types = ("%z", TILE) if weight is None else (f"%z, %{weight}", f"{TILE}, {VECTOR}")
+    properties = f"{{eps = 1.0e-6 : f64, group = {group}}}"
+    return f"%n = coda.rms_norm {operands} {properties} : ({types}) -> {TILE}"
+
+
+VECTOR = "tensor<4xf32>"
+
+
+def ask_qk_norm(function: Function) -> Site | Refusal:
+    norm = function.op("n")
+    assert isinstance(norm, coda.RMSNormOp)
+    return function.ask(lambda: check_qk_norm(norm, function.order))
+
+
+def test_qk_norm():
+    function = Function(f"{PARAMETERS}, %g: {VECTOR}", gemm("%z"), head_norm("g"))
+    assert isinstance(ask_qk_norm(function), Site)
+
+
+@pytest.mark.parametrize(
+    ("line", "condition"),
+    [
+        pytest.param(unary("z", "exp", "x"), "the operand is the tile of a GEMM", id="no kernel"),
+        pytest.param(EXP_KERNEL.replace("%m", "%z"), "the operand is the tile of a GEMM", id="map"),
+        pytest.param(
+            gemm("%z", mode="pair<halves, 4>", **PAIR),
+            "the norm comes before the rotation",
+            id="paired",
+        ),
+        pytest.param(
+            gemm("%z", weights="%p : tensor<4x8xf32>, %q : tensor<4x8xf32>"),
+            "the columns come from one weight",
+            id="two weights",
+        ),
+    ],
+)
+def test_no_qk_norm(line: str, condition: str):
+    parameters = PARAMETERS + ", %p: tensor<4x8xf32>, %q: tensor<4x8xf32>"
+    assert refused(ask_qk_norm(Function(parameters, line, head_norm()))).condition == condition
+
+
+def test_no_qk_norm_of_a_large_group():
+    wide = "tensor<?x512xf32>"
+    function = Function(
+        f"%x: {TILE}, %w: tensor<512x8xf32>",
+        gemm("%z", weights="%w : tensor<512x8xf32>", types=f"tile : {wide}"),
+        head_norm(group=512).replace(TILE, wide),
+    )
+    refusal = refused(ask_qk_norm(function))
+    assert refusal.condition == "a group has at most 256 columns"
+    assert refusal.found.startswith("a group of 512 columns")
+
+
+def test_no_qk_norm_with_a_weight_from_the_projection():
+    function = Function(
+        "%x: tensor<1x8xf32>, %w: tensor<8x8xf32>",
+        gemm("%z").replace(TILE, "tensor<1x8xf32>"),
+        "%r = coda.reshape %z : (tensor<1x8xf32>) -> tensor<8xf32>",
+        f"%g = coda.slice %r {{dim = 0, start = 0, stop = 4}} : (tensor<8xf32>) -> {VECTOR}",
+        head_norm("g").replace(TILE, "tensor<1x8xf32>"),
+    )
+    refusal = refused(ask_qk_norm(function))
+    assert refusal.condition == "the weight does not depend on the projection"
+
+
+# Losses
+
+LOSS = f"""%l = coda.cross_entropy %z, %t {{ignore_index = -100, reduction = "sum"}}
+           : ({TILE}, tensor<?xi64>) -> tensor<f32>"""
+
+
+def ask_cross_entropy(function: Function) -> Site | Refusal:
+    loss = function.op("l")
+    assert isinstance(loss, coda.CrossEntropyOp)
+    return function.ask(lambda: check_cross_entropy(loss, function.order))
+
+
+def test_cross_entropy():
+    function = Function(f"{PARAMETERS}, %t: tensor<?xi64>", gemm("%z"), LOSS)
+    assert isinstance(ask_cross_entropy(function), Site)
+
+
+@pytest.mark.parametrize(
+    ("line", "condition"),
+    [
+        pytest.param(unary("z", "exp", "x"), "the logits are the tile of a GEMM", id="no kernel"),
+        pytest.param(EXP_KERNEL.replace("%m", "%z"), "the logits are the tile of a GEMM", id="map"),
+        pytest.param(
+            gemm("%z", mode="pair<halves>", **PAIR),
+            "the logits are computed in plain columns",
+            id="paired",
+        ),
+    ],
+)
+def test_no_cross_entropy(line: str, condition: str):
+    function = Function(f"{PARAMETERS}, %t: tensor<?xi64>", line, LOSS)
+    assert refused(ask_cross_entropy(function)).condition == condition
+
+
+def test_no_cross_entropy_with_a_target_from_the_logits():
+    column = "tensor<?x1xf32>"
+    function = Function(
+        PARAMETERS,
+        gemm("%z"),
+        f"%s = coda.slice %z {{dim = 1, start = 0, stop = 1}} : ({TILE}) -> {column}",
+        f"%r = coda.reshape %s : ({column}) -> tensor<?xf32>",
+        "%t = coda.cast %r : (tensor<?xf32>) -> tensor<?xi64>",
+        LOSS,
+    )
+    refusal = refused(ask_cross_entropy(function))
+    assert refusal.condition == "the target does not depend on the logits"
+    assert refusal.found == "%t is computed from the logits"
 
 
 # Siblings

@@ -61,3 +61,28 @@ func.func @no_weight(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %z : tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// In float16 the input times the weight may overflow: only split.
+
+func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>) -> tensor<?x16xf16> {
+  %s = coda.silu %x : (tensor<?x8xf16>) -> tensor<?x8xf16>
+  %h = coda.layer_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xf16>, tensor<8xf16>) -> tensor<?x8xf16>
+  %z = coda.linear %h, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
+  func.return %z : tensor<?x16xf16>
+}
+
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes; help: use bf16 or f32
+// CHECK:      func.func @float16(
+// CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf16>) -> tensor<?x8xf16>
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x8xf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.sub %s_1, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %g_1 = coda.cast %g : (tensor<8xf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %2 = coda.mul %1, %g_1 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %h = coda.cast %2 : (tensor<?x8xf32>) -> tensor<?x8xf16>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xf16>
+// CHECK-NEXT: }
