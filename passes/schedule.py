@@ -231,15 +231,16 @@ def _warps(bm: int, bn: int, op: FusedOp) -> int:
 
 
 def _accumulators(op: FusedOp) -> int:
-    """Accumulators per thread; a reduction over groups needs many other registers."""
+    """Accumulators per thread: in float32 the operands of the multiplication are in registers too,
+    and a reduction over groups needs many.
+    """
+    if _is_f32(op):
+        return _epilogue_elements(op)
     return 64 if any(group_sizes(segment) for segment in op.segments()) else 128
 
 
 def _epilogue_elements(op: FusedOp) -> int:
-    """Accumulators per thread in an epilogue: with more than this, ptxas spills.
-
-    In float32 the operands of the multiplication are in registers too.
-    """
+    """Accumulators per thread in an epilogue: with more than this, ptxas spills."""
     if not _is_f32(op):
         return 64
     return 16 if any(_is_heavy(segment) for segment in op.segments()) else 32

@@ -99,14 +99,16 @@ def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
 def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers.
 
-    A thread works on 64 elements at a time, or 32 where its accumulators take half of its registers
-    or several reductions hold the elements for long.
+    A thread works on 64 elements at a time, on 32 where its accumulators take half of its
+    registers, and on fewer where several reductions hold the elements for long.
     """
     bm, bn, _ = schedule.tile
     accumulators = bm * bn // (32 * schedule.warps.data)
     kinds = [result.port.kind.data for result in segment.results]
     reductions = kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
-    elements = 64 if reductions < 2 and accumulators < 128 else 32
+    elements = 64 if accumulators < 128 else 32
+    if reductions > 1:
+        elements = 32 if reductions == 2 else 16
     return max(1, accumulators // elements)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import Layout, ScheduleAttr
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.segment import Segment
@@ -57,9 +59,10 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
 
     Raises ValueError as `column_ranges` does.
     """
-    type = element_type_of(op.x)
-    row_bytes = shape_of(op.x)[-1] * _element_bytes(op)
-    if not is_float(type) or row_bytes % ALIGNMENT_BYTES:
+    if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type):
+        return "tiles from TMA feed tensor cores, which do not multiply float32"
+    row_bytes = 2 * shape_of(op.x)[-1]
+    if row_bytes % ALIGNMENT_BYTES:
         return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     for segment in op.segments():
         for columns in column_ranges(segment, schedule):
@@ -67,7 +70,3 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
             if isinstance(box, str):
                 return box
     return None
-
-
-def _element_bytes(op: FusedOp) -> int:
-    return {"f32": 4, "f64": 8}.get(str(element_type_of(op.x)), 2)
