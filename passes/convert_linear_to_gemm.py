@@ -18,6 +18,7 @@ from coda_ir.dialects.gemm import (
     Segment,
     YieldOp,
 )
+from coda_ir.passes.legality import check_gemm_types
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.norms import bias_of
 
@@ -30,7 +31,7 @@ class ConvertLinearToGemmPass(FunctionPass):
                                                  yield acc + b
                                                }
 
-    Always legal.
+    Legal iff float32, in which GEMMs accumulate, holds every value: not in f64.
     """
 
     name: ClassVar[str] = "convert-linear-to-gemm"
@@ -38,7 +39,11 @@ class ConvertLinearToGemmPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.LinearOp | coda.MatmulOp):
-                _convert(op, rewriter)
+                refusal = check_gemm_types(op)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+                else:
+                    _convert(op, rewriter)
 
 
 def _convert(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:

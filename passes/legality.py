@@ -11,7 +11,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    format_shape,
+    shape_of,
+)
 from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, PairingAttr, ResultKind, Segment
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
@@ -74,7 +79,14 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
     It also stores x times the weight in place of the norm, which is of order 1: in float16 that
     overflows above 65504 where PyTorch stays finite.
     """
-    if isinstance(element_type_of(norm.operands[0]), Float16Type):
+    element_type = element_type_of(norm.operands[0])
+    if not computes_in_float32(element_type):
+        return Refusal(
+            "float32 holds every value",
+            f"the norm is not deferred: its element type is {element_type}",
+            "use f32, or the reference target",
+        )
+    if isinstance(element_type, Float16Type):
         return Refusal(
             "the element type has the range of float32",
             "the norm is not deferred: its input times its weight may overflow float16",
@@ -93,6 +105,18 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
             "use the norm only as the input of linear or @",
         )
     return NormDeferral(tuple(consumers))
+
+
+def check_gemm_types(gemm: coda.LinearOp | coda.MatmulOp) -> Refusal | None:
+    """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
+    for value in (gemm.x, gemm.result):
+        if not computes_in_float32(element_type_of(value)):
+            return Refusal(
+                "float32 holds every value",
+                f"{name_of(value)} has element type {element_type_of(value)}",
+                "use f32, or the reference target",
+            )
+    return None
 
 
 def static_columns(value: SSAValue) -> int | Refusal:

@@ -42,6 +42,11 @@ def is_float(type: Attribute) -> bool:
     return isinstance(type, FLOAT_TYPES)
 
 
+def computes_in_float32(type: Attribute) -> bool:
+    """Whether float32 holds every value of `type`: all float types but f64."""
+    return is_float(type) and not isinstance(type, Float64Type)
+
+
 def float_type(type: Attribute) -> AnyFloat:
     """`type`, known to be one of the supported floating-point types."""
     assert isinstance(type, FLOAT_TYPES), f"expected a float type, got {type}"

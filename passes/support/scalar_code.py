@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
 from coda_ir.dialects.gemm import ScalarBuilder
 from coda_ir.symbolic_shapes import element_bytes
 
@@ -61,11 +61,13 @@ _EMIT: dict[type[Operation], Emit] = {
 
 
 def is_pointwise(op: object) -> bool:
-    """Whether `op` maps float elements to float elements and has scalar code."""
+    """Whether `op` maps elements to elements and float32 scalar code computes it."""
     return (
         type(op) in _EMIT
         and isinstance(op, Operation)
-        and all(is_float(element_type_of(value)) for value in (*op.operands, *op.results))
+        and all(
+            computes_in_float32(element_type_of(value)) for value in (*op.operands, *op.results)
+        )
     )
 
 

@@ -105,12 +105,22 @@ def assert_as_accurate(program: Example, rows: int, runs: int) -> None:
         for index, error in enumerate(mean_errors(results, exact)):
             got, allowed = results[0][index], 1.25 * eager[index]
             assert got.dtype == program.result_dtypes[index]
-            if got.numel() == 1:
-                # A single number may be right by luck; no more than its last bit can be asked.
-                allowed = max(allowed, torch.finfo(got.dtype).eps)
+            allowed = max(allowed, floor_of(got))
             assert error <= allowed, (
                 f"{backend}, result {index}: {error:.2e}, eager {eager[index]:.2e}"
             )
+
+
+def floor_of(result: torch.Tensor) -> float:
+    """The error below which a comparison with eager means nothing.
+
+    A single number may be right by luck: no more than its last bit can be asked. On a GPU, cuBLAS
+    splits the sums of small float32 GEMMs, and a few bits are between it and any fixed order.
+    """
+    eps = torch.finfo(result.dtype).eps
+    if result.dtype == torch.float32 and torch.cuda.is_available():
+        return 6 * eps
+    return eps if result.numel() == 1 else 0.0
 
 
 @examples
