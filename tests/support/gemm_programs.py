@@ -76,7 +76,6 @@ def qkv_rope(
     """
     q, kv = heads[0] * head, heads[1] * head
     table = f"tensor<?x{head // 2}x{dtype}>"
-    norm_ports = f"row(%gamma_q : tensor<{q}x{dtype}>)" if norm else ""
 
     def rotated(weight: str, n: int, gamma: str) -> str:
         ports = f"half_table(%cos : {table}, %sin : {table})"
@@ -114,7 +113,6 @@ def qkv_rope(
     gemm.yield %r0, %r1 : f32, f32
   }}"""
 
-    del norm_ports
     gammas = f", %gamma_q: tensor<{q}x{dtype}>, %gamma_k: tensor<{kv}x{dtype}>" if norm else ""
     types = f"tensor<?x{q}x{dtype}>, tensor<?x{kv}x{dtype}>, tensor<?x{kv}x{dtype}>"
     return f"""
