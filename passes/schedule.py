@@ -93,12 +93,13 @@ class SchedulePass(ModulePass):
             )
 
     def _schedule(self, op: FusedOp) -> ScheduleAttr:
+        _check_static(op)
         choices = [choice for tile in self._tiles(op) if (choice := self._evaluate(op, *tile))]
         if not choices:
             raise CodaError(
                 f"{format_location(op.location)}: schedule: no tile of gemm.fused "
                 f"{'x'.join(map(str, self._shape(op)))} fits {self.target}",
-                "the groups of gemm.group_reduce may be too wide, or N or K dynamic",
+                "the groups of gemm.group_reduce may be too wide",
             )
         choice = min(choices, key=lambda choice: choice.cost)
         schedule = choice.schedule
@@ -205,6 +206,17 @@ class Choice:
 
     def shared_memory(self, limits: GpuLimits) -> int:
         return round(self.schedule.stages.data * limits.buffers_per_stage * self.stage_bytes)
+
+
+def _check_static(op: FusedOp) -> None:
+    """Kernels are written for their N and K; M is any number."""
+    extents = [("K", shape_of(op.x)[-1]), *(("N", part.columns) for part in op.segments())]
+    for name, extent in extents:
+        if extent == DYNAMIC_INDEX:
+            raise CodaError(
+                f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
+                "give the extents of weights as numbers or consts; only rows may be symbols",
+            )
 
 
 def _with_mainloop(schedule: ScheduleAttr, mainloop: str) -> ScheduleAttr:
