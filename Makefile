@@ -27,7 +27,7 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 	$(BIN)/python examples/llama_layer.py
 
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck

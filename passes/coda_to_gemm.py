@@ -75,8 +75,12 @@ class CodaToGemmPass(ModulePass):
 
     fold_weights: bool = False
 
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes in order, with the options of this one handed on."""
+        return tuple(map(self._configured, STEPS))
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PassPipeline(tuple(map(self._configured, STEPS))).apply(ctx, op)
+        PassPipeline(self.steps()).apply(ctx, op)
 
     def _configured(self, step: ModulePass) -> ModulePass:
         return (

@@ -1,0 +1,65 @@
+"""What can watch a pipeline run: printing, timing, verification and translation validation.
+
+class CountOperators(PassInstrumentation):
+    def after_pass(self, run: PassRun, module: ModuleOp) -> None:
+        print(run, sum(1 for _ in module.walk()))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+
+@runtime_checkable
+class PipelinePass(Protocol):
+    """A pass that is nothing but other passes in order, such as `coda-to-gemm`.
+
+    A pipeline runs the steps one by one, so that whatever watches it sees each of them.
+    """
+
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes that this one stands for."""
+        ...
+
+
+@dataclass(frozen=True)
+class PassRun:
+    """One pass at its place in a pipeline."""
+
+    pass_: ModulePass
+    index: int
+    """Position among all passes that run, from 0; the steps of a pipeline pass count."""
+    anchor: str = "builtin.module"
+    """Operator that the pass runs on: the whole module, or every `func.func`."""
+    parents: tuple[str, ...] = ()
+    """Names of the pipeline passes that this one is a step of, the outermost first."""
+
+    def __str__(self) -> str:
+        """The pass with its options, as in the text of a pipeline."""
+        return str(self.pass_.pipeline_pass_spec())
+
+
+class PassInstrumentation:
+    """Hooks around the passes of a pipeline; each sees the whole module. All do nothing here.
+
+    Raising from a hook ends the pipeline. The module may be read, not changed.
+    """
+
+    def before_pipeline(self, module: ModuleOp) -> None:
+        """Before the first pass."""
+
+    def before_pass(self, run: PassRun, module: ModuleOp) -> None:
+        """Before each pass."""
+
+    def after_pass(self, run: PassRun, module: ModuleOp) -> None:
+        """After each pass that did not raise."""
+
+    def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
+        """After a pass, or a hook after it, that raised `error`; `module` is as it was left."""
+
+    def after_pipeline(self, module: ModuleOp) -> None:
+        """After the last pass, where none raised."""
