@@ -64,6 +64,7 @@ class HostProgram:
         self.shapes = SymbolicShapes(func)
         self.helpers: set[str] = set()
         self.kernels: dict[str, UsedKernel] = {}
+        self.launches: list[tuple[Operation, str]] = []
         # One set of names for kernels and variables, so that neither hides the other.
         self.names = NameAllocator(("device", *HOST_NAMES, *helper_names()))
         self.symbols = SymbolNames(self.names)
@@ -274,6 +275,7 @@ class HostProgram:
         used = self.kernels.setdefault(key, UsedKernel(kernel))
         name = used.kernel.name
         self.names.reserve(name)
+        self.launches.append((op, name))
         place = location_comment(op.location)
         if place is not None and place not in used.places:
             used.places.append(place)

@@ -10,7 +10,7 @@ from textwrap import wrap
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.api import find_entry
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
@@ -29,10 +29,13 @@ from coda_ir.symbolic_shapes import Dims, declared_dims
 
 @dataclass(frozen=True)
 class EmittedProgram:
-    """The source of an emitted module, and its kernels in the order of their first launch."""
+    """The source of an emitted module, its kernels in the order of their first launch, and which
+    operator runs as which kernel.
+    """
 
     source: str
     kernels: tuple[EmittedKernel, ...]
+    launches: tuple[tuple[Operation, str], ...]
 
 
 def emit_module(module: ModuleOp, entry: str | None = None) -> str:
@@ -61,7 +64,7 @@ def emit_program(module: ModuleOp, entry: str | None = None) -> EmittedProgram:
     host = HostProgram(func)
     emit_operators(host)
     kernels = tuple(used.kernel for used in host.kernels.values())
-    return EmittedProgram(_render(func, host), kernels)
+    return EmittedProgram(_render(func, host), kernels, tuple(host.launches))
 
 
 def _no_schedule(op: FusedOp) -> CodaError:

@@ -153,7 +153,7 @@ class ExpressionLowering(Evaluator):
         if isinstance(meaning, FunctionDefinition):
             return self.call_function(meaning, node)
         if isinstance(meaning, EpilogueDefinition):
-            return call_epilogue(self, self.insert, meaning, node)
+            return self._call_epilogue(meaning, node)
         if name in OPERATORS:
             return self._call_operator(node)
         for argument in node.arguments:
@@ -169,6 +169,14 @@ class ExpressionLowering(Evaluator):
         callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
         remedy = suggestion(name, [*callable, *OPERATORS], "docs/language.md lists the operators")
         return self.error(node.callee.span, f"unknown function '{name}'", remedy)
+
+    def _call_epilogue(self, meaning: EpilogueDefinition, node: Call) -> Value:
+        def insert(op: Operation) -> None:
+            # After the arguments, which have places of their own.
+            self.span = node.callee.span
+            self.insert(op)
+
+        return call_epilogue(self, insert, meaning, node)
 
     def _call_operator(self, node: Call) -> Value:
         operator = OPERATORS[node.callee.text]

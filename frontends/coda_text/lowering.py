@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -65,11 +67,18 @@ from coda_ir.frontends.coda_text.values import (
 MAX_INLINE_DEPTH = 48
 
 
-def lower_program(scope: Scope, scopes: list[Scope], reporter: Reporter) -> ModuleOp:
+def lower_program(
+    scope: Scope,
+    scopes: list[Scope],
+    reporter: Reporter,
+    lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering] | None = None,
+) -> ModuleOp:
     """The module of the main file. Every function of every file is checked.
 
-    Raises DiagnosticError where there are errors.
+    `lowering` makes what lowers a function by itself. Raises DiagnosticError where there are
+    errors.
     """
+    lowering_of = lowering or FunctionLowering.of_definition
     for each in scopes:
         for epilogue in each.epilogues:
             errors = reporter.count
@@ -80,7 +89,7 @@ def lower_program(scope: Scope, scopes: list[Scope], reporter: Reporter) -> Modu
     lowered: dict[FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
         errors = reporter.count
-        func = FunctionLowering.of_definition(function, reporter).function()
+        func = lowering_of(function, reporter).function()
         function.failed |= reporter.count > errors
         if func is not None and function in emitted:
             lowered[function] = func

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -104,12 +104,19 @@ class Scope:
 class Loader:
     """Loads a file and those that it imports, each once.
 
-    `overrides` replaces the values of consts by name, in every file.
+    `overrides` replaces the values of consts by name, in every file. `read` gives the text of an
+    imported file, or raises CodaError.
     """
 
-    def __init__(self, reporter: Reporter, overrides: Mapping[str, Number]):
+    def __init__(
+        self,
+        reporter: Reporter,
+        overrides: Mapping[str, Number],
+        read: Callable[[str], str] = read_source,
+    ):
         self.reporter = reporter
         self.overrides = overrides
+        self.read = read
         self.scopes: list[Scope] = []
         self.const_names: set[str] = set()
         self._by_path: dict[str, Scope] = {}
@@ -117,11 +124,15 @@ class Loader:
 
     def load(self, text: str, file: str) -> Scope:
         """The scope of the main file. Raises DiagnosticError for syntax errors."""
-        self._loading.append(os.path.realpath(file))
-        scope = self._scope(text, file)
+        scope = self.understood(text, file)
         self.reporter.raise_if_errors()
         self._check_overrides()
         return scope
+
+    def understood(self, text: str, file: str) -> Scope:
+        """As `load`, but where errors were reported, what the parser understood."""
+        self._loading.append(os.path.realpath(file))
+        return self._scope(text, file)
 
     def _check_overrides(self) -> None:
         for name in self.overrides:
@@ -207,7 +218,7 @@ class Loader:
 
     def _load_import(self, path: str, key: str, node: Import, scope: Scope) -> Scope | None:
         try:
-            text = read_source(path)
+            text = self.read(path)
         except CodaError as error:
             self.reporter.error(
                 scope.file,

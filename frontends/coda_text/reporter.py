@@ -11,12 +11,16 @@ from coda_ir.frontends.coda_text.syntax import Span
 
 
 class Reporter:
-    """The errors so far, without repetitions, and the texts that they refer to."""
+    """The errors so far, without repetitions, and the texts that they refer to.
+
+    `limit` errors end the run; None for as many as there are.
+    """
 
     sources: dict[str, str]
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = MAX_REPORTED) -> None:
         self.sources = {}
+        self.limit = limit
         self._diagnostics: dict[Diagnostic, None] = {}
 
     @property
@@ -27,7 +31,7 @@ class Reporter:
         """Record an error. Raises DiagnosticError when there are enough of them."""
         place = source_range(file, span)
         self._diagnostics[Diagnostic("error", place, message, remedy)] = None
-        if self.count >= MAX_REPORTED:
+        if self.limit is not None and self.count >= self.limit:
             raise self._failure()
 
     def raise_if_errors(self) -> None:

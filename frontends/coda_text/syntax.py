@@ -198,15 +198,16 @@ class File:
 
 def calls(expression: Expression) -> Iterator[Call]:
     """The calls in `expression`, from left to right."""
-    return (node for node in _walk(expression) if isinstance(node, Call))
+    return (node for node in walk(expression) if isinstance(node, Call))
 
 
 def names(expression: Expression) -> Iterator[Name]:
     """The names in `expression`, from left to right."""
-    return (node for node in _walk(expression) if isinstance(node, Name))
+    return (node for node in walk(expression) if isinstance(node, Name))
 
 
-def _walk(expression: Expression) -> Iterator[Expression]:
+def walk(expression: Expression) -> Iterator[Expression]:
+    """`expression` and all expressions in it, outer ones first, from left to right."""
     pending = [expression]
     while pending:
         node = pending.pop()

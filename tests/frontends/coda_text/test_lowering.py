@@ -82,6 +82,22 @@ def test_locations_point_at_the_operator():
     ]
 
 
+def test_the_call_of_an_epilogue_is_located_at_its_name():
+    module = parse(
+        """\
+        epilogue biased(acc, bias: row) -> (y: tile) {
+            y = acc + bias
+        }
+
+        fn f(x: bf16[M, 8], weight w: bf16[16, 8], weight b: bf16[16]) {
+            return biased(linear(silu(x), w), b)
+        }
+        """
+    )
+    silu, fused = operators(module)[:2]
+    assert (place(silu), place(fused)) == (("a.coda", 6, 26), ("a.coda", 6, 12))
+
+
 def test_inlined_operators_keep_the_place_of_their_own_text():
     module = parse(
         """\
