@@ -26,11 +26,18 @@ def load_source(source: str, stem: str) -> ModuleType:
     The same source gives the same module object. Raises CodaError where the cache cannot be
     written.
     """
-    name = f"{stem}_{sha256(source.encode()).hexdigest()[:16]}"
-    module_name = f"coda_ir_cache.{name}"
+    module_name = f"coda_ir_cache.{_name(source, stem)}"
     if module_name in sys.modules:
         return sys.modules[module_name]
-    path = cache_directory() / f"{name}.py"
+    return _import_file(module_name, write_source(source, stem))
+
+
+def write_source(source: str, stem: str) -> Path:
+    """The file of the cache with that source, written where it is not there yet.
+
+    Raises CodaError where the cache cannot be written.
+    """
+    path = cache_directory() / f"{_name(source, stem)}.py"
     try:
         _write_unless_equal(path, source)
     except OSError as error:
@@ -38,7 +45,11 @@ def load_source(source: str, stem: str) -> ModuleType:
             f"cannot write the generated module {path}: {error.strerror}",
             "set CODA_CACHE_DIR to a directory that can be written",
         ) from error
-    return _import_file(module_name, path)
+    return path
+
+
+def _name(source: str, stem: str) -> str:
+    return f"{stem}_{sha256(source.encode()).hexdigest()[:16]}"
 
 
 def _write_unless_equal(path: Path, source: str) -> None:

@@ -3,29 +3,25 @@
 from collections import Counter
 
 import pytest
-from support.aot import TARGETS, compile_kernels
 from support.examples import EXAMPLES
 from support.models import MODELS
 
 from coda_ir.api import Lowering, parse
 from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton.aot import ARCHITECTURES, compile_kernels
 
-SCHEDULES = {
-    "sm_80": "target=sm_80",
-    "sm_90": "target=sm_90 mainloop=tma",
-    "gfx942": "target=gfx942",
-}
+TARGETS = ("sm_80", "sm_90", "gfx942")
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_kernels_fit_and_do_not_spill(name: str, target: str):
     file, _, function = name.partition(".")
-    lowering = Lowering(parse(EXAMPLES / f"{file}.coda"), SCHEDULES[target])
+    lowering = Lowering(parse(EXAMPLES / f"{file}.coda"), ARCHITECTURES[target].schedule)
     program = emit_program(lowering.module("scheduled"), function or file)
-    compiled = compile_kernels(program.source, program.kernels, [target])
+    compiled = compile_kernels(program.kernels, target)
     assert Counter(kernel.name for kernel in compiled) == Counter(
         kernel.name for kernel in program.kernels
     )
     for kernel in compiled:
-        assert kernel.fits and not kernel.spills, kernel
+        assert kernel.resources.fits and not kernel.resources.spills, kernel

@@ -4,14 +4,15 @@ import functools
 
 import pytest
 from support import gemm_programs as programs
-from support.aot import TARGETS, CompiledKernel, compile_kernels
-from support.kernel_harness import gemms_of, module_source, parse_module
+from support.kernel_harness import gemms_of, parse_module
 
+from coda_ir.backends.triton.aot import KernelResources, compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.context import make_context
 from coda_ir.passes.schedule import SchedulePass
 
+TARGETS = ("sm_80", "sm_90", "gfx942")
 D = 2048
 
 PROGRAMS = {
@@ -27,20 +28,19 @@ PROGRAMS = {
 }
 
 
-def emit_scheduled(schedule: SchedulePass) -> tuple[str, list[EmittedKernel]]:
+def emit_scheduled(schedule: SchedulePass) -> list[EmittedKernel]:
     names = NameAllocator()
     kernels: list[EmittedKernel] = []
     for text in PROGRAMS.values():
         module = parse_module(text)
         schedule.apply(make_context(), module)
         kernels += [emit_gemm(op, names) for op in gemms_of(module)]
-    return module_source(kernels), kernels
+    return kernels
 
 
 @functools.cache
-def compiled(target: str, schedule: SchedulePass) -> list[CompiledKernel]:
-    source, kernels = emit_scheduled(schedule)
-    return compile_kernels(source, kernels, [target])
+def compiled(target: str, schedule: SchedulePass) -> list[KernelResources]:
+    return [kernel.resources for kernel in compile_kernels(emit_scheduled(schedule), target)]
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,0 +1,33 @@
+"""Ahead-of-time compilation of emitted kernels: assembly, registers, spills, shared memory."""
+
+from coda_ir.backends.triton.aot.architectures import (
+    ARCHITECTURES,
+    Architecture,
+    find_architecture,
+)
+from coda_ir.backends.triton.aot.compiler import (
+    MACHINE_LEVELS,
+    CompiledKernel,
+    KernelCompilationError,
+    MachineLevel,
+    available_cores,
+    check_level,
+    compile_kernels,
+)
+from coda_ir.backends.triton.aot.resources import KernelResources, check_fits, resources_table
+
+__all__ = [
+    "ARCHITECTURES",
+    "MACHINE_LEVELS",
+    "Architecture",
+    "CompiledKernel",
+    "KernelCompilationError",
+    "KernelResources",
+    "MachineLevel",
+    "available_cores",
+    "check_fits",
+    "check_level",
+    "compile_kernels",
+    "find_architecture",
+    "resources_table",
+]

@@ -1,0 +1,135 @@
+"""Compiles emitted kernels for a named architecture, on any machine: no GPU is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from coda_ir.backends.triton.aot.architectures import Architecture, find_architecture
+from coda_ir.backends.triton.aot.resources import KernelResources
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
+from coda_ir.cache import write_source
+from coda_ir.diagnostics import CodaError
+
+MachineLevel: TypeAlias = Literal["ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn"]
+MACHINE_LEVELS: tuple[MachineLevel, ...] = get_args(MachineLevel)
+"""From Triton's IR to assembly."""
+
+ONLY_NVIDIA = ("ptx", "sass")
+ONLY_AMD = ("amdgcn",)
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+class KernelCompilationError(CodaError):
+    """Triton does not compile a kernel."""
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel on an architecture."""
+
+    name: str
+    resources: KernelResources
+    text: str
+    """The kernel at the level that was asked for; empty where none was."""
+
+
+def compile_kernels(
+    kernels: Sequence[EmittedKernel],
+    arch: str,
+    level: MachineLevel | None = None,
+    *,
+    jobs: int | None = None,
+) -> list[CompiledKernel]:
+    """Compile each kernel for `arch` (such as `sm_90` or `gfx942`), at most `jobs` at a time.
+
+    Pointers are taken for multiples of 16 bytes, as PyTorch allocates. `jobs` is by default the
+    number of cores. Raises CodaError for an unknown architecture and for a level that it does
+    not have, and KernelCompilationError where Triton fails.
+    """
+    architecture = find_architecture(arch)
+    check_level(architecture, level)
+    if not kernels:
+        return []
+    path = write_source(device_source(kernels), f"aot_{kernels[0].name}")
+    compile_one = partial(_compile, path=path, arch=architecture, level=level)
+    with ThreadPoolExecutor(min(jobs or available_cores(), len(kernels))) as pool:
+        return list(pool.map(compile_one, kernels))
+
+
+def check_level(arch: Architecture, level: MachineLevel | None) -> None:
+    """Raises CodaError for the assembly of the other vendor."""
+    if arch.is_amd and level in ONLY_NVIDIA:
+        raise CodaError(f"{arch.name} has no {level}", "use amdgcn, or an architecture of NVIDIA")
+    if not arch.is_amd and level in ONLY_AMD:
+        raise CodaError(f"{arch.name} has no {level}", "use ptx or sass, or an architecture of AMD")
+
+
+def device_source(kernels: Sequence[EmittedKernel]) -> str:
+    """A module of the kernels and what they call, without the host program and its torch."""
+    helpers = {helper for kernel in kernels for helper in kernel.helpers}
+    header = MODULE_HEADER.replace("import torch\n", "")
+    sections = (header, render_prelude(helpers), *(kernel.source for kernel in kernels))
+    return "\n\n".join(section for section in sections if section)
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _compile(
+    kernel: EmittedKernel, path: Path, arch: Architecture, level: MachineLevel | None
+) -> CompiledKernel:
+    with tempfile.TemporaryDirectory(prefix="coda_aot_") as folder:
+        answer = Path(folder) / "answer.json"
+        request = {
+            "path": str(path),
+            "answer": str(answer),
+            "name": kernel.name,
+            "target": arch.triton_target,
+            "arguments": [(argument.name, argument.type) for argument in kernel.arguments],
+            "options": {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages},
+            "level": level,
+        }
+        _run_worker(kernel.name, arch, request)
+        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    text = found.pop("text")
+    return CompiledKernel(kernel.name, KernelResources(kernel.name, arch.name, **found), text)
+
+
+def _run_worker(name: str, arch: Architecture, request: dict[str, Any]) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        # -P keeps the worker's folder off the module path.
+        [sys.executable, "-P", str(WORKER)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    if done.returncode:
+        reason = "\n".join(_last_lines(done.stderr)) or f"the process ended with {done.returncode}"
+        raise KernelCompilationError(
+            f"kernel {name} does not compile for {arch.name}:\n{reason}",
+            "another schedule may compile, such as smaller tiles or the pointer main loop",
+        )
+
+
+def _last_lines(text: str) -> Iterator[str]:
+    """The end of a long report: the error itself comes last."""
+    yield from text.rstrip().splitlines()[-12:]
