@@ -4,7 +4,7 @@ It is what every pass and every other backend is checked against, so it favours 
 statement of the mathematics over speed.
 """
 
-from coda_ir.backends.reference.interpreter import run_function, run_module
+from coda_ir.backends.reference.interpreter import Trace, run_function, run_module, trace_function
 from coda_ir.backends.reference.numerics import Precision
 
-__all__ = ["Precision", "run_function", "run_module"]
+__all__ = ["Precision", "Trace", "run_function", "run_module", "trace_function"]

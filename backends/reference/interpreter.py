@@ -1,6 +1,7 @@
 """Runs a function of the IR, operator by operator."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
@@ -49,6 +50,28 @@ def run_function(
     fit and for operators that the backend does not know.
     """
     return _Run(func_op, precision).run(args)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a function computed: its results, and every value of its body."""
+
+    results: tuple[torch.Tensor, ...]
+    values: Mapping[SSAValue, torch.Tensor]
+
+
+def trace_function(
+    func_op: FuncOp,
+    args: Tensors,
+    precision: Precision = "float64",
+    replaced: Mapping[SSAValue, torch.Tensor] | None = None,
+) -> Trace:
+    """Like `run_function`, with the intermediate values.
+
+    A value of `replaced` is taken from there instead of what its operator computes.
+    """
+    run = _Run(func_op, precision, replaced)
+    return Trace(run.run(args), run.values)
 
 
 def run_module(
@@ -114,9 +137,15 @@ def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) 
 class _Run:
     """One function, its values and what its symbols stand for."""
 
-    def __init__(self, func_op: FuncOp, precision: Precision):
+    def __init__(
+        self,
+        func_op: FuncOp,
+        precision: Precision,
+        replaced: Mapping[SSAValue, torch.Tensor] | None = None,
+    ):
         self.func_op = func_op
         self.precision: Precision = precision
+        self.replaced = replaced or {}
         self.values: dict[SSAValue, torch.Tensor] = {}
 
     def run(self, args: Tensors) -> tuple[torch.Tensor, ...]:
@@ -134,6 +163,7 @@ class _Run:
 
     def _store(self, value: SSAValue, tensor: torch.Tensor) -> None:
         numerics = Numerics.of(self.precision, ())
+        tensor = self.replaced.get(value, tensor)
         self.values[value] = numerics.store(tensor, element_type_of(value))
 
     def _compute(self, op: Operation, operands: Tensors) -> Tensors:

@@ -1,0 +1,253 @@
+"""Drawing the parameters of a function, each by what it is used for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, TypeAlias
+
+import torch
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from coda_ir.arguments import Signature
+from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.diagnostics import CodaError
+from coda_ir.random_inputs.roles import (
+    GemmWeight,
+    Index,
+    NormWeight,
+    Role,
+    RotaryTable,
+    roles_of,
+)
+from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, declared_dims
+
+DEFAULT_SIZE = 16
+"""Size of a symbol that the caller of `random_inputs` does not give."""
+
+UNNAMED = "?"
+"""Key for the size of dynamic extents without a name: they are all the same."""
+
+INTEGER_LIMIT = 4
+"""Integers of which no use tells the range are below this."""
+
+LARGEST_HALVES = 4
+"""Structured activations are at most half of this."""
+
+Values: TypeAlias = Literal["normal", "spread", "structured", "positive"]
+"""What the activations look like.
+
+* `normal`: of the standard normal distribution.
+* `spread`: normal, with rows of magnitudes from 1e-3 to 10, so that a lost eps shows.
+* `structured`: halves of small integers (ties, negative and equal values), with a row and a column
+  of zeros where there are several.
+* `positive`: between 0.1 and 2, so that roots and logarithms are numbers.
+"""
+
+
+def random_inputs(
+    func: FuncOp,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> dict[str, torch.Tensor]:
+    """Tensors of the stated types for every argument of `func` by name.
+
+    The same for the same sizes and seed; see `random_arguments`. Symbols that `sizes` lacks are
+    16. Raises CodaError for a size of a symbol that the function does not have.
+    """
+    signature = Signature.of(func)
+    symbols = symbols_of(func)
+    for symbol in sizes or {}:
+        if symbol not in symbols:
+            raise CodaError(
+                f"{signature.name} has no dimension '{symbol}'",
+                f"its symbols are {', '.join(symbols) or 'none'}",
+            )
+    chosen = dict.fromkeys(symbols, DEFAULT_SIZE) | dict(sizes or {})
+    tensors = random_arguments(func, chosen, seed=seed)
+    names = [spec.name for spec in signature.arguments]
+    return {name: tensor.to(device) for name, tensor in zip(names, tensors, strict=True)}
+
+
+def random_arguments(
+    func: FuncOp,
+    sizes: Mapping[str, int],
+    *,
+    seed: int = 0,
+    values: Values = "normal",
+    dtype: torch.dtype | None = None,
+) -> list[torch.Tensor]:
+    """One tensor per parameter of `func`, the same for the same arguments.
+
+    `sizes` gives the extent of every symbol, and of `?` where the function has extents without a
+    name. Floats have the stated type, or `dtype`. Weights of GEMMs are normal with variance 1/K,
+    norm weights are around 1, cos and sin belong to the same angles, integers are in the range of
+    what they index (and include the ignored index). `values` says what activations look like.
+    Raises KeyError for a symbol without a size.
+    """
+    shapes = SymbolicShapes(func)
+    extents = _extents(shapes, func, sizes)
+    draw = _Draw(shapes, extents, values)
+    tensors: list[torch.Tensor] = []
+    for index, parameter in enumerate(func.args):
+        shape = [size_of(dim, extents) for dim in shapes.dims(parameter)]
+        generator = torch.Generator().manual_seed(seed * 1009 + index)
+        tensor = draw.parameter(func, parameter, shape, generator)
+        stated = stated_dtype(parameter.type)
+        wanted = dtype if dtype is not None and stated.is_floating_point else stated
+        tensors.append(tensor.to(wanted))
+    return tensors
+
+
+def symbols_of(func: FuncOp) -> tuple[str, ...]:
+    """The names of the symbolic extents of the parameters; `?` where some have no name."""
+    shapes, declared = SymbolicShapes(func), _declared(func)
+    names: dict[str, None] = {}
+    for parameter in func.args:
+        for symbol in _symbols(shapes.dims(parameter)):
+            names[symbol if symbol in declared else UNNAMED] = None
+    return tuple(names)
+
+
+def bind_symbols(func: FuncOp, choose: Callable[[int, str], int]) -> dict[str, int]:
+    """A size for every symbol of `func`: `choose(position, name)`."""
+    return {symbol: choose(index, symbol) for index, symbol in enumerate(symbols_of(func))}
+
+
+def size_of(dim: Dim, extents: Mapping[str, int]) -> int:
+    """The number that a dimension stands for."""
+    return SymbolicSize.product([dim]).evaluate(extents)
+
+
+def _symbols(dims: Iterable[Dim]) -> list[str]:
+    return [symbol for dim in dims for symbol in sorted(SymbolicSize.product([dim]).symbols)]
+
+
+def _declared(func: FuncOp) -> set[str]:
+    entries = func.arg_attrs.data if func.arg_attrs else ()
+    return {symbol for entry in entries for symbol in _symbols(declared_dims(entry) or ())}
+
+
+def _extents(shapes: SymbolicShapes, func: FuncOp, sizes: Mapping[str, int]) -> dict[str, int]:
+    extents, declared = dict(sizes), _declared(func)
+    for parameter in func.args:
+        for symbol in _symbols(shapes.dims(parameter)):
+            if symbol not in extents:
+                extents[symbol] = sizes[symbol if symbol in declared else UNNAMED]
+    return extents
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Draws parameters, each by how it is used."""
+
+    shapes: SymbolicShapes
+    extents: Mapping[str, int]
+    values: Values
+
+    def parameter(
+        self, func: FuncOp, parameter: SSAValue, shape: list[int], generator: torch.Generator
+    ) -> torch.Tensor:
+        roles = list(roles_of(parameter))
+        if not stated_dtype(parameter.type).is_floating_point:
+            return self._integers(roles, shape, generator)
+        table = _table_kind(parameter, roles)
+        if table is not None and shape:
+            return _rotation(shape, table)
+        normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+        for role in roles:
+            if isinstance(role, GemmWeight):
+                return self._weight(normal, role)
+        if len(shape) == 1:
+            return self._row(normal, roles)
+        return self._activation(normal, generator, is_weight=_is_weight(func, parameter))
+
+    def _weight(self, normal: torch.Tensor, role: GemmWeight) -> torch.Tensor:
+        return normal / max(1, role.k or normal.shape[-1]) ** 0.5
+
+    def _row(self, normal: torch.Tensor, roles: list[Role]) -> torch.Tensor:
+        """A norm's weight is around 1, anything else (a bias) around 0."""
+        if self.values == "structured":
+            return (2 * normal).round() / 2
+        scales = any(isinstance(role, NormWeight) for role in roles)
+        return 1 + 0.2 * normal if scales else 0.2 * normal
+
+    def _activation(
+        self, normal: torch.Tensor, generator: torch.Generator, *, is_weight: bool
+    ) -> torch.Tensor:
+        shape = normal.shape
+        match self.values:
+            case "spread" if shape and not is_weight:
+                exponent = torch.rand([*shape[:-1], 1], generator=generator, dtype=torch.float64)
+                return normal * 10 ** (4 * exponent - 3)
+            case "structured":
+                return _structured(normal)
+            case "positive":
+                uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
+                return 0.1 + 1.9 * uniform
+            case _:
+                return normal
+
+    def _integers(
+        self, roles: list[Role], shape: list[int], generator: torch.Generator
+    ) -> torch.Tensor:
+        indices = [role for role in roles if isinstance(role, Index)]
+        limits = [self._limit(index) for index in indices]
+        drawn = torch.randint(min(limits, default=INTEGER_LIMIT), shape, generator=generator)
+        special = [index.ignored for index in indices if index.ignored is not None]
+        if indices and all(index.lenient for index in indices):
+            special = [-1, max(limits)]
+        for value in special[: drawn.numel() // 2]:
+            drawn = torch.where(torch.rand(shape, generator=generator) < 0.2, value, drawn)
+        if special and drawn.numel() > 1 and not any((drawn == s).any() for s in special):
+            drawn.view(-1)[-1] = special[0]
+        return drawn
+
+    def _limit(self, index: Index) -> int:
+        """How many things there are to select from; 1 where a symbol of a callee says it."""
+        size = SymbolicSize.product([self.shapes.dims(index.value)[index.dim]])
+        return max(1, size.evaluate(self.extents)) if size.symbols <= self.extents.keys() else 1
+
+
+def _structured(normal: torch.Tensor) -> torch.Tensor:
+    halves = (2 * normal).round().clamp(-LARGEST_HALVES, LARGEST_HALVES) / 2
+    if halves.ndim and halves.shape[-1] > 2:
+        halves[..., 1] = 0.0
+    if halves.ndim > 1 and prod(halves.shape[:-1]) > 1:
+        halves.view(-1, halves.shape[-1])[-1] = 0.0
+    return halves
+
+
+def _is_weight(func: FuncOp, parameter: SSAValue) -> bool:
+    for argument, entry in zip(func.args, func.arg_attrs or (), strict=False):
+        if argument is parameter:
+            return isinstance(entry.data.get("coda.weight"), UnitAttr)
+    return False
+
+
+def _table_kind(parameter: SSAValue, roles: list[Role]) -> str | None:
+    """`cos` or `sin` for a table of rotary angles."""
+    for role in roles:
+        if isinstance(role, RotaryTable):
+            return role.kind
+    hint = parameter.name_hint or ""
+    return next((kind for kind in ("cos", "sin") if hint.startswith(kind)), None)
+
+
+def _rotation(shape: list[int], kind: str) -> torch.Tensor:
+    """cos or sin of position times frequency, (..., positions x head_dim/2)."""
+    count = shape[-2] if len(shape) > 1 else 1
+    positions = torch.arange(count, dtype=torch.float64)[:, None]
+    if len(shape) > 2:
+        # Every sequence of a batch starts at another position.
+        starts = torch.arange(shape[0], dtype=torch.float64).reshape(-1, *[1] * (len(shape) - 1))
+        positions = positions + 3 * starts
+    frequencies = 100.0 ** -torch.linspace(0, 1, shape[-1], dtype=torch.float64)
+    # Not from 0: the first position would turn nothing.
+    angles = ((positions + 1) * frequencies).expand(*shape[:-2], count, shape[-1])
+    return (angles.cos() if kind == "cos" else angles.sin()).reshape(shape).contiguous()

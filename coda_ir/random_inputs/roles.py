@@ -1,0 +1,132 @@
+"""What a parameter of a function is used for, as far as its values depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import SSAValue, Use
+from xdsl.traits import SymbolTable
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import FusedOp, Layout, MapOp, PackWeightOp, ResultKind, ScaleWeightOp
+
+
+@dataclass(frozen=True)
+class GemmWeight:
+    """The weight of a GEMM with `k` columns of its input; None where that is a symbol."""
+
+    k: int | None
+
+
+@dataclass(frozen=True)
+class NormWeight:
+    """What scales the columns of something."""
+
+
+@dataclass(frozen=True)
+class RotaryTable:
+    """The cosines or sines of a rotary embedding."""
+
+    kind: Literal["cos", "sin"]
+
+
+@dataclass(frozen=True)
+class Index:
+    """Integers that select one of `value`'s extent number `dim`.
+
+    With `lenient`, an index that selects nothing has a meaning, too.
+    """
+
+    value: SSAValue
+    dim: int
+    ignored: int | None = None
+    lenient: bool = False
+
+
+Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Index
+
+_PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
+"""Operators whose result is used for what their operand is for."""
+
+
+def roles_of(parameter: SSAValue) -> Iterator[Role]:
+    """The roles of `parameter` in its function, and in the functions that it is handed to."""
+    for use in _final_uses(parameter):
+        role = _role_in(use)
+        if role is not None:
+            yield role
+
+
+def _final_uses(value: SSAValue) -> Iterator[Use]:
+    """The uses of `value` through views, casts and calls."""
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, _PASSED_ON):
+                pending.append(op.results[0])
+            elif isinstance(op, CallOp):
+                callee = SymbolTable.lookup_symbol(op, op.callee)
+                if isinstance(callee, FuncOp) and callee.body.blocks:
+                    pending.append(callee.args[use.index])
+            else:
+                yield use
+
+
+def _role_in(use: Use) -> Role | None:
+    op, index = use.operation, use.index
+    match op:
+        case coda.LinearOp() if index == 1:
+            return _weight(op.weight, 1)
+        case coda.MatmulOp() if index == 1:
+            return _weight(op.weight, 0)
+        case PackWeightOp() | ScaleWeightOp() if index == 0:
+            return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
+        case coda.RMSNormOp() | coda.LayerNormOp() | coda.MulOp() if index == 1:
+            return NormWeight()
+        case coda.RopeOp() if index in (1, 2):
+            return RotaryTable("cos" if index == 1 else "sin")
+        case coda.EmbeddingOp() if index == 0:
+            return Index(op.table, 0)
+        case coda.CrossEntropyOp() if index == 1:
+            return Index(op.logits, -1, op.ignore_index.value.data)
+        case FusedOp():
+            return _weight_of_segment(op, index) or _selected_column(op, use)
+        case MapOp():
+            return _selected_column(op, use)
+        case _:
+            return None
+
+
+def _weight(value: SSAValue, k_dim: int) -> GemmWeight:
+    k = shape_of(value)[k_dim]
+    return GemmWeight(None if k == DYNAMIC_INDEX else k)
+
+
+def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
+    if not 1 <= index <= len(op.weights):
+        return None
+    layouts = [segment.layout for segment in op.segments() for _ in segment.weights]
+    return _weight(op.weights[index - 1], 1 if layouts[index - 1] == Layout.NK else 0)
+
+
+def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
+    """A target of a `select` result, whose tile tells the number of columns."""
+    target = op.operands[use.index]
+    for segment in op.segments() if isinstance(op, FusedOp) else [op.segment()]:
+        for port, _ in segment.results:
+            if port.kind.data != ResultKind.SELECT or not isinstance(port.index, IntAttr):
+                continue
+            if segment.ports[port.index.data].value is target and segment.weights:
+                n_dim = 0 if segment.layout == Layout.NK else 1
+                return Index(segment.weights[0], n_dim, lenient=True)
+    return None
