@@ -4,11 +4,13 @@ A mistake of the user is a `CodaError`, whose message ends with the remedy. A mi
 place in a source text is a `Diagnostic`, several of which make a `DiagnosticError`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
-Severity = Literal["error", "warning", "note"]
+Severity = Literal["error", "warning", "note", "remark"]
 
 MAX_REPORTED = 20
 
@@ -43,13 +45,13 @@ class Diagnostic:
         prefix = "" if self.range is None else f"{self.range}: "
         lines = [f"{prefix}{self.severity}: {self.message}"]
         if self.range is not None and source_text is not None:
-            lines += _excerpt(self.range, source_text)
+            lines += excerpt(self.range, source_text)
         if self.remedy is not None:
             lines.append(f"  help: {self.remedy}")
         return "\n".join(lines)
 
 
-def _excerpt(place: SourceRange, source_text: str) -> list[str]:
+def excerpt(place: SourceRange, source_text: str) -> list[str]:
     """The line of `place` and the carets under it."""
     lines = source_text.split("\n")
     if not 1 <= place.line <= len(lines):
@@ -101,3 +103,29 @@ def render_diagnostics(diagnostics: Sequence[Diagnostic], sources: Mapping[str, 
 def _render_with_source(diagnostic: Diagnostic, sources: Mapping[str, str]) -> str:
     place = diagnostic.range
     return diagnostic.render(None if place is None else sources.get(place.file))
+
+
+_collector: ContextVar[list[Diagnostic] | None] = ContextVar("coda_ir_diagnostics", default=None)
+
+
+@contextmanager
+def collect_diagnostics() -> Generator[list[Diagnostic]]:
+    """Gather the warnings and notes that are emitted inside the `with` block, in order.
+
+    Errors are raised (see DiagnosticError), not emitted. The innermost block gets a diagnostic.
+    """
+    diagnostics = list[Diagnostic]()
+    token = _collector.set(diagnostics)
+    try:
+        yield diagnostics
+    finally:
+        _collector.reset(token)
+
+
+def emit_diagnostic(diagnostic: Diagnostic) -> None:
+    """Hand a warning or a note to the innermost `collect_diagnostics` block; dropped where there
+    is none.
+    """
+    diagnostics = _collector.get()
+    if diagnostics is not None:
+        diagnostics.append(diagnostic)

@@ -24,9 +24,11 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     UnknownLoc,
 )
-from xdsl.ir import Attribute
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
+from coda_ir.diagnostics import Diagnostic, SourceRange, excerpt
 from coda_ir.symbolic_size import SymbolicSize
 
 RemarkKind: TypeAlias = Literal["passed", "missed", "analysis"]
@@ -54,38 +56,80 @@ class Remark:
     """Memory traffic that a missed rewrite costs, or that a passed one saves."""
     suggestion: str | None = None
     """What the user can change so that the rewrite becomes legal."""
+    function: str | None = None
+    """Name of the function that the operator is in."""
 
     @property
     def position(self) -> tuple[str, int, int] | None:
         """File, line and column (both from 1), or None where the location is unknown."""
         return source_position(self.location)
 
-    def to_dict(self) -> dict[str, str | int]:
-        """Plain data for YAML or JSON; fields without a value are left out."""
-        fields: dict[str, str | int | None] = {
+    def to_dict(self) -> dict[str, str | int | dict[str, str | int]]:
+        """Plain data for YAML or JSON; fields without a value are left out.
+
+        `bytes` is an integer, or a text such as `64*M` where it depends on a symbol.
+        """
+        fields: dict[str, str | int | dict[str, str | int] | None] = {
             "kind": self.kind,
             "pass": self.pass_name,
             "operator": self.operator,
+            "function": self.function,
+            "message": self.message,
+            "condition": self.condition,
+            "bytes": self._plain_bytes(),
+            "suggestion": self.suggestion,
         }
         if self.position is not None:
-            fields["file"], fields["line"], fields["column"] = self.position
-        fields["message"] = self.message
-        fields["condition"] = self.condition
-        fields["bytes"] = str(self.bytes) if isinstance(self.bytes, SymbolicSize) else self.bytes
-        fields["suggestion"] = self.suggestion
+            file, line, column = self.position
+            fields["location"] = {"file": file, "line": line, "column": column}
         return {name: value for name, value in fields.items() if value is not None}
+
+    def _plain_bytes(self) -> int | str | None:
+        if not isinstance(self.bytes, SymbolicSize):
+            return self.bytes
+        text = str(self.bytes)
+        return int(text) if text.isdecimal() else text
+
+    def to_diagnostic(self) -> Diagnostic:
+        """The remark as a diagnostic of severity `remark`, its suggestion as the remedy."""
+        place = None
+        if self.position is not None:
+            file, line, column = self.position
+            place = SourceRange(file, line, column, column + 1)
+        return Diagnostic("remark", place, f"[{self.kind}] {self._statement()}", self.suggestion)
+
+    def render(self, source_text: str | None = None) -> str:
+        """The remark as in `str`, but with the line of the source, a caret, and the suggestion on
+        a line of its own.
+        """
+        lines = [f"{format_location(self.location)}: remark[{self.kind}] {self._statement()}"]
+        place = self.to_diagnostic().range
+        if place is not None and source_text is not None:
+            lines += excerpt(place, source_text)
+        if self.suggestion is not None:
+            lines.append(f"  help: {self.suggestion}")
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         """`file:line:col: remark[missed] pass: operator: message; costs N bytes`."""
-        text = f"{format_location(self.location)}: remark[{self.kind}] {self.pass_name}: "
-        text += f"{self.operator}: {self.message}"
+        text = f"{format_location(self.location)}: remark[{self.kind}] {self._statement()}"
+        return text if self.suggestion is None else f"{text}; help: {self.suggestion}"
+
+    def _statement(self) -> str:
+        text = f"{self.pass_name}: {self.operator}: {self.message}"
         if self.condition is not None:
             text += f"; failed condition: {self.condition}"
         if self.bytes is not None:
             text += f"; {'saves' if self.kind == 'passed' else 'costs'} {self.bytes} bytes"
-        if self.suggestion is not None:
-            text += f"; help: {self.suggestion}"
         return text
+
+
+def enclosing_function(op: Operation) -> str | None:
+    """The name of the function that `op` is, or is in."""
+    around: Operation | None = op
+    while around is not None and not isinstance(around, FuncOp):
+        around = around.parent_op()
+    return None if around is None else around.sym_name.data
 
 
 def source_position(location: Attribute) -> tuple[str, int, int] | None:

@@ -1,5 +1,6 @@
 """Reading source files."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from coda_ir.diagnostics import CodaError
@@ -32,3 +33,31 @@ def decode_source(data: bytes, path: str) -> str:
             f"{error.start}",
             "save the file as UTF-8",
         ) from error
+
+
+class Sources(Mapping[str, str]):
+    """The texts of source files by name, for excerpts in messages.
+
+    Texts that are not given are read from the file of that name when they are asked for; a file
+    that cannot be read is not in the mapping.
+    """
+
+    def __init__(self, known: Mapping[str, str] | None = None):
+        self._texts: dict[str, str | None] = dict(known or {})
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts:
+            try:
+                self._texts[name] = read_source(name)
+            except CodaError:
+                self._texts[name] = None
+        text = self._texts[name]
+        if text is None:
+            raise KeyError(name)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, text in self._texts.items() if text is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

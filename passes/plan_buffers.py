@@ -170,5 +170,6 @@ def _plan_function(func: FuncOp) -> None:
             location=func.location,
             message=f"{plan.intermediates} intermediate results in {plan.shared_buffers} buffers: "
             f"peak of {plan.planned_bytes} bytes, {plan.own_bytes} bytes without sharing",
+            function=func.sym_name.data,
         )
     )

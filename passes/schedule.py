@@ -16,7 +16,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
 from coda_ir.dialects.gemm.tma import tma_obstacle
-from coda_ir.remarks import Remark, emit_remark, format_location
+from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ class SchedulePass(ModulePass):
         )
         if obstacle is not None:
             text += f"; no TMA: {obstacle}"
-        return Remark("analysis", self.name, op.name, op.location, text)
+        function = enclosing_function(op)
+        return Remark("analysis", self.name, op.name, op.location, text, function=function)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.remarks import Remark, emit_remark
+from coda_ir.remarks import Remark, RemarkKind, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 
@@ -41,7 +41,7 @@ class FunctionRewriter:
 
     def passed(self, op: Operation, message: str) -> None:
         """Report a rewrite of `op`; call it before `op` is replaced."""
-        emit_remark(Remark("passed", self.pass_name, op.name, op.location, message))
+        self._emit("passed", op, message)
 
     def missed(self, op: Operation, refusal: Refusal) -> None:
         """Report that a rewrite of `op` was refused, with the traffic that this costs."""
@@ -55,12 +55,17 @@ class FunctionRewriter:
                 condition=refusal.condition,
                 bytes=self.shapes.traffic(op),
                 suggestion=refusal.suggestion,
+                function=self.func.sym_name.data,
             )
         )
 
     def analysis(self, op: Operation, message: str) -> None:
         """State a fact about `op` that the user should know."""
-        emit_remark(Remark("analysis", self.pass_name, op.name, op.location, message))
+        self._emit("analysis", op, message)
+
+    def _emit(self, kind: RemarkKind, op: Operation, message: str) -> None:
+        function = self.func.sym_name.data
+        emit_remark(Remark(kind, self.pass_name, op.name, op.location, message, function=function))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 
+from coda_ir.api import Lowering, parse
 from coda_ir.remarks import (
+    REMARK_KINDS,
     Remark,
     collect_remarks,
     emit_remark,
@@ -56,17 +58,64 @@ def test_a_passed_rewrite_saves_bytes():
 
 
 def test_to_dict_is_plain_data_without_empty_fields():
-    remark = Remark("missed", "p", "coda.glu", at(7), "m", bytes=SymbolicSize.product(["M", 2]))
+    remark = Remark(
+        "missed",
+        "p",
+        "coda.glu",
+        at(7),
+        "m",
+        bytes=SymbolicSize.product(["M", 2]),
+        function="layer",
+    )
     assert remark.to_dict() == {
         "kind": "missed",
         "pass": "p",
         "operator": "coda.glu",
-        "file": "layer.coda",
-        "line": 7,
-        "column": 3,
+        "function": "layer",
         "message": "m",
         "bytes": "2*M",
+        "location": {"file": "layer.coda", "line": 7, "column": 3},
     }
+
+
+@pytest.mark.parametrize(
+    "size, expected", [(512, 512), (SymbolicSize.product([4, 8]), 32), ("8*M", "8*M")]
+)
+def test_known_bytes_are_integers(size: int | str | SymbolicSize, expected: int | str):
+    assert Remark("passed", "p", "o", at(1), "m", bytes=size).to_dict()["bytes"] == expected
+
+
+def test_text_with_the_line_of_the_source():
+    remark = Remark("missed", "p", "coda.glu", at(2), "m", bytes=8, suggestion="do that")
+    assert remark.render("fn f\n  glu(x)\n") == (
+        "layer.coda:2:3: remark[missed] p: coda.glu: m; costs 8 bytes\n"
+        "    glu(x)\n"
+        "    ^\n"
+        "  help: do that"
+    )
+    assert remark.render() == (
+        "layer.coda:2:3: remark[missed] p: coda.glu: m; costs 8 bytes\n  help: do that"
+    )
+
+
+def test_a_remark_as_a_diagnostic():
+    diagnostic = missed("not paired").to_diagnostic()
+    assert diagnostic.severity == "remark"
+    assert str(diagnostic.range) == "layer.coda:7:3"
+    assert diagnostic.message == "[missed] pair-glu: coda.glu: not paired"
+    assert Remark("missed", "p", "o", UnknownLoc(), "m").to_diagnostic().range is None
+
+
+def test_every_pass_names_the_function():
+    program = """
+        fn f(x: bf16[M, 8], g: bf16[8], w: bf16[8, 8]) {
+            return silu(linear(rms_norm(x, g, eps=1e-5), w))
+        }
+    """
+    lowering = Lowering(parse(program))
+    lowering.module("scheduled")
+    assert {remark.kind for remark in lowering.remarks} == set(REMARK_KINDS)
+    assert {remark.function for remark in lowering.remarks} == {"f"}
 
 
 @pytest.mark.parametrize(

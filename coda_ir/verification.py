@@ -1,0 +1,54 @@
+"""Verification of modules, with the place of the operator that does not verify."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.diagnostics import Diagnostic, DiagnosticError
+from coda_ir.ir_locations import source_range
+from coda_ir.sources import Sources
+
+
+class InvalidModuleError(DiagnosticError):
+    """An operator of a module does not verify."""
+
+
+def verify_module(module: ModuleOp, sources: Mapping[str, str] | None = None) -> None:
+    """Verify `module`. Raises InvalidModuleError that names the operator and shows its place.
+
+    `sources` maps file names to texts; the texts of other files are read from the files.
+    """
+    try:
+        module.verify()
+    except VerifyException as error:
+        op, found = failing_operation(module) or (module, error)
+        texts = Sources(sources)
+        place = source_range(op)
+        if place is not None:
+            place = source_range(op, texts.get(place.file))
+        diagnostic = Diagnostic("error", place, f"{op.name}: {one_line(found)}")
+        raise InvalidModuleError([diagnostic], texts) from error
+
+
+def failing_operation(module: Operation) -> tuple[Operation, VerifyException] | None:
+    """The first operator that does not verify, and its error; inner operators come first."""
+    for region in module.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                failure = failing_operation(op)
+                if failure is not None:
+                    return failure
+    try:
+        module.verify()
+    except VerifyException as error:
+        return module, error
+    return None
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error without line breaks."""
+    return " ".join(str(error).split())
