@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
+from xdsl.utils.exceptions import ArgSpecParseError
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
+from coda_ir.ir_reader import read_module
 from coda_ir.registry import get_all_passes
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.sources import read_source
@@ -82,15 +82,7 @@ def _parse_text(
         return parse_text(text, name, constants=constants)
     if constants:
         raise CodaError(f"{name}: an .mlir program has no constants to override")
-    try:
-        module = Parser(make_context(), text, name).parse_module()
-        module.verify()
-    except (ParseError, VerifyException) as error:
-        raise CodaError(str(error).rstrip()) from error
-    except ValueError as error:
-        # xDSL's parser lets some malformed names escape as plain ValueErrors.
-        raise CodaError(f"{name}: {error}") from error
-    return module
+    return read_module(text, name)
 
 
 def compile(
