@@ -1,4 +1,4 @@
-"""The IR definitions: the block level (`coda`) and the GEMM level (`gemm`).
+"""The IR definitions: block level (`coda`), GEMM level (`gemm`), calls of PyTorch (`torch`).
 
 Dialects know nothing of passes, frontends or backends.
 """
@@ -21,4 +21,9 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Gemm
 
-    return {"coda": get_coda, "gemm": get_gemm}
+    def get_torch() -> Dialect:
+        from coda_ir.dialects.torch import Torch
+
+        return Torch
+
+    return {"coda": get_coda, "gemm": get_gemm, "torch": get_torch}

@@ -1,0 +1,10 @@
+"""Dialect `torch`: what a program does through PyTorch, beside the operators of `coda`."""
+
+from xdsl.ir import Dialect
+
+from coda_ir.dialects.torch.ops import CallOp
+from coda_ir.dialects.torch.template import ArgumentTemplate
+
+Torch = Dialect("torch", [CallOp], [])
+
+__all__ = ["ArgumentTemplate", "CallOp", "Torch"]

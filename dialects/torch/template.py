@@ -1,0 +1,186 @@
+"""The arguments of a call of PyTorch, as text: `{0}, [B, T, -1, 16], dtype=torch.float32`.
+
+`{0}` is the first tensor operand; `B` and `T` are symbolic dimensions; `device` is the device that
+the program runs on. Everything else is a literal. The text is read, never executed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DEVICE = "device"
+"""The name that stands for the device of the program."""
+
+CONSTANTS: dict[str, float] = {"inf": float("inf"), "nan": float("nan")}
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: int.__add__,
+    ast.Sub: int.__sub__,
+    ast.Mult: int.__mul__,
+    ast.FloorDiv: int.__floordiv__,
+    ast.Mod: int.__mod__,
+}
+
+_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
+
+
+@dataclass(frozen=True)
+class ArgumentTemplate:
+    """The arguments of a call: positional and by name."""
+
+    text: str
+    call: ast.Call
+
+    @staticmethod
+    def parse(text: str) -> ArgumentTemplate:
+        """Read `text`. Raises ValueError, which says what is wrong with it."""
+        try:
+            tree = ast.parse(f"f({text})", mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ValueError(f"arguments '{text}' are not a list of literals: {error}") from error
+        is_call = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)
+        if not is_call or any(keyword.arg is None for keyword in tree.keywords):
+            raise ValueError(f"arguments '{text}' are not a list of literals")
+        template = ArgumentTemplate(text, tree)
+        for node in template._values():
+            _check(node)
+        return template
+
+    def _values(self) -> list[ast.expr]:
+        return [*self.call.args, *(keyword.value for keyword in self.call.keywords)]
+
+    @property
+    def operands(self) -> list[int]:
+        """The numbers of the operands, in the order in which they are named."""
+        nodes = [node for value in self._values() for node in ast.walk(value)]
+        return [_operand_number(node) for node in nodes if isinstance(node, ast.Set)]
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The symbolic dimensions that the arguments depend on."""
+        names = set[str]()
+        for value in self._values():
+            names |= _symbols(value)
+        return frozenset(names)
+
+    def evaluate(
+        self,
+        operands: Sequence[Any],
+        symbols: Mapping[str, int],
+        namespace: Mapping[str, Any],
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The positional arguments and those by name.
+
+        `namespace` has `torch` and `device`. Raises KeyError with the name of an unknown symbol.
+        """
+        scope = _Scope(operands, symbols, namespace)
+        arguments = [scope.value(node) for node in self.call.args]
+        named = {k.arg: scope.value(k.value) for k in self.call.keywords if k.arg is not None}
+        return arguments, named
+
+    def render(self, operands: Sequence[str], symbols: Mapping[str, str]) -> str:
+        """Python source of the arguments, with variables for operands and symbols."""
+        renderer = _Renderer(operands, symbols)
+        parts = [ast.unparse(renderer.visit(_copy(node))) for node in self.call.args]
+        for keyword in self.call.keywords:
+            parts.append(f"{keyword.arg}={ast.unparse(renderer.visit(_copy(keyword.value)))}")
+        return ", ".join(parts)
+
+
+def _copy(node: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(node), mode="eval").body
+
+
+def _operand_number(node: ast.Set) -> int:
+    (element,) = node.elts
+    assert isinstance(element, ast.Constant) and isinstance(element.value, int)
+    return element.value
+
+
+def _symbols(node: ast.expr) -> set[str]:
+    match node:
+        case ast.Name():
+            return set() if node.id in CONSTANTS or node.id == DEVICE else {node.id}
+        case ast.Attribute():
+            return set()
+        case ast.Call():
+            children: list[ast.AST] = [*node.args]
+        case _:
+            children = list(ast.iter_child_nodes(node))
+    return {name for c in children if isinstance(c, ast.expr) for name in _symbols(c)}
+
+
+def _check(node: ast.expr) -> None:
+    """Raise ValueError unless `node` is made of what a template may have."""
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None) | ast.Name():
+            return
+        case ast.List() | ast.Tuple():
+            children = node.elts
+        case ast.UnaryOp(op=ast.USub()):
+            children = [node.operand]
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            children = [node.left, node.right]
+        case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
+            children = node.args
+        case ast.Attribute(value=ast.Name(id="torch")):
+            return
+        case ast.Set(elts=[ast.Constant(value=int())]):
+            return
+        case _:
+            raise ValueError(
+                f"argument '{ast.unparse(node)}' is not a literal, an operand such as {{0}}, a "
+                "symbol or a torch constant"
+            )
+    for child in children:
+        _check(child)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    operands: Sequence[Any]
+    symbols: Mapping[str, int]
+    namespace: Mapping[str, Any]
+
+    def value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name():
+                return self._named(node.id)
+            case ast.List() | ast.Tuple():
+                return [self.value(element) for element in node.elts]
+            case ast.UnaryOp():
+                return -self.value(node.operand)
+            case ast.BinOp():
+                return _OPERATORS[type(node.op)](self.value(node.left), self.value(node.right))
+            case ast.Call(func=ast.Name(id=name)):
+                return _FUNCTIONS[name](*map(self.value, node.args))
+            case ast.Attribute():
+                return getattr(self.namespace["torch"], node.attr)
+            case ast.Set():
+                return self.operands[_operand_number(node)]
+            case _:
+                raise AssertionError(f"'{ast.unparse(node)}' has been checked")
+
+    def _named(self, name: str) -> Any:
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        return self.namespace[DEVICE] if name == DEVICE else self.symbols[name]
+
+
+class _Renderer(ast.NodeTransformer):
+    def __init__(self, operands: Sequence[str], symbols: Mapping[str, str]):
+        self._operands = operands
+        self._symbols = symbols
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        return ast.Name(self._operands[_operand_number(node)])
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in CONSTANTS:
+            return ast.parse(f"float({node.id!r})", mode="eval").body
+        return ast.Name(self._symbols.get(node.id, node.id))

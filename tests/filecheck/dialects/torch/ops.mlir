@@ -1,0 +1,15 @@
+// RUN: coda-opt %s | coda-opt | filecheck %s
+// RUN: coda-opt %s --print-op-generic | coda-opt | filecheck %s
+
+// CHECK-LABEL: func.func @calls
+func.func @calls(%x: tensor<?x8xf32>, %mask: tensor<?x8xi1>) -> (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?xf32>) {
+  // CHECK: %sum = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, -1"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sum = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, -1"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  // CHECK: %y = torch.call "aten.where.self"(%mask, %x, %sum) {arguments = "{0}, {1}, {2}"} : (tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = torch.call "aten.where.self"(%mask, %x, %sum) {arguments = "{0}, {1}, {2}"} : (tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  // CHECK: %first, %second = torch.call "aten.split.Tensor"(%y) {arguments = "{0}, 4, 1", view} : (tensor<?x8xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
+  %first, %second = torch.call "aten.split.Tensor"(%y) {arguments = "{0}, 4, 1", view} : (tensor<?x8xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
+  // CHECK: %r = torch.call "aten.rand.default"() {arguments = "[M, 2 * M - 1], dtype=torch.float32, device=device", random} : () -> tensor<?xf32>
+  %r = torch.call "aten.rand.default"() {arguments = "[M, 2 * M - 1], dtype=torch.float32, device=device", random} : () -> tensor<?xf32>
+  func.return %sum, %y, %r : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?xf32>
+}
