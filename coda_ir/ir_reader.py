@@ -27,6 +27,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRange
+from coda_ir.dominance import misplaced_use
 from coda_ir.ir_locations import LineIndex
 
 MAX_DEPTH = 64
@@ -47,15 +48,21 @@ _BRACKETS = re.compile(
 
 
 def read_module(
-    text: str, filename: str, context: Context | None = None, *, verify: bool = True
+    text: str,
+    filename: str,
+    context: Context | None = None,
+    *,
+    verify: bool = True,
+    implicit_module: bool = True,
 ) -> ModuleOp:
     """The module that `text` describes, verified unless `verify` is False.
 
     `filename` names the text in messages. `context` has the dialects, by default those of
-    `make_context`. Raises DiagnosticError, with a place in `text`, for whatever is wrong with it.
+    `make_context`. Without `implicit_module`, the text has to be one `builtin.module`. Raises
+    DiagnosticError, with a place in `text`, for whatever is wrong with it.
     """
     reader = _Reader(text, filename, context or make_context())
-    module = reader.read()
+    module = reader.read(implicit_module=implicit_module)
     if verify:
         reader.verify(module)
     return module
@@ -70,12 +77,12 @@ class _Reader:
         self.context = context
         self.parser: _Parser | None = None
 
-    def read(self) -> ModuleOp:
+    def read(self, *, implicit_module: bool) -> ModuleOp:
         """The module, not verified."""
         self._check_depth()
         try:
             self.parser = _Parser(self.context, self.text, self.filename)
-            return self.parser.parse_module()
+            return self.parser.parse_module(implicit_module)
         except ParseError as error:
             raise self._syntax_error(error) from error
         except MemoryError:
@@ -92,6 +99,10 @@ class _Reader:
             raise
         except Exception as error:  # as above, for the verifiers of xDSL's operators
             op = _failing(module, error)
+            raise self._error(*self._place(op), _message(error)) from error
+        misplaced = misplaced_use(module)
+        if misplaced is not None:
+            op, error = misplaced
             raise self._error(*self._place(op), _message(error)) from error
 
     def _check_depth(self) -> None:
