@@ -1,0 +1,56 @@
+"""Calls of PyTorch (dialect `torch`), in the stated types or in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from coda_ir.backends.reference.numerics import place
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch import CallOp
+
+Tensors = Sequence[torch.Tensor]
+
+_NARROW = ("bfloat16", "float16", "float32", "half", "float")
+
+
+class _Float64Torch:
+    """`torch` with float64 in place of every narrower type."""
+
+    def __getattr__(self, name: str) -> Any:
+        return torch.float64 if name in _NARROW else getattr(torch, name)
+
+
+def call_torch(
+    op: CallOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
+) -> list[torch.Tensor]:
+    """The results of a call on `operands`, which have their stated types, or float64 if `exact`.
+
+    Raises CodaError for an operator that PyTorch does not have and for a symbol without a value.
+    """
+    function = overload(op)
+    namespace = {"torch": _Float64Torch() if exact else torch, "device": torch.device("cpu")}
+    try:
+        arguments, named = op.template.evaluate(operands, symbols, namespace)
+    except KeyError as error:
+        raise CodaError(
+            f"torch.call{place(op)}: the dimension {error.args[0]} has no value",
+            "name it in the dimensions of an argument (coda.dims)",
+        ) from error
+    result = function(*arguments, **named)
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def overload(op: CallOp) -> Any:
+    """The operator of PyTorch that `op` calls. Raises CodaError where there is none."""
+    function: Any = torch.ops
+    for part in op.callee.data.split("."):
+        function = getattr(function, part, None)
+        if function is None:
+            raise CodaError(
+                f"torch.call{place(op)}: PyTorch has no operator {op.callee.data}",
+                "import the library that registers it",
+            )
+    return function
