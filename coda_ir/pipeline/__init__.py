@@ -1,5 +1,26 @@
-"""Pipelines of passes, and what watches them run."""
+"""Pipelines of passes: their text, running them, and what watches them run.
+
+pipeline = parse_pipeline("coda-to-gemm,func.func(cse)", get_all_passes())
+PassManager(pipeline).run(make_context(), module, [Timing()])
+"""
 
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun, PipelinePass
+from coda_ir.pipeline.manager import InvalidAfterPassError, PassManager, pipeline_of
+from coda_ir.pipeline.rewrite_limit import RewriteLoopError, limit_rewrites
+from coda_ir.pipeline.spec import Pipeline
+from coda_ir.pipeline.spec_parser import PassRegistry, PipelineError, parse_pipeline
 
-__all__ = ["PassInstrumentation", "PassRun", "PipelinePass"]
+__all__ = [
+    "InvalidAfterPassError",
+    "PassInstrumentation",
+    "PassManager",
+    "PassRegistry",
+    "PassRun",
+    "Pipeline",
+    "PipelineError",
+    "PipelinePass",
+    "RewriteLoopError",
+    "limit_rewrites",
+    "parse_pipeline",
+    "pipeline_of",
+]

@@ -13,6 +13,8 @@ from typing import Protocol, runtime_checkable
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from coda_ir.pipeline.spec import MODULE_ANCHOR, format_pass
+
 
 @runtime_checkable
 class PipelinePass(Protocol):
@@ -33,20 +35,21 @@ class PassRun:
     pass_: ModulePass
     index: int
     """Position among all passes that run, from 0; the steps of a pipeline pass count."""
-    anchor: str = "builtin.module"
+    anchor: str = MODULE_ANCHOR
     """Operator that the pass runs on: the whole module, or every `func.func`."""
     parents: tuple[str, ...] = ()
     """Names of the pipeline passes that this one is a step of, the outermost first."""
 
     def __str__(self) -> str:
         """The pass with its options, as in the text of a pipeline."""
-        return str(self.pass_.pipeline_pass_spec())
+        return format_pass(self.pass_)
 
 
 class PassInstrumentation:
     """Hooks around the passes of a pipeline; each sees the whole module. All do nothing here.
 
-    Raising from a hook ends the pipeline. The module may be read, not changed.
+    Several instrumentations are nested: the first one sees the beginning of a pass first and its
+    end last. Raising from a hook ends the pipeline. The module may be read, not changed.
     """
 
     def before_pipeline(self, module: ModuleOp) -> None:
@@ -55,8 +58,11 @@ class PassInstrumentation:
     def before_pass(self, run: PassRun, module: ModuleOp) -> None:
         """Before each pass."""
 
+    def before_verify(self, run: PassRun, module: ModuleOp) -> None:
+        """Between a pass that did not raise and the verification of what it left."""
+
     def after_pass(self, run: PassRun, module: ModuleOp) -> None:
-        """After each pass that did not raise."""
+        """After each pass that did not raise and left a valid module."""
 
     def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
         """After a pass, or a hook after it, that raised `error`; `module` is as it was left."""

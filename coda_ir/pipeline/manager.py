@@ -1,0 +1,136 @@
+"""Running a pipeline: anchors, steps of pipeline passes, verification, and what watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun, PipelinePass
+from coda_ir.pipeline.rewrite_limit import limit_rewrites
+from coda_ir.pipeline.spec import FUNCTION_ANCHOR, MODULE_ANCHOR, Pipeline
+
+
+class InvalidAfterPassError(VerifyException):
+    """A pass left a module that does not verify: a defect of the pass."""
+
+
+@dataclass(frozen=True)
+class PassManager:
+    """Runs `pipeline` pass by pass. `verify_each` verifies the module after each of them, and
+    `max_rewrites` limits how often patterns may rewrite in one pass (None: by the module's size).
+    """
+
+    pipeline: Pipeline
+    verify_each: bool = True
+    max_rewrites: int | None = None
+
+    def runs(self) -> tuple[PassRun, ...]:
+        """The passes in the order in which they run, pipeline passes replaced by their steps."""
+        runs = _expand(self.pipeline.steps, self.pipeline.anchor, ())
+        return tuple(replace(run, index=index) for index, run in enumerate(runs))
+
+    def run(
+        self,
+        context: Context,
+        module: ModuleOp,
+        instrumentations: Sequence[PassInstrumentation] = (),
+    ) -> None:
+        """Run every pass on `module`, in place.
+
+        Raises what a pass raises, `InvalidAfterPassError` where a pass left an invalid module, and
+        `RewriteLoopError` where patterns rewrite without an end.
+        """
+        for watcher in instrumentations:
+            watcher.before_pipeline(module)
+        for run in self.runs():
+            try:
+                self._run_pass(run, context, module, instrumentations)
+            except Exception as error:
+                for watcher in reversed(instrumentations):
+                    watcher.after_failure(run, module, error)
+                raise
+        for watcher in reversed(instrumentations):
+            watcher.after_pipeline(module)
+
+    def _run_pass(
+        self,
+        run: PassRun,
+        context: Context,
+        module: ModuleOp,
+        instrumentations: Sequence[PassInstrumentation],
+    ) -> None:
+        for watcher in instrumentations:
+            watcher.before_pass(run, module)
+        with limit_rewrites(module, self.max_rewrites):
+            if run.anchor == FUNCTION_ANCHOR:
+                run_on_functions(run.pass_, context, module)
+            else:
+                run.pass_.apply(context, module)
+        if self.verify_each:
+            for watcher in reversed(instrumentations):
+                watcher.before_verify(run, module)
+            verify_after(run, module)
+        for watcher in reversed(instrumentations):
+            watcher.after_pass(run, module)
+
+
+def pipeline_of(runs: Iterable[PassRun]) -> Pipeline:
+    """The pipeline that does these runs, such as those that remain after a failure."""
+    steps: list[ModulePass | Pipeline] = []
+    for anchor, group in groupby(runs, key=lambda run: run.anchor):
+        passes = tuple(run.pass_ for run in group)
+        steps += passes if anchor == MODULE_ANCHOR else (Pipeline(passes, anchor),)
+    return Pipeline(tuple(steps))
+
+
+def verify_after(run: PassRun, module: ModuleOp) -> None:
+    """Raises InvalidAfterPassError, with the notes of the verifier, for an invalid module."""
+    try:
+        module.verify()
+    except VerifyException as error:
+        invalid = InvalidAfterPassError(f"invalid IR after pass '{run}': {error}")
+        for note in getattr(error, "__notes__", ()):
+            invalid.add_note(note)
+        raise invalid from error
+
+
+def run_on_functions(pass_: ModulePass, context: Context, module: ModuleOp) -> None:
+    """Run `pass_` on every function of `module` by itself, in a module that has nothing else.
+
+    What the pass makes at top level stays, at the place of the function; so do the attributes
+    that it gives to the module.
+    """
+    for func in [op for op in module.ops if isinstance(op, FuncOp)]:
+        following, parent = func.next_op, module.body.block
+        func.detach()
+        alone = ModuleOp([func], attributes=dict(module.attributes))
+        try:
+            pass_.apply(context, alone)
+        finally:
+            results = list(alone.ops)
+            for op in results:
+                op.detach()
+            if following is None:
+                parent.add_ops(results)
+            else:
+                parent.insert_ops_before(results, following)
+            module.attributes = alone.attributes
+
+
+def _expand(
+    steps: Iterable[ModulePass | Pipeline], anchor: str, parents: tuple[str, ...]
+) -> Iterator[PassRun]:
+    for step in steps:
+        if isinstance(step, Pipeline):
+            yield from _expand(step.steps, step.anchor, parents)
+        elif isinstance(step, PipelinePass):
+            yield from _expand(step.steps(), anchor, (*parents, step.name))
+        else:
+            yield PassRun(step, 0, anchor, parents)

@@ -1,0 +1,166 @@
+"""An end to rewriting that would never end by itself.
+
+xDSL's `PatternRewriteWalker` applies patterns until none matches. Two patterns that undo each
+other never stop. `limit_rewrites` counts the rewrites of every walker that runs inside it and ends
+them at a limit, with an error that names the patterns.
+
+A walker is made inside a pass, so that nothing can be handed to it from outside, and xDSL has no
+hook for all walkers. Therefore this module wraps, once, the public method
+`PatternRewriteWalker.rewrite_region`, through which every walk goes: inside `limit_rewrites` the
+walker's public field `pattern` is a counting one for the duration of the walk. Outside, and in
+other threads, walkers are as they were, since the limit is a context variable. Counting decides
+nothing: the same patterns are tried on the same operators in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
+from xdsl.ir import Operation, Region
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+from xdsl.traits import HasCanonicalizationPatternsTrait
+from xdsl.transforms.canonicalize import CanonicalizationRewritePattern
+
+from coda_ir.remarks import format_location
+
+BASE_LIMIT, LIMIT_PER_OPERATOR = 10_000, 100
+"""Rewrites that one pass may do: far above what a pass that ends needs."""
+
+SHOWN_PATTERNS = 6
+
+FOLDING = "folding and dead code elimination"
+"""What rewrites beside the patterns of a greedy applier."""
+
+
+class RewriteLoopError(Exception):
+    """Patterns rewrote more often than the limit allows: most likely they undo each other."""
+
+
+class _StopRewriting(BaseException):
+    """Ends all walks. Not an Exception, since walkers annotate those with the whole module."""
+
+
+@dataclass
+class _Budget:
+    limit: int
+    total: int = 0
+    fired: Counter[str] = field(default_factory=Counter[str])
+    last: tuple[str, LocationAttr] = ("", UnknownLoc())
+    """Name and location of the operator that was rewritten last."""
+
+    def count(self, pattern: str, operator: tuple[str, LocationAttr]) -> None:
+        self.fired[pattern] += 1
+        self.last = operator
+        self.total += 1
+        if self.total > self.limit:
+            raise _StopRewriting
+
+    def __str__(self) -> str:
+        shown = [f"{name} ({times} times)" for name, times in self.fired.most_common()]
+        left_out = len(shown) - SHOWN_PATTERNS
+        more = f", and {left_out} more" if left_out > 0 else ""
+        operator, place = self.last[0], format_location(self.last[1])
+        return (
+            f"rewriting did not end after {self.limit} rewrites; patterns that rewrote: "
+            f"{', '.join(shown[:SHOWN_PATTERNS])}{more}; last at {operator} ({place})"
+        )
+
+
+_budget: ContextVar[_Budget | None] = ContextVar("coda_ir_rewrite_budget", default=None)
+
+
+@contextmanager
+def limit_rewrites(module: ModuleOp, limit: int | None = None) -> Generator[None]:
+    """At most `limit` rewrites by patterns in the `with` block; by default, many for the size of
+    `module`. Raises RewriteLoopError beyond that; the module is then as the last rewrite left it.
+    """
+    if limit is None:
+        limit = BASE_LIMIT + LIMIT_PER_OPERATOR * sum(1 for _ in module.walk())
+    _count_in_walkers()
+    budget = _Budget(limit)
+    token = _budget.set(budget)
+    try:
+        yield
+    except _StopRewriting:
+        raise RewriteLoopError(str(budget)) from None
+    finally:
+        _budget.reset(token)
+
+
+@dataclass(eq=False, repr=False)
+class _Counted(RewritePattern):
+    """`pattern`, counted as a rewrite of its name where it did something to an operator."""
+
+    pattern: RewritePattern
+    name: str
+    budget: _Budget
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        before = self.budget.total
+        # Before the rewrite, since the operator may be gone after it.
+        operator = (op.name, op.location)
+        self.pattern.match_and_rewrite(op, rewriter)
+        if rewriter.has_done_action and self.budget.total == before:
+            self.budget.count(self.name, operator)
+
+
+@dataclass(eq=False, repr=False)
+class _CountedCanonicalization(RewritePattern):
+    """xDSL's CanonicalizationRewritePattern with each pattern of an operator counted by itself."""
+
+    budget: _Budget
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        traits = op.get_traits_of_type(HasCanonicalizationPatternsTrait)
+        patterns = [
+            _counted(pattern, self.budget)
+            for trait in traits
+            for pattern in trait.get_patterns(type(op))
+        ]
+        if len(patterns) == 1:
+            patterns[0].match_and_rewrite(op, rewriter)
+        elif patterns:
+            GreedyRewritePatternApplier(patterns).match_and_rewrite(op, rewriter)
+
+
+def _counted(pattern: RewritePattern, budget: _Budget) -> RewritePattern:
+    """A pattern that does the same and counts under the names of the innermost patterns."""
+    match pattern:
+        case _Counted() | _CountedCanonicalization():
+            return pattern
+        case CanonicalizationRewritePattern():
+            return _CountedCanonicalization(budget)
+        case GreedyRewritePatternApplier():
+            inner = [_counted(each, budget) for each in pattern.rewrite_patterns]
+            return _Counted(replace(pattern, rewrite_patterns=inner), FOLDING, budget)
+        case _:
+            return _Counted(pattern, type(pattern).__name__, budget)
+
+
+@cache
+def _count_in_walkers() -> None:
+    """Wrap `PatternRewriteWalker.rewrite_region`; cached, so that it is wrapped once."""
+    rewrite_region = PatternRewriteWalker.rewrite_region
+
+    def counted_walk(self: PatternRewriteWalker, region: Region) -> bool:
+        budget, pattern = _budget.get(), self.pattern
+        if budget is None:
+            return rewrite_region(self, region)
+        self.pattern = _counted(pattern, budget)
+        try:
+            return rewrite_region(self, region)
+        finally:
+            self.pattern = pattern
+
+    PatternRewriteWalker.rewrite_region = counted_walk

@@ -1,0 +1,44 @@
+"""Types of the arguments of `coda-opt`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+
+def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, float | int]]:
+    """A parser of `NAME=VALUE` arguments."""
+
+    def parse_assignment(text: str) -> tuple[str, float | int]:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=VALUE")
+        try:
+            return name, parse(value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"'{text}': {error}") from error
+
+    return parse_assignment
+
+
+def number(text: str) -> float | int:
+    """An integer or a real number. Raises ValueError for anything else."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def extent(text: str) -> int:
+    """A size of a dimension. Raises ValueError for a negative one."""
+    size = int(text)
+    if size < 0:
+        raise ValueError(f"a dimension has {size} elements, expected 0 or more")
+    return size
+
+
+def positive(text: str) -> int:
+    """A count. Raises ArgumentTypeError for anything but a positive integer."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
+    return int(text)

@@ -1,0 +1,99 @@
+"""What `coda-opt` does: reads each piece of the input, runs the passes on it, and prints it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from xdsl.context import Context
+from xdsl.ir import Attribute
+from xdsl.universe import Universe
+from xdsl.utils.diagnostic import Diagnostic
+
+from coda_ir.pipeline import parse_pipeline
+from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
+from coda_ir.remarks import collect_remarks
+from coda_ir.tools.opt import passes, source, target
+from coda_ir.tools.opt.command_line import make_parser
+from coda_ir.tools.opt.feature import Chunk, Session
+from coda_ir.tools.opt.features import FEATURES
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the tool; the exit code. Raises what a wrong input or a defect raises."""
+    session = make_session(make_parser().parse_args(arguments))
+    for feature in FEATURES:
+        code = feature.action(session)
+        if code is not None:
+            return code
+    with _global_settings(session.options):
+        process_input(session)
+    return session.exit_code
+
+
+def make_session(options: argparse.Namespace) -> Session:
+    """Everything that the features need. Raises PipelineError and UsageError."""
+    universe = Universe.get_multiverse()
+    context = Context(allow_unregistered=options.allow_unregistered_dialect)
+    # Ours also where the package is not installed, and so has no entry point.
+    for name, load in (universe.all_dialects | get_all_dialects()).items():
+        context.register_dialect(name, load)
+    registry = universe.all_passes | get_all_passes()
+    session = Session(
+        options,
+        context,
+        registry,
+        universe.all_targets | get_all_targets(),
+        parse_pipeline(options.passes, registry),
+        parse=partial(source.parse_chunk, context=context, options=options),
+        print_module=partial(target.print_module, context, options),
+    )
+    target.check_target(session)
+    return session
+
+
+def process_input(session: Session) -> None:
+    """Read, rewrite and print every piece of the input."""
+    chunks = source.read_chunks(session.options)
+    with target.opened_output(session.options) as output:
+        for chunk in chunks:
+            if chunk.index:
+                output.write("// -----\n")
+            session.chunk, session.remarks = chunk, []
+            with ExitStack() as stack:
+                for feature in FEATURES:
+                    stack.enter_context(feature.around_chunk(session))
+                output.write(process_chunk(session, chunk))
+            output.flush()
+
+
+def process_chunk(session: Session, chunk: Chunk) -> str:
+    """The output for one piece of the input."""
+    with collect_remarks() as session.remarks:
+        module = session.parse(chunk)
+        watchers = [each for feature in FEATURES for each in feature.instrumentations(session)]
+        passes.pass_manager(session).run(session.context, module, watchers)
+        for feature in FEATURES:
+            text = feature.write(session, module)
+            if text is not None:
+                return text
+        return target.write(session, module)
+
+
+@contextmanager
+def _global_settings(options: argparse.Namespace) -> Generator[None]:
+    """What xDSL keeps in class attributes, as the options ask for, and as before in the end."""
+    verify, coloured = Attribute.__post_init__, Diagnostic.colored
+    if options.disable_verify:
+        Attribute.__post_init__ = _do_not_verify
+    Diagnostic.colored = options.syntax_highlight
+    try:
+        yield
+    finally:
+        Attribute.__post_init__, Diagnostic.colored = verify, coloured
+
+
+def _do_not_verify(self: Attribute) -> None:
+    pass

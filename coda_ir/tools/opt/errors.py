@@ -1,0 +1,64 @@
+"""Exit codes of `coda-opt`, and what it says about an error."""
+
+from __future__ import annotations
+
+from xdsl.utils.exceptions import (
+    AlreadyRegisteredConstructException,
+    DiagnosticException,
+    InvalidIRException,
+    ParseError,
+    UnregisteredConstructException,
+)
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.pipeline import InvalidAfterPassError, PipelineError
+
+SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
+"""The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
+
+USER_ERRORS = (
+    CodaError,
+    ParseError,
+    DiagnosticException,
+    UnregisteredConstructException,
+    AlreadyRegisteredConstructException,
+    InvalidIRException,
+    OSError,
+    RecursionError,
+)
+"""What a wrong input raises, or a pass that refuses its input."""
+
+
+class UsageError(CodaError):
+    """The command line asks for something that does not exist."""
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether an error is a fault of the tool or of a pass, not of the input."""
+    return isinstance(error, InvalidAfterPassError) or not isinstance(error, USER_ERRORS)
+
+
+def exit_code(error: BaseException) -> int:
+    if is_defect(error):
+        return DEFECT
+    return USAGE if isinstance(error, UsageError | PipelineError) else FAILURE
+
+
+def render_error(error: BaseException) -> str:
+    """The message of an error in the input, its notes and its place, without a traceback."""
+    match error:
+        case RecursionError():
+            text = "the input is nested too deeply"
+        case OSError(filename=str(filename), strerror=str(reason)):
+            text = f"{filename}: {reason}"
+        case _:
+            text = "\n".join([str(error), *getattr(error, "__notes__", [])]).strip()
+    return text if ": error: " in text else f"coda-opt: error: {text}"
+
+
+def render_defect(error: BaseException) -> str:
+    """One line about an error that is no fault of the input."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    if not isinstance(error, InvalidAfterPassError):
+        first = f"{type(error).__name__}: {first}".removesuffix(": ")
+    return f"coda-opt: internal error: {first}"

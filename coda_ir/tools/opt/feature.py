@@ -1,0 +1,90 @@
+"""What a feature of `coda-opt` is made of; see the package for how to add one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.target import Target
+
+from coda_ir.pipeline import PassInstrumentation, PassRegistry, Pipeline
+from coda_ir.remarks import Remark
+from coda_ir.tools.opt.errors import FAILURE
+
+TargetRegistry: TypeAlias = Mapping[str, Callable[[], type[Target]]]
+"""Maps each name of a target to a function that imports its class."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of the input: all of it, or what stands between two lines `// -----`."""
+
+    name: str
+    """Name of the file."""
+    data: bytes
+    """The text, after as many empty lines as stand before it in the file."""
+    syntax: str
+    """Name of the frontend: `coda`, `mlir` or another of xDSL's."""
+    index: int = 0
+
+
+@dataclass
+class Session:
+    """One run of the tool: what was asked for, and what it works on."""
+
+    options: argparse.Namespace
+    context: Context
+    passes: PassRegistry
+    targets: TargetRegistry
+    pipeline: Pipeline
+    parse: Callable[[Chunk], ModuleOp]
+    """Reads and verifies a piece of the input. Raises what a wrong input raises."""
+    print_module: Callable[[ModuleOp], str]
+    """Prints IR as the options of the command line ask for."""
+    chunk: Chunk = field(default_factory=lambda: Chunk("stdin", b"", "mlir"))
+    """The piece that is worked on."""
+    remarks: list[Remark] = field(default_factory=list[Remark])
+    """The remarks of the passes on that piece so far."""
+    exit_code: int = 0
+
+    def fail(self, message: str) -> None:
+        """Report on stderr that a check has failed, and go on."""
+        print(message, file=sys.stderr)
+        self.exit_code = max(self.exit_code, FAILURE)
+
+
+def _no_action(session: Session) -> int | None:
+    return None
+
+
+def _no_context(session: Session) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def _no_instrumentation(session: Session) -> Iterable[PassInstrumentation]:
+    return ()
+
+
+def _no_output(session: Session, module: ModuleOp) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Options of the command line and what they do, at the places where a feature can act."""
+
+    register_arguments: Callable[[argparse.ArgumentParser], None]
+    action: Callable[[Session], int | None] = _no_action
+    """Does something instead of reading an input, and gives the exit code; None to go on."""
+    around_chunk: Callable[[Session], AbstractContextManager[Any]] = _no_context
+    """A context manager around all that is done with one piece of the input."""
+    instrumentations: Callable[[Session], Iterable[PassInstrumentation]] = _no_instrumentation
+    """What watches the passes run on one piece of the input."""
+    write: Callable[[Session, ModuleOp], str | None] = _no_output
+    """The output for a module in place of the target's; None to leave it to the others."""

@@ -1,0 +1,40 @@
+"""The pipeline of passes that the tool runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from coda_ir.pipeline import PassManager
+from coda_ir.tools.opt.arguments import positive
+from coda_ir.tools.opt.feature import Session
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("passes")
+    group.add_argument(
+        "-p",
+        "--passes",
+        "--pass-pipeline",
+        default="",
+        metavar="PIPELINE",
+        help="passes in order, such as coda-to-gemm,schedule{target=sm_90}; see --list-passes",
+    )
+    group.add_argument(
+        "--verify-each",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="verify the module after each pass (default)",
+    )
+    group.add_argument(
+        "--max-rewrites",
+        type=positive,
+        metavar="N",
+        help="rewrites by patterns that one pass may do (default: many, by the size of the input)",
+    )
+
+
+def pass_manager(session: Session) -> PassManager:
+    """The manager of the pipeline, as the options ask for."""
+    options = session.options
+    verify = options.verify_each and not options.disable_verify
+    return PassManager(session.pipeline, verify, options.max_rewrites)

@@ -1,0 +1,138 @@
+"""Reading the input: its kind, its pieces, and the module that each of them describes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.sources import decode_source
+from coda_ir.tools.opt.arguments import named, number
+from coda_ir.tools.opt.errors import UsageError
+from coda_ir.tools.opt.feature import Chunk
+
+STDIN = "-"
+
+FRONTENDS = ("coda", "mlir")
+
+SEPARATORS = {"coda": (b"\n# -----", b"\n// -----"), "mlir": (b"// -----",)}
+"""What stands between the pieces of an input that is split."""
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("input")
+    group.add_argument(
+        "input_file", nargs="?", metavar="FILE", help="a .coda or .mlir file; by default, stdin"
+    )
+    group.add_argument(
+        "-f",
+        "--frontend",
+        choices=FRONTENDS,
+        help="kind of the input (default: by the name of the file; mlir for stdin)",
+    )
+    group.add_argument(
+        "--const",
+        action="append",
+        default=[],
+        type=named(number),
+        metavar="NAME=VALUE",
+        help="override a constant of a .coda file; may be repeated",
+    )
+    group.add_argument(
+        "--split-input-file",
+        action="store_true",
+        help="process the pieces between lines '// -----' (or '# -----') one by one",
+    )
+    group.add_argument(
+        "--allow-unregistered-dialect",
+        action="store_true",
+        help="accept operators and attributes of unknown dialects",
+    )
+    group.add_argument(
+        "--no-implicit-module",
+        action="store_true",
+        help="do not wrap the input in a builtin.module",
+    )
+    group.add_argument(
+        "--disable-verify",
+        action="store_true",
+        help="verify neither the input nor what the passes leave",
+    )
+
+
+def input_name(options: argparse.Namespace) -> str:
+    return "stdin" if options.input_file in (None, STDIN) else options.input_file
+
+
+def read_chunks(options: argparse.Namespace) -> list[Chunk]:
+    """The pieces of the input. Raises UsageError for a file that no frontend reads, and OSError."""
+    name, syntax = input_name(options), _syntax(options)
+    data = _read(options)
+    if not options.split_input_file:
+        return [Chunk(name, data, syntax)]
+    pieces = _split(data, SEPARATORS[syntax])
+    return [Chunk(name, piece, syntax, index) for index, piece in enumerate(pieces)]
+
+
+def _syntax(options: argparse.Namespace) -> str:
+    if options.frontend:
+        return options.frontend
+    if options.input_file in (None, STDIN):
+        return "mlir"
+    suffix = PurePath(options.input_file).suffix.removeprefix(".")
+    if suffix in FRONTENDS:
+        return suffix
+    # A directory or a missing file is told as such.
+    _read(options)
+    raise UsageError(
+        f"{options.input_file}: unknown kind of input",
+        "name the file .coda or .mlir, or say which it is with -f coda or -f mlir",
+    )
+
+
+def _read(options: argparse.Namespace) -> bytes:
+    if options.input_file in (None, STDIN):
+        return sys.stdin.buffer.read()
+    with open(options.input_file, "rb") as file:
+        return file.read()
+
+
+def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
+    """The pieces, each after as many empty lines as stand before it, so that it keeps its lines."""
+    for separator in separators[1:]:
+        data = data.replace(separator, separators[0])
+    pieces, line = list[bytes](), 0
+    for index, piece in enumerate(data.split(separators[0])):
+        if index:
+            line += separators[0].count(b"\n")
+        pieces.append(b"\n" * line + piece)
+        line += piece.count(b"\n")
+    return pieces
+
+
+def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
+    """The verified module that a piece of the input describes. Raises what a wrong one raises."""
+    if chunk.syntax == "coda":
+        from coda_ir.frontends.coda_text import parse_text
+
+        text = decode_source(chunk.data, chunk.name)
+        module = parse_text(text, chunk.name, constants=dict(options.const))
+    else:
+        module = _parse_mlir(chunk, context, implicit_module=not options.no_implicit_module)
+    if not options.disable_verify:
+        module.verify()
+    return module
+
+
+def _parse_mlir(chunk: Chunk, context: Context, *, implicit_module: bool) -> ModuleOp:
+    try:
+        return Parser(context, chunk.data.decode(), chunk.name).parse_module(implicit_module)
+    except ValueError as error:
+        # xDSL's parser lets some malformed names escape as plain ValueErrors.
+        raise CodaError(f"{chunk.name}: {error}") from error

@@ -1,0 +1,106 @@
+"""The output: IR as text, or what a target emits for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import StringIO
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.targets.mlir import MLIRTarget
+from xdsl.utils.arg_spec import ArgSpec, parse_spec
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from coda_ir.pipeline.spec_parser import closest
+from coda_ir.tools.opt.errors import UsageError
+from coda_ir.tools.opt.feature import Session
+
+STDOUT = "-"
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument("-o", "--output-file", metavar="FILE", help="by default, stdout")
+    group.add_argument(
+        "-t",
+        "--target",
+        default="mlir",
+        help="what to print: mlir (default), triton, or another target of xDSL",
+    )
+    group.add_argument(
+        "--print-op-generic", action="store_true", help="print operators in the generic form"
+    )
+    group.add_argument(
+        "--print-no-properties",
+        action="store_true",
+        help="print properties as if they were attributes",
+    )
+    group.add_argument(
+        "--print-debuginfo", action="store_true", help="print the locations of operators"
+    )
+    group.add_argument(
+        "--syntax-highlight", action="store_true", help="print IR in colours, for a terminal"
+    )
+
+
+def check_target(session: Session) -> None:
+    """Raises UsageError for a target that does not exist."""
+    _target_spec(session)
+
+
+def _target_spec(session: Session) -> ArgSpec:
+    try:
+        spec = parse_spec(session.options.target)
+    except ArgSpecParseError as error:
+        raise UsageError(f"argument -t/--target: {error}") from error
+    if spec.name not in session.targets:
+        remedy = closest(spec.name, session.targets, f"use one of {', '.join(session.targets)}")
+        raise UsageError(f"argument -t/--target: invalid choice: '{spec.name}'", remedy)
+    return spec
+
+
+def mlir_target(options: argparse.Namespace, target: MLIRTarget | None = None) -> MLIRTarget:
+    """The printer of IR, as the options of the command line ask for, besides those of `target`."""
+    target = target or MLIRTarget()
+    return MLIRTarget(
+        print_generic_format=target.print_generic_format or options.print_op_generic,
+        print_properties_as_attributes=(
+            target.print_properties_as_attributes or options.print_no_properties
+        ),
+        print_debuginfo=target.print_debuginfo or options.print_debuginfo,
+        syntax_highlight=target.syntax_highlight or options.syntax_highlight,
+    )
+
+
+def print_module(context: Context, options: argparse.Namespace, module: ModuleOp) -> str:
+    """The IR, as the options of the command line ask for."""
+    output = StringIO()
+    mlir_target(options).emit(context, module, output)
+    return output.getvalue()
+
+
+def write(session: Session, module: ModuleOp) -> str:
+    """What the target of the command line emits for `module`."""
+    spec, output = _target_spec(session), StringIO()
+    try:
+        target = session.targets[spec.name]().from_spec(spec)
+    except ValueError as error:
+        raise UsageError(f"argument -t/--target: {error}") from error
+    if isinstance(target, MLIRTarget):
+        target = mlir_target(session.options, target)
+    target.emit(session.context, module, output)
+    return output.getvalue()
+
+
+@contextmanager
+def opened_output(options: argparse.Namespace) -> Generator[IO[str]]:
+    """The stream that the output goes to. Raises OSError for a file that cannot be written."""
+    if options.output_file in (None, STDOUT):
+        yield sys.stdout
+        return
+    with open(options.output_file, "w") as file:
+        yield file
