@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.ir_reader import read_module
+from coda_ir.pipeline import PassManager, PipelineError, parse_pipeline
 from coda_ir.registry import get_all_passes
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.sources import read_source
@@ -93,14 +92,17 @@ def compile(
     entry: str | None = None,
     constants: Mapping[str, int | float] | None = None,
     schedule: str | None = None,
+    numerics: str | None = None,
 ) -> CompiledFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
     `entry` names the function and may be left out where there is only one. `device` is where the
     tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
     runs in its interpreter. `schedule` has options of the pass `schedule`, such as
-    `"target=sm_90 mainloop=tma"`, by default those that fit the device. Raises CodaError for
-    whatever is wrong with the input.
+    `"target=sm_90 mainloop=tma"`, by default those that fit the device. `numerics` is what the
+    bits of the results keep to: `fp32-epilogue`, `eager-exact` or `deterministic`
+    (docs/numerics.md), by default what the program states, else fp32-epilogue. Raises CodaError
+    for whatever is wrong with the input.
     """
     from coda_ir.devices import default_device, resolve_device, schedule_options
 
@@ -114,6 +116,10 @@ def compile(
         module = program.clone()
     else:
         module = parse(program, constants=constants)
+    if numerics is not None:
+        from coda_ir.passes.set_numerics import SetNumericsPass
+
+        SetNumericsPass(numerics).apply(make_context(), module)
     place = default_device() if device is None else resolve_device(device)
     options = schedule_options(place) if schedule is None else schedule
     compiled = CompiledFunction(module, find_entry(module, entry), target, place, options)
@@ -170,14 +176,14 @@ class Lowering:
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
         module = before.clone()
         try:
-            pipeline = PassPipeline.parse_spec(get_all_passes(), passes)
-        except (ArgSpecParseError, ValueError) as error:
+            pipeline = parse_pipeline(passes, get_all_passes())
+        except PipelineError as error:
             raise CodaError(
                 f"schedule = '{self._schedule}': {error}",
                 "write options of the pass schedule, such as 'target=sm_90 warps=8'",
             ) from error
         with collect_remarks() as remarks:
-            pipeline.apply(self.context, module)
+            PassManager(pipeline, verify_each=False).run(self.context, module)
         self.remarks += remarks
         module.verify()
         return module

@@ -23,6 +23,7 @@ PASS_CLASSES = {
     "plan-buffers": "PlanBuffersPass",
     "report-unfused": "ReportUnfusedPass",
     "schedule": "SchedulePass",
+    "set-numerics": "SetNumericsPass",
     "split-packed-linear": "SplitPackedLinearPass",
     "split-reductions": "SplitReductionsPass",
 }

@@ -24,6 +24,7 @@ from coda_ir.passes.pair_glu import PairGluPass
 from coda_ir.passes.pair_rope import PairRopePass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.report_unfused import ReportUnfusedPass
+from coda_ir.passes.set_numerics import SetNumericsPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
 
@@ -42,6 +43,8 @@ STEPS: tuple[ModulePass, ...] = (
     FusePointwisePass(),
     PairGluPass(),
     FuseQkNormPass(),
+    # What stands between a norm of heads and the rotation.
+    FusePointwisePass(),
     PairRopePass(),
     FusePointwisePass(),
     FuseCrossEntropyPass(),
@@ -68,16 +71,19 @@ class CodaToGemmPass(ModulePass):
     """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
 
     Operators that cannot be fused stay, each with a remark. `fold-weights` lets
-    `place-column-scale` fold norm weights into frozen weights.
+    `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
+    `set-numerics` does; without it, functions keep the mode that they state.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
 
     fold_weights: bool = False
+    numerics: str | None = None
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on."""
-        return tuple(map(self._configured, STEPS))
+        stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
+        return (*stated, *map(self._configured, STEPS))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PassPipeline(self.steps()).apply(ctx, op)

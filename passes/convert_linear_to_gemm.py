@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
 from coda_ir.dialects.gemm import (
     FusedOp,
     Layout,
@@ -17,6 +17,7 @@ from coda_ir.dialects.gemm import (
     ScalarBuilder,
     Segment,
     YieldOp,
+    numerics_mode,
 )
 from coda_ir.passes.legality import check_gemm_types
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
@@ -58,11 +59,12 @@ def _convert(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> N
         body=Region(block),
         layout=Layout.NK if isinstance(op, coda.LinearOp) else Layout.KN,
     )
-    bias = bias_of(op)
+    builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
+    bias, value = bias_of(op), accumulator
     if bias is not None:
         (argument,) = segment.add_port(PortKind.ROW, bias)
-        builder = ScalarBuilder(segment.block, op.location)
-        segment.set_yielded(0, [builder.add(accumulator, argument)])
+        value = builder.add(accumulator, argument)
+    segment.set_yielded(0, [builder.result(value, element_type_of(op.result))])
     fused = FusedOp(op.x, [segment])
     fused.location = op.location
     fused.outputs[0].name_hint = op.result.name_hint

@@ -8,7 +8,14 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of, tensor_type
-from coda_ir.dialects.gemm import FinalizeOp, Port, PortKind, ScalarBuilder, region_type
+from coda_ir.dialects.gemm import (
+    FinalizeOp,
+    Port,
+    PortKind,
+    ScalarBuilder,
+    numerics_mode,
+    region_type,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
@@ -68,7 +75,7 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
     ports = finalize.port_list
     terminator = body.block.last_op
     assert terminator is not None
-    builder = ScalarBuilder(body.block, op.location)
+    builder = ScalarBuilder(body.block, op.location, numerics_mode(op))
     yielded: dict[SSAValue, SSAValue] = dict(
         zip(finalize.outputs, terminator.operands, strict=True)
     )
@@ -89,7 +96,9 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
     kept = [value for value in yielded if value.uses]
     terminator.operands = [yielded[value] for value in kept]
     types = [tensor_type(value) for value in kept]
-    new = FinalizeOp(finalize.partial_list, ports, types, body, axis=finalize.axis.data)
+    new = FinalizeOp(
+        finalize.partial_list, ports, types, body, axis=finalize.axis.data, order=finalize.order
+    )
     new.location = fuse_locations(finalize.location, op.location)
     for old, output in zip(kept, new.outputs, strict=True):
         output.name_hint = old.name_hint

@@ -6,7 +6,7 @@ from typing import ClassVar
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ResultPortAttr, ScalarBuilder
 from coda_ir.passes.legality import check_qk_norm
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
@@ -50,6 +50,7 @@ def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None
         domain = (*(shape_of(op.x)[:-1] or (1,)), op.group_size)
         (weight,) = editor.lanes_of(op.weight, site.segment, domain, half=False)
         scaled = editor.builder(site.segment, op.location).mul(scaled, weight)
+    scaled = editor.builder(site.segment, op.location).result(scaled, element_type_of(op.result))
     port = ResultPortAttr.tile()
     index = editor.add_result(site.segment, port, tensor_type(op.result), [scaled])
     replace_by_result(editor, op, site.segment, index)
@@ -58,7 +59,7 @@ def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None
 def _normalize(builder: ScalarBuilder, op: coda.RMSNormOp, value: SSAValue) -> SSAValue:
     square = builder.mul(value, value)
     total = builder.insert(GroupReduceOp(square, Combiner.ADD, op.group_size))
-    mean = builder.scale(total, 1 / op.group_size)
+    mean = builder.divide_by(total, op.group_size)
     rstd = builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
     rstd.name_hint = "rstd"
     return builder.mul(value, rstd)

@@ -17,7 +17,15 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     shape_of,
 )
-from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, PairingAttr, ResultKind, Segment
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    GroupReduceOp,
+    NumericsMode,
+    PairingAttr,
+    ResultKind,
+    Segment,
+    numerics_mode,
+)
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.order import BlockOrder
@@ -79,6 +87,9 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
     It also stores x times the weight in place of the norm, which is of order 1: in float16 that
     overflows above 65504 where PyTorch stays finite.
     """
+    refusal = check_rounding_may_move(norm, "the norm is not deferred: eager rounds it")
+    if refusal is not None:
+        return refusal
     element_type = element_type_of(norm.operands[0])
     if not computes_in_float32(element_type):
         return Refusal(
@@ -105,6 +116,17 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
             "use the norm only as the input of linear or @",
         )
     return NormDeferral(tuple(consumers))
+
+
+def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
+    """Algebra across a GEMM gives the same number, but not rounded in the same places."""
+    if numerics_mode(op) != NumericsMode.EAGER_EXACT:
+        return None
+    return Refusal(
+        "the numerics mode lets rounding points move",
+        f"{found} before the GEMM, and the mode is eager-exact",
+        "use the mode fp32-epilogue or deterministic",
+    )
 
 
 def check_gemm_types(gemm: coda.LinearOp | coda.MatmulOp) -> Refusal | None:

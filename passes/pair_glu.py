@@ -6,7 +6,7 @@ from typing import ClassVar
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
 from coda_ir.dialects.gemm import FusedOp, PairingAttr, ResultPortAttr
 from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.legality import check_pairing, find_site, pair_of_siblings
@@ -67,7 +67,7 @@ def _fuse_glu(op: coda.GluOp, x: SSAValue, rewriter: FunctionRewriter) -> None:
     editor = EpilogueEditor(site.op, rewriter.order)
     gate, up = editor.segments[site.segment].yielded(site.result)
     builder = editor.builder(site.segment, op.location)
-    value = builder.mul(builder.activation(op.activation.data, gate), up)
+    value = builder.gated(op.activation.data, gate, up, element_type_of(op.result))
     port = ResultPortAttr.half()
     index = editor.add_result(site.segment, port, tensor_type(op.result), [value])
     replace_by_result(editor, op, site.segment, index)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import tensor_type
-from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind, ResultPortAttr
+from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
+from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind, ResultPortAttr, RotationTypes
 from coda_ir.passes.legality import check_pairing
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -65,10 +65,8 @@ def _fuse_rope(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     (sin,) = segment.add_port(PortKind.HALF_TABLE, op.sin)
     a, b = segment.yielded(site.result)
     builder = editor.builder(site.segment, op.location)
-    rotated = [
-        builder.sub(builder.mul(a, cos), builder.mul(b, sin)),
-        builder.add(builder.mul(b, cos), builder.mul(a, sin)),
-    ]
+    types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
+    rotated = builder.rotate(a, b, cos, sin, types)
     port = ResultPortAttr.tile()
     index = editor.add_result(site.segment, port, tensor_type(op.result), rotated)
     replace_by_result(editor, op, site.segment, index)

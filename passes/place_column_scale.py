@@ -8,7 +8,7 @@ from xdsl.ir import Block, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout, PortKind, ScaleWeightOp
-from coda_ir.passes.legality import name_of
+from coda_ir.passes.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter, bias_of
 from coda_ir.passes.support.ports import port_kind
@@ -65,6 +65,9 @@ def _scale_of(op: coda.MulOp) -> tuple[SSAValue, SSAValue] | None:
 def _check(op: coda.MulOp) -> Refusal | None:
     scale = _scale_of(op)
     assert scale is not None
+    refusal = check_rounding_may_move(op, "the scale is not folded: eager rounds the scaled value")
+    if refusal is not None:
+        return refusal
     if not isinstance(scale[1].owner, Block):
         return Refusal(
             "the scale is an argument of the function",

@@ -16,13 +16,12 @@ from coda_ir.dialects.coda import (
     ConcatOp,
     ConstantOp,
     EmbeddingOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import PackWeightOp
+from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import Remark, emit_remark
+from coda_ir.storage import is_view, storage_root
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 BUFFERS_ATTRIBUTE = "coda.buffers"
@@ -38,16 +37,7 @@ LIBRARY_BUFFER = "library"
 
 RESERVED_BUFFERS = (RESULT_BUFFER, ARGUMENT_BUFFER, LIBRARY_BUFFER)
 
-VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp)
-
-LIBRARY_OPS = (AttentionOp, ConcatOp, ConstantOp, EmbeddingOp, PackWeightOp)
-
-
-def storage_root(value: SSAValue) -> SSAValue:
-    """The value whose storage `value` is a view of; `value` itself where it is not a view."""
-    while isinstance(value.owner, VIEW_OPS):
-        value = value.owner.operands[0]
-    return value
+LIBRARY_OPS = (AttentionOp, CallOp, ConcatOp, ConstantOp, EmbeddingOp, PackWeightOp)
 
 
 @dataclass
@@ -89,7 +79,7 @@ def _fixed_buffer(
     op: Operation, result: SSAValue, returned: set[SSAValue], plan: BufferPlan
 ) -> str | None:
     """The buffer of a value that cannot be placed freely."""
-    if isinstance(op, VIEW_OPS):
+    if is_view(op):
         return plan.buffers.get(storage_root(result), ARGUMENT_BUFFER)
     if isinstance(op, LIBRARY_OPS):
         return LIBRARY_BUFFER

@@ -8,13 +8,15 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
+    NumericsMode,
     ResultPortAttr,
     ScalarBuilder,
     YieldOp,
+    numerics_mode,
     partial_type,
 )
 from coda_ir.passes.legality import static_columns
@@ -82,26 +84,29 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
     kind = op.kind.data
     if kind in ("rms", "layer", "mean") and isinstance(columns, Refusal):
         return columns
-    scale = 1.0 if isinstance(columns, Refusal) else 1 / columns
+    count = 1 if isinstance(columns, Refusal) else columns
     if isinstance(op, coda.NormStatsOp):
-        return _norm_stats(kind, op.eps.value.data, scale)
+        return _norm_stats(kind, op.eps.value.data, count)
     combiner = {"max": Combiner.MAX, "lse": Combiner.LSE}.get(kind, Combiner.ADD)
-    return Reduction(
-        [(combiner, _itself)],
-        lambda builder, total: [builder.scale(total[0], scale) if kind == "mean" else total[0]],
-    )
+    type = element_type_of(op.result)
+
+    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
+        return [builder.result(value, type)]
+
+    return Reduction([(combiner, _itself)], close)
 
 
-def _norm_stats(kind: str, eps: float, scale: float) -> Reduction:
+def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
     def rstd(builder: ScalarBuilder, variance: SSAValue) -> SSAValue:
         return builder.rsqrt(builder.add(variance, builder.constant(eps)))
 
     def close_rms(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
-        return [rstd(builder, builder.scale(total[0], scale))]
+        return [rstd(builder, builder.divide_by(total[0], count))]
 
     def close_layer(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
-        mean = builder.scale(total[0], scale)
-        spread = builder.sub(builder.scale(total[1], scale), builder.mul(mean, mean))
+        mean = builder.divide_by(total[0], count)
+        spread = builder.sub(builder.divide_by(total[1], count), builder.mul(mean, mean))
         variance = builder.maximum(spread, builder.constant(0.0))
         return [rstd(builder, variance), mean]
 
@@ -113,7 +118,7 @@ def _norm_stats(kind: str, eps: float, scale: float) -> Reduction:
 def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
     partials = add_partials(op, site, reduction.contributions, rewriter)
     types = [tensor_type(result) for result in op.results]
-    finalize = make_finalize(partials, types, reduction.close)
+    finalize = make_finalize(partials, types, reduction.close, numerics_mode(op))
     finalize.location = op.location
     for old, new in zip(op.results, finalize.outputs, strict=True):
         new.name_hint = old.name_hint
@@ -142,11 +147,14 @@ def add_partials(
 
 
 def make_finalize(
-    partials: Sequence[tuple[Combiner, SSAValue]], types: Sequence[AnyTensor], close: Closing
+    partials: Sequence[tuple[Combiner, SSAValue]],
+    types: Sequence[AnyTensor],
+    close: Closing,
+    mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
 ) -> FinalizeOp:
     """A finalize of `partials` without ports whose region is written by `close`."""
     block = Block(arg_types=[f32] * len(partials))
-    builder = ScalarBuilder(block)
+    builder = ScalarBuilder(block, mode=mode)
     values = close(builder, block.args)
     block.add_op(YieldOp(*values))
     return FinalizeOp(partials, [], types, Region(block))

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 
 from coda_ir.backends.reference.numerics import Handler, Handlers, Numerics, split_columns
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import NumericsMode, RotationTypes
 
 Tensors = Sequence[torch.Tensor]
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -49,7 +51,6 @@ _ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
     coda.AddOp: torch.add,
     coda.SubOp: torch.sub,
     coda.MulOp: torch.mul,
-    coda.DivOp: torch.div,
     coda.MaximumOp: torch.maximum,
     coda.MinimumOp: torch.minimum,
     coda.NegOp: torch.neg,
@@ -83,7 +84,17 @@ def softcap_of(x: torch.Tensor, cap: float) -> torch.Tensor:
 
 
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [softcap_of(operands[0], op.cap.value.data)]
+    cap, type = op.cap.value.data, op.result.type
+    inside = numerics.step(operands[0] / cap, type)
+    return [numerics.step(torch.tanh(inside), type) * cap]
+
+
+def div(op: coda.DivOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    number, x = operands
+    if numerics.mode == NumericsMode.EAGER_EXACT and isinstance(op.lhs.owner, coda.ConstantOp):
+        # PyTorch computes a number over a tensor as the tensor's reciprocal times the number.
+        return [numerics.step(1 / x, op.result.type) * number]
+    return [number / x]
 
 
 def cast(op: coda.CastOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -159,7 +170,7 @@ def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     gate, up = operands[0].chunk(2, -1)
-    return [ACTIVATIONS[op.activation.data](gate) * up]
+    return [numerics.step(ACTIVATIONS[op.activation.data](gate), op.result.type) * up]
 
 
 def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -170,7 +181,15 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     heads = split_columns(x, *((2, half) if half_split else (half, 2)))
     first, second = heads.unbind(-2 if half_split else -1)
     cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
-    rotated = (first * cos - second * sin, second * cos + first * sin)
+    product = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos)).product
+
+    def times(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return numerics.step(a * b, product)
+
+    rotated = (
+        times(first, cos) - times(second, sin),
+        times(second, cos) + times(first, sin),
+    )
     return [torch.stack(rotated, -2 if half_split else -1).reshape(x.shape)]
 
 
@@ -232,6 +251,7 @@ def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 BLOCK_HANDLERS: Handlers = {
     **{op: _elementwise(function) for op, function in _ELEMENTWISE.items()},
+    coda.DivOp: div,
     coda.GeluOp: gelu,
     coda.SoftcapOp: softcap,
     coda.CastOp: cast,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float64Type, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
@@ -20,9 +20,12 @@ from coda_ir.backends.reference.numerics import (
     place,
     stated_dtype,
 )
+from coda_ir.backends.reference.torch_calls import call_torch
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ReshapeOp
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
+from coda_ir.dialects.gemm import numerics_mode
+from coda_ir.dialects.torch import CallOp as TorchCallOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
@@ -145,8 +148,12 @@ class _Run:
     ):
         self.func_op = func_op
         self.precision: Precision = precision
+        self.mode = numerics_mode(func_op)
         self.replaced = replaced or {}
         self.values: dict[SSAValue, torch.Tensor] = {}
+        calls_torch = any(isinstance(op, TorchCallOp) for op in func_op.body.block.ops)
+        self._shapes = SymbolicShapes(func_op) if calls_torch else None
+        self._symbols: dict[str, int] = {}
 
     def run(self, args: Tensors) -> tuple[torch.Tensor, ...]:
         check_arguments(self.func_op, args)
@@ -155,7 +162,7 @@ class _Run:
         for op in self.func_op.body.block.ops:
             operands = [self.values[operand] for operand in op.operands]
             if isinstance(op, ReturnOp):
-                return tuple(operands)
+                return tuple(map(self._returned, op.operands))
             results = self._compute(op, operands)
             for value, result in zip(op.results, results, strict=True):
                 self._store(value, result)
@@ -164,11 +171,22 @@ class _Run:
     def _store(self, value: SSAValue, tensor: torch.Tensor) -> None:
         numerics = Numerics.of(self.precision, ())
         tensor = self.replaced.get(value, tensor)
-        self.values[value] = numerics.store(tensor, element_type_of(value))
+        # PyTorch rounds a Python number to the type that an operator computes in.
+        is_number = isinstance(value.owner, ConstantOp) and tensor.is_floating_point()
+        type = Float64Type() if is_number else element_type_of(value)
+        self.values[value] = numerics.store(tensor, type)
+        if self._shapes is not None:
+            self._symbols |= _symbol_extents(self._shapes.dims(value), tensor.shape)
+
+    def _returned(self, value: SSAValue) -> torch.Tensor:
+        return Numerics.of(self.precision, ()).store(self.values[value], element_type_of(value))
 
     def _compute(self, op: Operation, operands: Tensors) -> Tensors:
         if isinstance(op, CallOp):
             return self._call(op, operands)
+        if isinstance(op, TorchCallOp):
+            exact = self.precision == "float64"
+            return call_torch(op, operands, self._symbols, exact=exact)
         if isinstance(op, ReshapeOp):
             return [operands[0].reshape(self._reshaped(op, operands[0]))]
         handler = HANDLERS.get(type(op))
@@ -177,7 +195,7 @@ class _Run:
                 f"{op.name}{place(op)} is not known to the reference backend",
                 "lower it to operators of the dialects coda and gemm",
             )
-        numerics = Numerics.of(self.precision, _types(op))
+        numerics = Numerics.of(self.precision, _types(op), self.mode)
         return handler(op, [numerics.lift(operand) for operand in operands], numerics)
 
     def _call(self, op: CallOp, operands: Tensors) -> Tensors:
@@ -191,7 +209,7 @@ class _Run:
         stated = shape_of(op.result)
         if stated.count(DYNAMIC_INDEX) <= 1:
             return tuple(-1 if extent == DYNAMIC_INDEX else extent for extent in stated)
-        shapes = SymbolicShapes(self.func_op)
+        shapes = self._shapes or SymbolicShapes(self.func_op)
         known = _symbol_extents(shapes.dims(op.x), x.shape)
         sizes = [SymbolicSize.product([dim]) for dim in shapes.dims(op.result)]
         if any(not size.symbols <= known.keys() for size in sizes):

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.remarks import format_location, source_position
 
 Precision: TypeAlias = Literal["float64", "stated"]
@@ -60,14 +61,19 @@ class Numerics:
 
     exact: bool
     compute: torch.dtype
+    mode: NumericsMode = NumericsMode.FP32_EPILOGUE
 
     @staticmethod
-    def of(precision: Precision, types: Sequence[Attribute]) -> "Numerics":
+    def of(
+        precision: Precision,
+        types: Sequence[Attribute],
+        mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+    ) -> "Numerics":
         """Of an operator on values of `types`: float32, or float64 where a value states it."""
         if precision == "float64":
-            return Numerics(True, torch.float64)
+            return Numerics(True, torch.float64, mode)
         wide = any(stated_dtype(type) == torch.float64 for type in types)
-        return Numerics(False, torch.float64 if wide else torch.float32)
+        return Numerics(False, torch.float64 if wide else torch.float32, mode)
 
     def lift(self, value: torch.Tensor) -> torch.Tensor:
         """`value` ready to compute with: floats extended, integers as they are."""
@@ -77,6 +83,14 @@ class Numerics:
         """`value` rounded to its stated `type`; to float64 where nothing is rounded."""
         dtype = stated_dtype(type)
         return value.to(torch.float64 if self.exact and dtype.is_floating_point else dtype)
+
+    def step(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
+        """A value inside of an operator that is several operators of PyTorch: rounded to `type`
+        where the mode is eager-exact.
+        """
+        if self.exact or self.mode != NumericsMode.EAGER_EXACT:
+            return value
+        return value.to(stated_dtype(type)).to(self.compute)
 
     def store_scalar(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
         """Like `store`, for a value of a region, where f32 stands for the computing type."""

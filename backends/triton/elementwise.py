@@ -14,6 +14,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
     CastOp,
     ConstantOp,
+    DivOp,
     ElementwiseOp,
     GeluOp,
     GluOp,
@@ -22,14 +23,17 @@ from coda_ir.dialects.coda import (
 )
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
+    NumericsMode,
     PairingAttr,
     Port,
     PortKind,
     Result,
     ResultPortAttr,
+    RotationTypes,
     ScalarBuilder,
     Segment,
     YieldOp,
+    numerics_mode,
     region_type,
 )
 from coda_ir.remarks import format_location
@@ -69,7 +73,7 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
     domain = shapes.dims(op.result)
     columns = (shape_of(op.result) or (1,))[-1]
     block = Block()
-    builder = ScalarBuilder(block, op.location)
+    builder = ScalarBuilder(block, op.location, numerics_mode(op))
     ports: list[Port] = []
     expanded: dict[SSAValue, bool] = {}
     arguments: list[SSAValue] = []
@@ -135,9 +139,17 @@ def _scalar_code(
         exact = op.approximate.data == "none"
         return builder.gelu(arguments[0]) if exact else builder.gelu_tanh(arguments[0])
     if isinstance(op, SoftcapOp):
-        return builder.softcap(arguments[0], op.cap.value.data)
+        return builder.softcap(arguments[0], op.cap.value.data, element_type_of(op.result))
+    if _is_number_over_tensor(op) and builder.mode == NumericsMode.EAGER_EXACT:
+        reciprocal = builder.div(builder.constant(1.0), arguments[1])
+        return builder.mul(builder.result(reciprocal, element_type_of(op.result)), arguments[0])
     method: Callable[..., SSAValue] = getattr(builder, op.name.removeprefix("coda."))
     return method(*arguments)
+
+
+def _is_number_over_tensor(op: ElementwiseOp) -> bool:
+    """Whether PyTorch computes `op` as the tensor's reciprocal times the number."""
+    return isinstance(op, DivOp) and isinstance(op.lhs.owner, ConstantOp)
 
 
 def _integer_code(
@@ -184,8 +196,8 @@ def lower_glu(op: GluOp) -> LoweredMap:
     block = Block(arg_types=[f32, f32])
     gate, up = block.args
     gate.name_hint, up.name_hint = "gate", "up"
-    builder = ScalarBuilder(block, op.location)
-    result = builder.mul(builder.activation(op.activation.data, gate), up)
+    builder = ScalarBuilder(block, op.location, numerics_mode(op))
+    result = builder.gated(op.activation.data, gate, up, element_type_of(op.result))
     block.add_op(YieldOp(result))
     ports = [Port(PortKind.TILE, op.x)]
     columns = _static_columns(op)
@@ -200,10 +212,9 @@ def lower_rope(op: RopeOp) -> LoweredMap:
     first, second, cos, sin = block.args
     for argument, name in zip(block.args, ("first", "second", "cos", "sin"), strict=True):
         argument.name_hint = name
-    builder = ScalarBuilder(block, op.location)
-    turned_first = builder.sub(builder.mul(first, cos), builder.mul(second, sin))
-    turned_second = builder.add(builder.mul(second, cos), builder.mul(first, sin))
-    block.add_op(YieldOp(turned_first, turned_second))
+    builder = ScalarBuilder(block, op.location, numerics_mode(op))
+    types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
+    block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types)))
     ports = [
         Port(PortKind.TILE, op.x),
         Port(PortKind.HALF_TABLE, op.cos),

@@ -19,6 +19,13 @@ from coda_ir.dialects.gemm.attrs import (
     ScheduleAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.numerics import (
+    NUMERICS_ATTRIBUTE,
+    NumericsAttr,
+    NumericsMode,
+    OrderAttr,
+    numerics_mode,
+)
 from coda_ir.dialects.gemm.ops import (
     FinalizeOp,
     FusedOp,
@@ -28,7 +35,7 @@ from coda_ir.dialects.gemm.ops import (
     ScaleWeightOp,
     YieldOp,
 )
-from coda_ir.dialects.gemm.scalars import ScalarBuilder
+from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.segment import Port, Result, Segment, partial_type, region_type
 
 Gemm = Dialect(
@@ -43,10 +50,13 @@ Gemm = Dialect(
         PairingAttr,
         SegmentAttr,
         ScheduleAttr,
+        NumericsAttr,
+        OrderAttr,
     ],
 )
 
 __all__ = [
+    "NUMERICS_ATTRIBUTE",
     "Combiner",
     "CombinerAttr",
     "FinalizeOp",
@@ -56,6 +66,9 @@ __all__ = [
     "Layout",
     "LayoutAttr",
     "MapOp",
+    "NumericsAttr",
+    "NumericsMode",
+    "OrderAttr",
     "PackWeightOp",
     "PairingAttr",
     "Port",
@@ -65,12 +78,14 @@ __all__ = [
     "ResultKind",
     "ResultKindAttr",
     "ResultPortAttr",
+    "RotationTypes",
     "ScalarBuilder",
     "ScaleWeightOp",
     "ScheduleAttr",
     "Segment",
     "SegmentAttr",
     "YieldOp",
+    "numerics_mode",
     "partial_type",
     "region_type",
 ]

@@ -44,6 +44,7 @@ from coda_ir.dialects.gemm.attrs import (
     ScheduleAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.segment import Port, Result, Segment
 from coda_ir.dialects.gemm.verify import PortsAreTheOnlyWayIn
 
@@ -163,6 +164,7 @@ class FusedOp(IRDLOperation):
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
     schedule = opt_prop_def(ScheduleAttr)
+    order = opt_prop_def(OrderAttr)
     bodies = var_region_def()
     traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -172,6 +174,7 @@ class FusedOp(IRDLOperation):
         x: SSAValue | Operation,
         segments: Sequence[Segment],
         schedule: ScheduleAttr | None = None,
+        order: OrderAttr | None = None,
     ):
         super().__init__(
             operands=[
@@ -182,6 +185,7 @@ class FusedOp(IRDLOperation):
             properties={
                 "segments": ArrayAttr([segment_attr(segment) for segment in segments]),
                 "schedule": schedule,
+                "order": order,
             },
             regions=[[segment.body for segment in segments]],
             result_types=[[result.type for segment in segments for result in segment.results]],
@@ -201,6 +205,7 @@ class FusedOp(IRDLOperation):
         return segments
 
     def verify_(self) -> None:
+        verify_order(self.order, ("depth", "columns", "rows"))
         verify.verify_fused(self.x, self.segments())
 
     def print(self, printer: Printer) -> None:
@@ -213,6 +218,10 @@ class FusedOp(IRDLOperation):
                 printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
                 printer.print_string("schedule")
                 self.schedule.print_parameters(printer)
+            if self.order is not None:
+                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                printer.print_string("order")
+                self.order.print_parameters(printer)
             for segment in self.segments():
                 printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
                 print_segment(printer, segment)
@@ -224,17 +233,34 @@ class FusedOp(IRDLOperation):
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
+        order = _parse_order(parser)
         parsed = ParsedSegments()
         while parser.parse_optional_keyword("columns"):
             parse_segment(parser, parsed, with_weights=True)
         op = cls.build(
             operands=[x, parsed.weights, parsed.ports],
-            properties={"segments": ArrayAttr(parsed.attrs), "schedule": schedule},
+            properties={
+                "segments": ArrayAttr(parsed.attrs),
+                "schedule": schedule,
+                "order": order,
+            },
             regions=[parsed.bodies],
             result_types=[parsed.result_types],
         )
         _parse_attributes(parser, op)
         return op
+
+
+def _parse_order(parser: Parser) -> OrderAttr | None:
+    if not parser.parse_optional_keyword("order"):
+        return None
+    return OrderAttr.new(OrderAttr.parse_parameters(parser))
+
+
+def _print_order(printer: Printer, order: OrderAttr | None) -> None:
+    if order is not None:
+        printer.print_string(" order")
+        order.print_parameters(printer)
 
 
 def _parse_attributes(parser: Parser, op: Operation) -> None:
@@ -259,13 +285,14 @@ class MapOp(IRDLOperation):
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attr = prop_def(SegmentAttr, prop_name="segment")
+    order = opt_prop_def(OrderAttr)
     body = region_def("single_block")
     traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
 
-    def __init__(self, segment: Segment):
+    def __init__(self, segment: Segment, order: OrderAttr | None = None):
         super().__init__(
             operands=[[port.value for port in segment.ports]],
-            properties={"segment": segment_attr(segment)},
+            properties={"segment": segment_attr(segment), "order": order},
             regions=[segment.body],
             result_types=[[result.type for result in segment.results]],
         )
@@ -281,20 +308,23 @@ class MapOp(IRDLOperation):
         return segment
 
     def verify_(self) -> None:
+        verify_order(self.order, ("columns", "rows"))
         verify.verify_map(self.segment())
 
     def print(self, printer: Printer) -> None:
+        _print_order(printer, self.order)
         with printer.indented():
             print_segment(printer, self.segment())
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
     @classmethod
     def parse(cls, parser: Parser) -> "MapOp":
+        order = _parse_order(parser)
         parsed = ParsedSegments()
         parse_segment(parser, parsed, with_weights=False)
         op = cls.build(
             operands=[parsed.ports],
-            properties={"segment": parsed.attrs[0]},
+            properties={"segment": parsed.attrs[0], "order": order},
             regions=parsed.bodies,
             result_types=[parsed.result_types],
         )
@@ -324,6 +354,7 @@ class FinalizeOp(IRDLOperation):
     axis = prop_def(StringAttr)
     combiners = prop_def(ArrayAttr[CombinerAttr])
     port_kinds = prop_def(ArrayAttr[PortKindAttr])
+    order = opt_prop_def(OrderAttr)
     body = region_def("single_block")
     traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -336,6 +367,7 @@ class FinalizeOp(IRDLOperation):
         body: Region,
         *,
         axis: str = "row",
+        order: OrderAttr | None = None,
     ):
         super().__init__(
             operands=[[value for _, value in partials], [port.value for port in ports]],
@@ -343,6 +375,7 @@ class FinalizeOp(IRDLOperation):
                 "axis": StringAttr(axis),
                 "combiners": ArrayAttr([CombinerAttr(kind) for kind, _ in partials]),
                 "port_kinds": ArrayAttr([PortKindAttr(port.kind) for port in ports]),
+                "order": order,
             },
             regions=[body],
             result_types=[result_types],
@@ -357,6 +390,7 @@ class FinalizeOp(IRDLOperation):
         return [Port(k.data, v) for k, v in zip(self.port_kinds, self.ports, strict=True)]
 
     def verify_(self) -> None:
+        verify_order(self.order, ("partials",))
         verify.verify_finalize(self)
 
     def print(self, printer: Printer) -> None:
@@ -366,7 +400,9 @@ class FinalizeOp(IRDLOperation):
             printer.print_string(" : ")
             printer.print_attribute(partial[1].type)
 
-        printer.print_string(f" {self.axis.data} ")
+        printer.print_string(f" {self.axis.data}")
+        _print_order(printer, self.order)
+        printer.print_string(" ")
         with printer.in_parens():
             printer.print_list(self.partial_list, print_partial)
         print_ports(printer, self.port_list)
@@ -385,12 +421,13 @@ class FinalizeOp(IRDLOperation):
         axis = "col" if parser.parse_optional_keyword("col") else "row"
         if axis == "row":
             parser.parse_keyword("row")
+        order = _parse_order(parser)
         partials = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_partial)
         ports = parse_ports(parser)
         parser.parse_punctuation("->")
         types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         body = parser.parse_region()
-        op = cls(partials, ports, types, body, axis=axis)  # pyright: ignore[reportArgumentType]
+        op = cls(partials, ports, types, body, axis=axis, order=order)  # pyright: ignore[reportArgumentType]
         _parse_attributes(parser, op)
         return op
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import pi, sqrt
+from typing import NamedTuple
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math
@@ -9,16 +10,37 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from coda_ir.dialects.coda.shapes import float_type, is_float
 from coda_ir.dialects.gemm.attrs import Combiner
+from coda_ir.dialects.gemm.numerics import NumericsMode
+
+
+class RotationTypes(NamedTuple):
+    """The element types of a rotation in PyTorch."""
+
+    stored: Attribute
+    product: Attribute
+    """What x times cos has by type promotion: the common type, or float32."""
+
+    @staticmethod
+    def of(x: Attribute, cos: Attribute) -> "RotationTypes":
+        return RotationTypes(x, x if x == cos else f32)
 
 
 class ScalarBuilder:
     """Appends scalar operators to the block of a region, before its terminator if it has one.
 
-    Methods take and return float32 values unless stated; every operator gets `location`.
+    Methods take and return float32 values unless stated; every operator gets `location`. Where
+    `mode` says so, `result` rounds, and so do the steps of what PyTorch has no operator for.
     """
 
-    def __init__(self, block: Block, location: LocationAttr | None = None):
+    def __init__(
+        self,
+        block: Block,
+        location: LocationAttr | None = None,
+        mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+    ):
+        self.mode = mode
         terminator = block.last_op if block.last_op and block.last_op.next_op is None else None
         is_yield = terminator is not None and terminator.name == "gemm.yield"
         point = (
@@ -117,15 +139,47 @@ class ScalarBuilder:
         inner = self.scale(self.add(a, self.scale(cube, 0.044715)), sqrt(2 / pi))
         return self.mul(self.scale(a, 0.5), self.add(self.constant(1.0), self.tanh(inner)))
 
-    def softcap(self, a: SSAValue, cap: float) -> SSAValue:
-        """cap · tanh(a / cap)."""
-        return self.scale(self.tanh(self.div(a, self.constant(cap))), cap)
+    def softcap(self, a: SSAValue, cap: float, type: Attribute = f32) -> SSAValue:
+        """cap · tanh(a / cap): three operators of PyTorch on elements of `type`."""
+        inside = self.result(self.div(a, self.constant(cap)), type)
+        return self.scale(self.result(self.tanh(inside), type), cap)
+
+    def gated(self, name: str, gate: SSAValue, up: SSAValue, type: Attribute) -> SSAValue:
+        """activation(gate) · up: two operators of PyTorch on elements of `type`."""
+        activated = self.result(self.activation(name, gate), type)
+        return self.result(self.mul(activated, up), type)
+
+    def rotate(
+        self, a: SSAValue, b: SSAValue, cos: SSAValue, sin: SSAValue, types: RotationTypes
+    ) -> list[SSAValue]:
+        """(a·cos − b·sin, b·cos + a·sin): products and sums of PyTorch, and a cast."""
+
+        def product(x: SSAValue, y: SSAValue) -> SSAValue:
+            return self.result(self.mul(x, y), types.product)
+
+        rotated = [
+            self.sub(product(a, cos), product(b, sin)),
+            self.add(product(b, cos), product(a, sin)),
+        ]
+        return [self.result(value, types.stored) for value in rotated]
 
     def round_to(self, a: SSAValue, type: AnyFloat) -> SSAValue:
         """`a` rounded to `type` and extended to float32 again: an explicit rounding point."""
         if type == f32:
             return a
         return self.insert(arith.ExtFOp(self.insert(arith.TruncFOp(a, type)), f32))
+
+    def result(self, a: SSAValue, type: Attribute) -> SSAValue:
+        """`a` as the result of an operator whose elements have `type`: rounded where eager is."""
+        if self.mode != NumericsMode.EAGER_EXACT or not is_float(type):
+            return a
+        return self.round_to(a, float_type(type))
+
+    def divide_by(self, a: SSAValue, number: int) -> SSAValue:
+        """a / number: by its reciprocal, but exactly where every bit counts."""
+        if self.mode == NumericsMode.EAGER_EXACT:
+            return self.div(a, self.constant(float(number)))
+        return self.scale(a, 1 / number)
 
     def combine(self, kind: Combiner, a: SSAValue, b: SSAValue) -> SSAValue:
         """Combine two elements of a partial: a + b, max(a, b), or log(exp(a) + exp(b))."""

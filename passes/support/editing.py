@@ -19,6 +19,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScalarBuilder,
     Segment,
+    numerics_mode,
 )
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
@@ -122,6 +123,7 @@ class EpilogueEditor:
     locations: list[LocationAttr] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.mode = numerics_mode(self.op)
         self.segments = segments_of(self.op)
         self.locations = [self.op.location]
         self._origins: list[list[SSAValue | None]] = [list(s.outputs) for s in self.segments]
@@ -132,7 +134,7 @@ class EpilogueEditor:
     def builder(self, segment: int, location: LocationAttr) -> ScalarBuilder:
         """Appends to the region of a segment; the operator takes over the location."""
         self.locations.append(location)
-        return ScalarBuilder(self.segments[segment].block, location)
+        return ScalarBuilder(self.segments[segment].block, location, self.mode)
 
     def add_result(
         self, segment: int, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]
@@ -168,7 +170,7 @@ class EpilogueEditor:
         part = self.segments[segment]
         count = 2 if part.pairing and not half else 1
         operands = [self.lanes_of(v, segment, domain, half=half) for v in op.operands]
-        builder = ScalarBuilder(part.block, op.location)
+        builder = ScalarBuilder(part.block, op.location, self.mode)
         return [
             emit_scalar(builder, op, [values[lane] for values in operands]) for lane in range(count)
         ]
@@ -218,9 +220,9 @@ class EpilogueEditor:
         self._drop_unused()
         location = fuse_locations(*self.locations)
         if isinstance(self.op, FusedOp):
-            new: EpilogueOp = FusedOp(self.op.x, self.segments, self.op.schedule)
+            new: EpilogueOp = FusedOp(self.op.x, self.segments, self.op.schedule, self.op.order)
         else:
-            new = MapOp(self.segments[0])
+            new = MapOp(self.segments[0], self.op.order)
         new.location = location
         outputs = iter(new.outputs)
         for origins in self._origins:

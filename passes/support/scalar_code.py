@@ -6,7 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
-from coda_ir.dialects.gemm import ScalarBuilder
+from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder
 from coda_ir.symbolic_shapes import element_bytes
 
 Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
@@ -28,11 +28,21 @@ def _emit_gelu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) 
 
 def _emit_softcap(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     assert isinstance(op, coda.SoftcapOp)
-    return builder.softcap(args[0], op.cap.value.data)
+    return builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))
+
+
+def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    if builder.mode == NumericsMode.EAGER_EXACT and isinstance(
+        op.operands[0].owner, coda.ConstantOp
+    ):
+        # PyTorch computes a number over a tensor as the tensor's reciprocal times the number.
+        reciprocal = builder.div(builder.constant(1.0), args[1])
+        return builder.mul(builder.result(reciprocal, element_type_of(op.results[0])), args[0])
+    return builder.div(args[0], args[1])
 
 
 def _emit_cast(_: ScalarBuilder, __: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    # Epilogues compute in float32 and round where they store.
+    # Epilogues compute in float32 and round where they store, or where the numerics mode says.
     return args[0]
 
 
@@ -40,7 +50,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.AddOp: _binary(ScalarBuilder.add),
     coda.SubOp: _binary(ScalarBuilder.sub),
     coda.MulOp: _binary(ScalarBuilder.mul),
-    coda.DivOp: _binary(ScalarBuilder.div),
+    coda.DivOp: _emit_div,
     coda.MaximumOp: _binary(ScalarBuilder.maximum),
     coda.MinimumOp: _binary(ScalarBuilder.minimum),
     coda.NegOp: _unary(ScalarBuilder.neg),
@@ -73,7 +83,7 @@ def is_pointwise(op: object) -> bool:
 
 def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     """Append the scalar code of the pointwise operator `op` on the elements `args`."""
-    return _EMIT[type(op)](builder, op, args)
+    return builder.result(_EMIT[type(op)](builder, op, args), element_type_of(op.results[0]))
 
 
 def is_widening_cast(op: Operation) -> bool:

@@ -1,0 +1,152 @@
+"""How a function rounds and in which order it sums: attributes of the GEMM level.
+
+What is accumulated in is a matter of types (the accumulator of a region, a partial), and a rounding
+point is `arith.truncf` followed by `arith.extf`. What no type and no operator tells is here: which
+contract a function keeps, and the order of its reductions.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntAttr, NoneAttr, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+NUMERICS_ATTRIBUTE = "coda.numerics"
+"""The attribute of a function that holds its `NumericsAttr`; absent for the default mode."""
+
+
+class NumericsMode(StrEnum):
+    """What a function promises about the bits of its results (docs/numerics.md)."""
+
+    FP32_EPILOGUE = "fp32-epilogue"
+    """Epilogues compute in float32 and round where they store."""
+    EAGER_EXACT = "eager-exact"
+    """Rounds wherever eager PyTorch rounds: after every block-level operator."""
+    DETERMINISTIC = "deterministic"
+    """Sums in a stated order: the same bits for any number of rows and any schedule."""
+
+
+@irdl_attr_definition
+class NumericsAttr(ParametrizedAttribute):
+    """The numerics mode of a function: `coda.numerics = #gemm.numerics<"eager-exact">`."""
+
+    name = "gemm.numerics"
+    mode_name: StringAttr
+
+    @staticmethod
+    def get(mode: NumericsMode) -> "NumericsAttr":
+        return NumericsAttr(StringAttr(mode.value))
+
+    @property
+    def mode(self) -> NumericsMode:
+        return NumericsMode(self.mode_name.data)
+
+    def verify(self) -> None:
+        names = [mode.value for mode in NumericsMode]
+        if self.mode_name.data not in names:
+            raise VerifyException(
+                f'numerics mode is "{self.mode_name.data}", expected one of {", ".join(names)}'
+            )
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.mode_name.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (StringAttr(parser.parse_str_literal()),)
+
+
+def numerics_mode(op: Operation) -> NumericsMode:
+    """The numerics mode of the function that contains `op`, or of `op` itself."""
+    func: Operation | None = op
+    while func is not None and not isinstance(func, FuncOp):
+        func = func.parent_op()
+    attribute = None if func is None else func.attributes.get(NUMERICS_ATTRIBUTE)
+    return attribute.mode if isinstance(attribute, NumericsAttr) else NumericsMode.FP32_EPILOGUE
+
+
+@irdl_attr_definition
+class OrderAttr(ParametrizedAttribute):
+    """The order of the reductions of an operator, which every schedule has to keep.
+
+    `depth`: K is multiplied in steps of so many elements, whose products are added to the
+    accumulator one step after another. `columns`, `rows`: a `partial_row` combines so many columns
+    (a `partial_col` so many rows), as a tree that adds the halves. `partials`: a finalize combines
+    so many partials as such a tree, and the trees one after another.
+
+    `order<depth = 64, columns = 64, rows = 64>` on gemm.fused, `order<columns = 64, rows = 64>` on
+    gemm.map, `order<partials = 32>` on gemm.finalize.
+    """
+
+    name = "gemm.order"
+    depth_size: IntAttr | NoneAttr
+    columns_size: IntAttr | NoneAttr
+    rows_size: IntAttr | NoneAttr
+    partials_size: IntAttr | NoneAttr
+
+    FIELDS: ClassVar = ("depth", "columns", "rows", "partials")
+
+    @staticmethod
+    def get(
+        *,
+        depth: int | None = None,
+        columns: int | None = None,
+        rows: int | None = None,
+        partials: int | None = None,
+    ) -> "OrderAttr":
+        values = (depth, columns, rows, partials)
+        return OrderAttr(*(NoneAttr() if value is None else IntAttr(value) for value in values))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The stated sizes by name."""
+        sizes = (self.depth_size, self.columns_size, self.rows_size, self.partials_size)
+        return {
+            name: size.data
+            for name, size in zip(self.FIELDS, sizes, strict=True)
+            if isinstance(size, IntAttr)
+        }
+
+    def __getitem__(self, name: str) -> int:
+        return self.sizes[name]
+
+    def verify(self) -> None:
+        for name, size in self.sizes.items():
+            if size < 1 or size & (size - 1):
+                raise VerifyException(f"order: {name} is {size}, expected a power of two")
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(f"{name} = {n}" for name, n in self.sizes.items()))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        sizes: dict[str, int] = {}
+
+        def parse_size() -> None:
+            name = parser.parse_identifier()
+            if name not in cls.FIELDS:
+                parser.raise_error(
+                    f"unknown size '{name}' of an order, expected one of {', '.join(cls.FIELDS)}"
+                )
+            parser.parse_punctuation("=")
+            sizes[name] = parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_size)
+        return cls.get(**sizes).parameters
+
+
+def verify_order(order: OrderAttr | None, expected: Sequence[str]) -> None:
+    """Raise unless `order`, where it is stated, has the sizes `expected` and no others."""
+    if order is not None and set(order.sizes) != set(expected):
+        raise VerifyException(
+            f"order states {', '.join(order.sizes) or 'nothing'}, expected {', '.join(expected)}"
+        )

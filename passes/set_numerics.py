@@ -1,0 +1,39 @@
+"""Pass `set-numerics`: the contract about the bits of the results, stated on every function."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import NUMERICS_ATTRIBUTE, NumericsAttr, NumericsMode
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+
+
+@dataclass(frozen=True)
+class SetNumericsPass(FunctionPass):
+    """States the numerics mode of every function; later passes and the backends keep it.
+
+        func.func @f(...)   ->   func.func @f(...) attributes {
+                                   coda.numerics = #gemm.numerics<"eager-exact">}
+
+    `mode` is fp32-epilogue (the default of functions that state none: the attribute is removed),
+    eager-exact or deterministic. It has to run before `coda-to-gemm`, which does the rewriting.
+    """
+
+    name: ClassVar[str] = "set-numerics"
+
+    mode: str = NumericsMode.FP32_EPILOGUE.value
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        mode = parse_mode(self.mode)
+        if mode == NumericsMode.FP32_EPILOGUE:
+            rewriter.func.attributes.pop(NUMERICS_ATTRIBUTE, None)
+        else:
+            rewriter.func.attributes[NUMERICS_ATTRIBUTE] = NumericsAttr.get(mode)
+
+
+def parse_mode(text: str) -> NumericsMode:
+    """The mode named `text`. Raises CodaError where there is none."""
+    names = [mode.value for mode in NumericsMode]
+    if text not in names:
+        raise CodaError(f"unknown numerics mode '{text}'", f"use one of {', '.join(names)}")
+    return NumericsMode(text)
