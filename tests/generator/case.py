@@ -1,0 +1,87 @@
+"""One program under test: its arguments, and what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from coda_ir.backends.reference import Precision, run_function
+from coda_ir.remarks import Remark
+from generator.arguments import arguments_of
+from generator.program import Program
+from generator.violations import Violation, expected_to_work
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+
+TOLERANCE = 1e-6
+"""Largest relative error in float64: far above its rounding, far below any wrong constant."""
+
+
+@dataclass
+class Case:
+    program: Program
+    seed: int = 0
+    remarks: list[Remark] = field(default_factory=list[Remark])
+    """What the passes said about the program."""
+    checked: list[str] = field(default_factory=list[str])
+    """What was checked, for statistics."""
+
+    @cached_property
+    def arguments(self) -> dict[str, list[torch.Tensor]]:
+        """The arguments of every function, of the stated types."""
+        extents = self.program.extents
+        return {
+            func.sym_name.data: arguments_of(func, extents, self.seed)
+            for func in self.program.functions
+        }
+
+    @cached_property
+    def exact(self) -> dict[str, Tensors]:
+        """What the functions compute in float64."""
+        with expected_to_work("reference", "block level"):
+            return self.results(self.program.module, "float64")
+
+    def results(self, module: ModuleOp, precision: Precision) -> dict[str, Tensors]:
+        """What the functions of `module`, of any level, compute on the arguments."""
+        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+        return {
+            name: run_function(functions[name], arguments, precision)
+            for name, arguments in self.arguments.items()
+        }
+
+    def check_meaning(self, module: ModuleOp, property: str, where: str) -> None:
+        """`module` computes in float64 what the program does."""
+        with expected_to_work(property, where):
+            actual = self.results(module, "float64")
+        for name, expected in self.exact.items():
+            for index, (got, wanted) in enumerate(zip(actual[name], expected, strict=True)):
+                error = relative_error(got, wanted)
+                if not error <= TOLERANCE:
+                    message = f"result {index} of {name} has a relative error of {error:.1e}"
+                    raise Violation(property, where, message)
+
+
+def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """‖actual − expected‖ / ‖expected‖ over the finite elements of `expected`.
+
+    Infinite where the two differ in shape, or in where they are NaN or infinite.
+    """
+    if actual.shape != expected.shape:
+        return float("inf")
+    actual, expected = actual.double(), expected.double()
+    finite = expected.isfinite()
+    if not torch.equal(actual[~finite].nan_to_num(2.0), expected[~finite].nan_to_num(2.0)):
+        return float("inf")
+    if not actual[finite].isfinite().all():
+        return float("inf")
+    largest = expected[finite].abs().max().item() if finite.any() else 0.0
+    scale = largest or 1.0
+    difference = ((actual[finite] - expected[finite]) / scale).square().sum().sqrt()
+    norm = (expected[finite] / scale).square().sum().sqrt()
+    return float(difference / norm) if norm > 0 else float(difference)

@@ -1,0 +1,122 @@
+"""Emitted Triton modules of random programs, run where the tests run: mostly in the interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import linecache
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.backends.triton import emit_module
+from coda_ir.devices import default_device
+from coda_ir.diagnostics import CodaError
+from generator.case import Case
+from generator.rounding import Rounding
+from generator.violations import Violation, expected_to_work
+
+PROPERTY = "block = emitted Triton"
+
+_counter = itertools.count()
+
+
+class PoisonedTorch:
+    """The module torch, except that `empty` gives NaN (integers: 77)."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def empty(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = torch.empty(*args, **kwargs)
+        return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
+
+
+def load(source: str, folder: Path) -> ModuleType:
+    """Import an emitted module from a file, which Triton reads for the source of its kernels."""
+    path = folder / f"random_program_{next(_counter)}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    setattr(module, "torch", PoisonedTorch())  # noqa: B010
+    return module
+
+
+def check_emitted(case: Case, rounding: Rounding, scheduled: ModuleOp) -> None:
+    """Every function as emitted is as accurate as the block level.
+
+    What the backend refuses, with an error for the user, is only counted.
+    """
+    actual: dict[str, Sequence[torch.Tensor]] = {}
+    for name, arguments in case.arguments.items():
+        with expected_to_work(PROPERTY, "emission"):
+            try:
+                source = emit_module(scheduled, name)
+            except CodaError as error:
+                case.checked.append(f"refused by triton: {_reason(error)}")
+                return
+        actual[name] = run(source, strided(arguments, case.seed))
+    rounding.check(actual, PROPERTY, "emitted")
+    case.checked.append(PROPERTY)
+
+
+def _reason(error: CodaError) -> str:
+    return str(error).splitlines()[0].partition(": ")[2][:70]
+
+
+def strided(arguments: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+    """The arguments, some of them with other strides."""
+    result: list[torch.Tensor] = []
+    for index, tensor in enumerate(arguments):
+        if (seed + index) % 5 or tensor.dim() < 1:
+            result.append(tensor)
+        elif tensor.dim() == 1:
+            result.append(torch.stack([tensor, tensor + 1], -1)[:, 0])
+        else:
+            result.append(tensor.transpose(-1, -2).contiguous().transpose(-1, -2))
+    return result
+
+
+def run(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The results of a module, which must not write to its arguments and give them twice."""
+    device = default_device()
+    given = [_moved(argument, device) for argument in arguments]
+    with tempfile.TemporaryDirectory(prefix="coda_random_") as folder:
+        with expected_to_work(PROPERTY, "import of the emitted module"):
+            module = load(source, Path(folder))
+        with expected_to_work(PROPERTY, "run of the emitted module"):
+            results, again = (_results(module.run(*given)) for _ in range(2))
+    linecache.clearcache()
+    for before, after in zip(arguments, given, strict=True):
+        if not torch.equal(before.nan_to_num(0.5), after.cpu().nan_to_num(0.5)):
+            raise Violation(PROPERTY, "run of the emitted module", "it writes to its arguments")
+    for first, second in zip(results, again, strict=True):
+        if not torch.equal(first.nan_to_num(0.5), second.nan_to_num(0.5)):
+            raise Violation(PROPERTY, "run of the emitted module", "a second run differs")
+    return results
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A copy that keeps the strides."""
+    copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+    return copy.copy_(tensor)
+
+
+def _results(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    tensors = [results] if isinstance(results, torch.Tensor) else results
+    return [tensor.cpu().clone() for tensor in tensors]
+
+
+def use_interpreter(environment: Mapping[str, str] = os.environ) -> None:
+    """Let Triton run in its interpreter where there is no GPU; before triton is imported."""
+    has_gpu = Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
+    if not has_gpu and "TRITON_INTERPRET" not in environment:
+        os.environ["TRITON_INTERPRET"] = "1"

@@ -1,0 +1,140 @@
+"""Properties of single passes, of coda-to-gemm and of pipelines in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.passes import get_all_passes
+from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.place_column_scale import PlaceColumnScalePass
+from coda_ir.passes.plan_buffers import PlanBuffersPass
+from coda_ir.passes.schedule import SchedulePass
+from coda_ir.remarks import collect_remarks
+from generator.case import Case
+from generator.choices import Choices
+from generator.round_trip import check_round_trip
+from generator.violations import Violation, expected_to_work
+
+EVERY_PASS = "every pass preserves meaning"
+EVERY_PIPELINE = "every pipeline preserves meaning"
+IDEMPOTENT = "coda-to-gemm changes nothing the second time"
+
+TARGETS = ("interpreter", "portable", "sm_80", "sm_90", "gfx942")
+
+
+def size_of(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk())
+
+
+def apply(case: Case, step: ModulePass, module: ModuleOp, property: str, where: str) -> None:
+    """Apply one pass; it verifies, does not blow the module up, and its remarks render."""
+    before = size_of(module)
+    with collect_remarks() as remarks, expected_to_work(property, where):
+        step.apply(make_context(), module)
+        module.verify()
+        for remark in remarks:
+            assert str(remark) and remark.to_dict()["message"]
+    case.remarks += remarks
+    if size_of(module) > 40 * before + 200:
+        raise Violation(property, where, "the module has grown more than 40 times")
+
+
+def lower_to_gemm(case: Case, *, fold_weights: bool = False) -> ModuleOp:
+    """The program after coda-to-gemm, which preserves its meaning.
+
+    The meaning is checked once. Where it is lost, the steps are tried one by one.
+    """
+    pipeline = CodaToGemmPass(fold_weights=fold_weights)
+    module = case.program.module.clone()
+    try:
+        for step in pipeline.steps():
+            apply(case, step, module, EVERY_PASS, step.name)
+        case.check_meaning(module, EVERY_PASS, pipeline.name)
+    except Violation:
+        check_steps(case, pipeline.steps(), EVERY_PASS)
+        raise
+    return module
+
+
+def check_steps(case: Case, steps: Sequence[ModulePass], property: str) -> ModuleOp:
+    """Apply `steps` in order; each one preserves the meaning and leaves what reads back."""
+    module = case.program.module.clone()
+    text = str(module)
+    for step in steps:
+        apply(case, step, module, property, step.name)
+        before, text = text, str(module)
+        if text != before:
+            case.check_meaning(module, property, step.name)
+            check_round_trip(module, f"after {step.name}")
+    return module
+
+
+def check_every_pass(case: Case) -> None:
+    check_steps(case, CodaToGemmPass().steps(), EVERY_PASS)
+
+
+def check_random_pipeline(case: Case, choices: Choices) -> None:
+    """Any passes in any order, each with any options."""
+    check_steps(case, draw_pipeline(choices), EVERY_PIPELINE)
+
+
+def draw_pipeline(choices: Choices) -> list[ModulePass]:
+    others = (CanonicalizePass(), CommonSubexpressionElimination(), DeadCodeElimination())
+    names = sorted(get_all_passes())
+    steps: list[ModulePass] = []
+    if choices.chance(50):
+        # In an order that fits, with steps missing, repeated or exchanged.
+        steps = [s for s in CodaToGemmPass().steps() if not choices.chance(30)]
+    for _ in range(choices.integer(1, 8)):
+        new = choices.pick(others) if choices.chance(20) else _draw_pass(choices, names)
+        steps.insert(choices.below(len(steps) + 1), new)
+    return steps
+
+
+def _draw_pass(choices: Choices, names: Sequence[str]) -> ModulePass:
+    name = choices.pick(names)
+    match name:
+        case "coda-to-gemm":
+            return CodaToGemmPass(fold_weights=choices.chance(50))
+        case "place-column-scale":
+            return PlaceColumnScalePass(fold=choices.chance(70))
+        case "schedule":
+            return SchedulePass(target=choices.pick(TARGETS))
+        case _:
+            return get_all_passes()[name]()()
+
+
+def check_idempotent(case: Case, lowered: ModuleOp) -> None:
+    """A second coda-to-gemm finds nothing to do."""
+    again = lowered.clone()
+    for step in CodaToGemmPass().steps():
+        apply(case, step, again, IDEMPOTENT, step.name)
+    if str(again) != str(lowered):
+        case.check_meaning(again, IDEMPOTENT, "coda-to-gemm twice")
+        raise Violation(IDEMPOTENT, "coda-to-gemm twice", "the text differs")
+
+
+def schedule(case: Case, lowered: ModuleOp, target: str, mainloop: str = "pointer") -> ModuleOp:
+    """The program with schedules and buffers; its meaning stays.
+
+    Raises CodaError where the pass `schedule` says that it cannot schedule it.
+    """
+    module = lowered.clone()
+    where = f"schedule for {target}"
+    with expected_to_work("block = GEMM level = scheduled", where):
+        try:
+            SchedulePass(target=target, mainloop=mainloop).apply(make_context(), module)
+        except CodaError as error:
+            raise Violation("block = GEMM level = scheduled", where, str(error)) from error
+        PlanBuffersPass().apply(make_context(), module)
+        module.verify()
+    case.check_meaning(module, "block = GEMM level = scheduled", where)
+    return module

@@ -1,0 +1,336 @@
+"""Single operators of the block level on what a function has computed so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from generator.function_builder import FLOATS, FunctionBuilder, tensor_of
+
+Step: TypeAlias = Callable[[FunctionBuilder], None]
+
+SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
+    coda.NegOp,
+    coda.ReluOp,
+    coda.AbsOp,
+    coda.SiluOp,
+    coda.TanhOp,
+    coda.SigmoidOp,
+    coda.Relu2Op,
+    lambda x: coda.GeluOp(x),
+    lambda x: coda.GeluOp(x, "tanh"),
+    lambda x: coda.SoftcapOp(x, 30.0),
+    lambda x: coda.SoftcapOp(x, 0.5),
+)
+"""Elementwise functions that are defined everywhere and do not grow fast."""
+
+WILD: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
+    coda.ExpOp,
+    coda.LogOp,
+    coda.SqrtOp,
+    coda.RsqrtOp,
+)
+"""Those that are not."""
+
+BINARY = (coda.AddOp, coda.MulOp, coda.SubOp, coda.MaximumOp, coda.MinimumOp)
+
+CONSTANTS = (1.0, 0.0, 0.5, -2.0, 3.0, 0.125, 1e-3, 30.0)
+
+SPECIAL = (1e30, -1e38, 1e-30, float("inf"), float("-inf"), float("nan"))
+
+EPSILONS = (1e-6, 1e-5, 1e-2, 0.1)
+
+STATISTICS = ("sum", "mean", "max", "lse")
+
+
+def cast_to(b: FunctionBuilder, value: SSAValue, element: Attribute) -> SSAValue:
+    """`value` in another element type, by an operator where one is needed."""
+    if element_type_of(value) == element:
+        return value
+    return b.add(coda.CastOp(value, element), "cast")
+
+
+def constant(b: FunctionBuilder, element: Attribute) -> SSAValue:
+    if b.choices.chance(2):
+        b.hazards.add("special constants")
+        return b.add(coda.ConstantOp(b.choices.pick(SPECIAL), element), "special")
+    return b.add(coda.ConstantOp(b.choices.pick(CONSTANTS), element), "constant")
+
+
+def smooth(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    return b.add(b.choices.pick(SMOOTH)(x))
+
+
+def positive(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """abs(x) + 1, or sigmoid(x) + 1/2: far from 0."""
+    if b.choices.chance(50):
+        inner, offset = b.add(coda.AbsOp(x)), 1.0
+    else:
+        inner, offset = b.add(coda.SigmoidOp(x)), 0.5
+    return b.add(coda.AddOp(inner, b.add(coda.ConstantOp(offset, element_type_of(x)))))
+
+
+def guarded(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """A wild function where it is well conditioned: exp of bounded, log and roots of positive."""
+    operator = b.choices.pick(WILD)
+    if operator is coda.ExpOp:
+        bounded = b.add(b.choices.pick((coda.TanhOp, coda.SigmoidOp))(x))
+        return b.add(operator(bounded))
+    return b.add(operator(positive(b, x)))
+
+
+def add_unary(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    kind = b.choices.weighted(((80, "smooth"), (17, "guarded"), (3, "wild")))
+    if kind == "wild":
+        b.hazards.add("functions outside of their domain")
+        value = b.add(b.choices.pick(WILD)(x))
+    else:
+        value = smooth(b, x) if kind == "smooth" else guarded(b, x)
+    b.tiles.append(value)
+
+
+def add_binary(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    y = other_operand(b, x)
+    if b.choices.chance(8):
+        b.tile(coda.DivOp(x, positive(b, y)))
+        return
+    operands = (y, x) if b.choices.chance(35) else (x, y)
+    b.tile(b.choices.pick(BINARY)(*operands))
+
+
+def other_operand(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """Something that broadcasts to the tile x: a tile, a parameter, a statistic, a constant."""
+    makers: Sequence[tuple[int, Callable[[FunctionBuilder, SSAValue], SSAValue]]] = (
+        (6, lambda b, x: b.choices.recent(b.like(x))),
+        (3, lambda b, x: b.parameter(b.tile_dims(b.columns_of(x)), element_type_of(x), hint="x")),
+        (3, lambda b, x: b.row(b.columns_of(x), x)),
+        (3, lambda b, x: constant(b, element_type_of(x))),
+        (3, statistic_of_sibling),
+        (2, row_code),
+        (2, broadcast_parameter),
+    )
+    return b.choices.weighted(makers)(b, x)
+
+
+def statistic_of_sibling(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    return statistic(b, b.choices.recent(b.like(x)), element_type_of(x))
+
+
+def statistic(b: FunctionBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """A reduction of x, perhaps with code on it, as a column of `element`."""
+    kind = b.choices.pick(STATISTICS)
+    own = element if b.choices.chance(60) else f32
+    value = b.extra(coda.ReduceOp(x, kind, own), kind)
+    if b.choices.chance(40):
+        value = b.choices.pick((smooth, guarded))(b, value)
+    return cast_to(b, value, element)
+
+
+def row_code(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """Code on a row alone, such as the 1 + w of Gemma's norm weight."""
+    row = b.row(b.columns_of(x), x)
+    if b.choices.chance(50):
+        return b.add(coda.AddOp(row, constant(b, element_type_of(x))))
+    scalar = b.parameter((), element_type_of(x), hint="scalar")
+    return b.add(coda.MulOp(scalar, row))
+
+
+def broadcast_parameter(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """A parameter with a 1, or without some of the leading dimensions."""
+    dims = b.tile_dims(b.columns_of(x))
+    if b.choices.chance(15):
+        return b.parameter((1,), element_type_of(x), hint="scalar")
+    missing = b.choices.below(len(dims))
+    kept = [1 if b.choices.chance(40) else dim for dim in dims[missing:]]
+    return b.parameter(tuple(kept), element_type_of(x), hint="part")
+
+
+def add_linear(b: FunctionBuilder) -> None:
+    b.tiles.append(linear(b, b.pick_tile()))
+
+
+def linear(
+    b: FunctionBuilder, x: SSAValue, columns: int | None = None, weight: SSAValue | None = None
+) -> SSAValue:
+    """A linear map of x by `linear` or `matmul`, with or without a bias, in any of the layouts."""
+    k, n = b.columns_of(x), columns or b.choices.pick(b.style.columns)
+    result = f32 if b.choices.chance(8) and b.style.element != FLOATS["f64"] else None
+    if weight is None and b.choices.chance(30):
+        weight = b.matrix(k, n, x)
+        return b.add(coda.MatmulOp(x, weight, result_element_type=result))
+    if weight is None and b.choices.chance(5):
+        weight = b.add(coda.TransposeOp(b.matrix(k, n, x), (1, 0)))
+    weight = weight or b.matrix(n, k, x)
+    bias = b.row(n, x) if b.choices.chance(30) else None
+    return b.add(coda.LinearOp(x, weight, bias, result_element_type=result))
+
+
+def add_norm(b: FunctionBuilder) -> None:
+    b.tiles.append(norm(b, b.pick_tile()))
+
+
+def norm(b: FunctionBuilder, x: SSAValue, kind: str | None = None) -> SSAValue:
+    """RMSNorm or LayerNorm with any number of parameters and any eps."""
+    kind = kind or b.choices.pick(("rms", "layer"))
+    eps, n = b.choices.pick(EPSILONS), b.columns_of(x)
+    if kind == "rms":
+        weight = None if b.choices.chance(20) else b.row(n, x)
+        return b.add(coda.RMSNormOp(x, weight, eps=eps), "normed")
+    count = 2 - b.choices.weighted(((70, 0), (20, 1), (10, 2)))
+    weights = [b.row(n, x) for _ in range(count)]
+    return b.add(coda.LayerNormOp(x, weights, eps=eps), "normed")
+
+
+def group_norm(b: FunctionBuilder, x: SSAValue, group: int) -> SSAValue:
+    weight = None if b.choices.chance(20) else b.row(group, x)
+    eps = b.choices.pick(EPSILONS)
+    return b.add(coda.RMSNormOp(x, weight, eps=eps, group=group), "heads")
+
+
+def rope(b: FunctionBuilder, x: SSAValue, layout: str) -> SSAValue:
+    """Rotary embedding by tables of positions, or of every row."""
+    head, rows = b.style.head, b.style.rows
+    dims = (*rows[-1:], head // 2) if b.choices.chance(70) else (*rows, head // 2)
+    element = element_type_of(x) if b.choices.chance(60) else f32
+    cos = b.parameter(dims, element, hint="cos")
+    sin = b.parameter(dims, element, hint="sin")
+    return b.add(coda.RopeOp(x, cos, sin, head_dim=head, layout=layout), "rotated")
+
+
+def heads_of(b: FunctionBuilder, x: SSAValue) -> int:
+    """The number of heads of x; 0 where its columns are no whole heads."""
+    columns, head = b.columns_of(x), b.style.head
+    return 0 if columns % head or head % 2 else columns // head
+
+
+def add_rotation(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    if b.style.rows and heads_of(b, x):
+        b.tiles.append(rope(b, x, b.choices.pick(coda.ROPE_LAYOUTS)))
+
+
+def add_group_norm(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    if b.columns_of(x) % b.style.head == 0:
+        b.tiles.append(group_norm(b, x, b.style.head))
+
+
+def add_gate(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    if b.columns_of(x) % 2 == 0:
+        b.tile(coda.GluOp(x, b.choices.pick(coda.ACTIVATIONS)))
+
+
+def add_softmax(b: FunctionBuilder) -> None:
+    b.tile(coda.SoftmaxOp(b.pick_tile()))
+
+
+def add_reduction(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    statistic(b, x, b.choices.pick((element_type_of(x), f32)))
+
+
+def add_slice(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    n = b.columns_of(x)
+    start = b.choices.below(n)
+    stop = b.choices.integer(start + 1, n)
+    b.tile(coda.SliceOp(x, len(shape_of(x)) - 1, start, stop))
+
+
+def add_concat(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    element = element_type_of(x)
+    others = [tile for tile in b.tiles if element_type_of(tile) == element]
+    y = b.choices.recent(others)
+    if b.columns_of(x) + b.columns_of(y) <= 2 * max(b.style.columns):
+        b.tile(coda.ConcatOp([x, y], len(shape_of(x)) - 1))
+
+
+def add_cast(b: FunctionBuilder) -> None:
+    x = b.pick_tile()
+    names = ("f32", "bf16", "f16") if b.style.element != FLOATS["f64"] else ("f32", "f64")
+    value = b.add(coda.CastOp(x, FLOATS[b.choices.pick(names)]), "cast")
+    if b.choices.chance(60):
+        # Mixed types inside a program, and the type of the program after it.
+        b.tiles.append(value)
+        value = cast_to(b, smooth(b, value), element_type_of(x))
+    b.tiles.append(value)
+
+
+def add_reshape(b: FunctionBuilder) -> None:
+    """Columns as heads and back, or the rows as one dimension."""
+    x, rows = b.pick_tile(), b.style.rows
+    n, head, element = b.columns_of(x), b.style.head, element_type_of(x)
+    if n % head == 0 and b.choices.chance(50):
+        shape = tensor_of((*rows, n // head, head), element).get_shape()
+        heads = b.add(coda.ReshapeOp(x, shape))
+        changed = norm(b, heads) if b.choices.chance(50) else smooth(b, heads)
+        b.tile(coda.ReshapeOp(changed, shape_of(x)))
+    elif len(rows) > 1:
+        flat = tensor_of(("M" if any(isinstance(d, str) for d in rows) else _size(rows), n), f32)
+        value = b.extra(coda.ReshapeOp(x, flat.get_shape()))
+        if b.choices.chance(50):
+            changed = smooth(b, value)
+            b.extras.append(changed)
+            if sum(isinstance(dim, str) for dim in rows) < 2:
+                b.tile(coda.ReshapeOp(changed, shape_of(x)))
+
+
+def _size(rows: Sequence[int | str]) -> int:
+    size = 1
+    for dim in rows:
+        assert isinstance(dim, int)
+        size *= dim
+    return size
+
+
+def add_transpose(b: FunctionBuilder) -> None:
+    """The leading dimensions of a tile exchanged, with code in between."""
+    x = b.pick_tile()
+    if len(shape_of(x)) < 3:
+        return
+    perm = (1, 0, *range(2, len(shape_of(x))))
+    swapped = b.extra(coda.TransposeOp(x, perm))
+    if b.choices.chance(60):
+        changed = smooth(b, swapped)
+        back = [perm.index(axis) for axis in range(len(perm))]
+        b.tile(coda.TransposeOp(changed, back))
+
+
+def add_embedding(b: FunctionBuilder) -> None:
+    n = b.choices.pick(b.style.columns)
+    table = b.parameter((b.choices.pick((7, 11, 3)), n), hint="table", weight=True)
+    b.tile(coda.EmbeddingOp(b.integers(b.style.rows), table))
+
+
+def add_tied_rows(b: FunctionBuilder) -> None:
+    """A pointwise operator on the rows of a new tile that nothing else touches."""
+    b.new_tile(b.choices.pick(b.style.columns))
+
+
+STEPS: Sequence[tuple[int, Step]] = (
+    (8, add_linear),
+    (10, add_binary),
+    (8, add_unary),
+    (4, add_norm),
+    (2, add_group_norm),
+    (2, add_rotation),
+    (3, add_gate),
+    (1, add_softmax),
+    (2, add_reduction),
+    (3, add_slice),
+    (2, add_concat),
+    (2, add_cast),
+    (2, add_reshape),
+    (1, add_transpose),
+    (1, add_embedding),
+    (1, add_tied_rows),
+)

@@ -1,0 +1,46 @@
+"""parse(print(m)) = m, in the custom and the generic form, with and without locations."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from coda_ir.context import make_context
+from generator.violations import Violation, expected_to_work
+
+PROPERTY = "parse(print(m)) = m"
+
+
+def printed(module: ModuleOp, *, generic: bool = False, locations: bool = False) -> str:
+    stream = StringIO()
+    printer = Printer(stream, print_generic_format=generic, print_debuginfo=locations)
+    printer.print_op(module)
+    return stream.getvalue()
+
+
+def check_round_trip(module: ModuleOp, level: str) -> None:
+    """Every form of the text of `module` reads back as the same module, and prints the same."""
+    for generic in (False, True):
+        for locations in (False, True):
+            form = "generic" if generic else "custom"
+            where = f"{level}, {form} form{' with locations' if locations else ''}"
+            with expected_to_work(PROPERTY, where):
+                _check_form(module, where, generic=generic, locations=locations)
+
+
+def _check_form(module: ModuleOp, where: str, *, generic: bool, locations: bool) -> None:
+    text = printed(module, generic=generic, locations=locations)
+    again = Parser(make_context(), text).parse_module()
+    again.verify()
+    if not module.is_structurally_equivalent(again):
+        raise Violation(PROPERTY, where, "the module that was read back differs")
+    if printed(again, generic=generic, locations=locations) != text:
+        raise Violation(PROPERTY, where, "the module that was read back prints differently")
+    if locations:
+        for op, copy in zip(module.walk(), again.walk(), strict=True):
+            if op.location != copy.location:
+                message = f"{op.name} at {op.location} is at {copy.location} when read back"
+                raise Violation(PROPERTY, where, message)

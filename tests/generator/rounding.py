@@ -1,0 +1,87 @@
+"""How far a program may be from float64 when it rounds where its types say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.reference.numerics import stated_dtype
+from generator.arguments import arguments_of
+from generator.case import Case, relative_error
+from generator.violations import Violation, expected_to_work
+
+SAMPLES = 3
+"""Runs with other data, from which the error of the block level is estimated."""
+
+FACTOR = 4.0
+"""How many times the error of the block level another level may have."""
+
+Tensors = Sequence[torch.Tensor]
+
+
+class Rounding:
+    """The errors of the block level in stated precision, the measure for everything else."""
+
+    def __init__(self, case: Case):
+        self.case = case
+        self.stated: Mapping[str, Tensors] = {}
+        with expected_to_work("reference", "block level in stated precision"):
+            self.stated = case.results(case.program.module, "stated")
+            self.allowed = {name: self._allowed(name) for name in self.stated}
+
+    def _allowed(self, name: str) -> list[float]:
+        """The largest error of each result of function `name` that counts as rounding."""
+        worst = self._errors(self.stated[name], self.case.exact[name])
+        func = next(f for f in self.case.program.functions if f.sym_name.data == name)
+        for sample in range(1, SAMPLES):
+            arguments = arguments_of(func, self.case.program.extents, self.case.seed + 7919 * sample)
+            exact = run_function(func, arguments, "float64")
+            errors = self._errors(run_function(func, arguments, "stated"), exact)
+            worst = list(map(max, worst, errors))
+        unit = rounding_unit(self.case.program.module)
+        return [FACTOR * (error + unit) for error in worst]
+
+    @staticmethod
+    def _errors(stated: Tensors, exact: Tensors) -> list[float]:
+        return [_finite_error(s, e, s) for s, e in zip(stated, exact, strict=True)]
+
+    def check(self, actual: Mapping[str, Tensors], property: str, where: str) -> None:
+        """The results are as close to float64 as those of the block level, up to `FACTOR`.
+
+        Elements that are not finite in float64, or at the block level, are not compared: where a
+        value overflows depends on where it is rounded.
+        """
+        for name, expected in self.case.exact.items():
+            for index, (got, exact) in enumerate(zip(actual[name], expected, strict=True)):
+                stated = self.stated[name][index]
+                what = f"result {index} of {name}"
+                if got.dtype != stated.dtype or got.shape != stated.shape:
+                    message = f"{what} is {got.dtype} {tuple(got.shape)}, "
+                    message += f"expected {stated.dtype} {tuple(stated.shape)}"
+                    raise Violation(property, where, message)
+                error, allowed = _finite_error(got, exact, stated), self.allowed[name][index]
+                if not error <= allowed:
+                    message = f"{what} has a relative error of {error:.1e}, more than {allowed:.1e}"
+                    raise Violation(property, where, message)
+
+
+def _finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:
+    """The relative error over the elements that are finite in `exact` and in `stated`."""
+    finite = exact.isfinite() & stated.isfinite()
+    return relative_error(actual[finite], exact[finite])
+
+
+def rounding_unit(module: ModuleOp) -> float:
+    """The largest relative rounding error of a value; that of float32 is that of sums as well."""
+    dtypes = {stated_dtype(result.type) for op in module.walk() for result in op.results}
+    units = [torch.finfo(dtype).eps / 2 for dtype in dtypes if dtype.is_floating_point]
+    return max([*units, 2e-6])
+
+
+def check_stated(rounding: Rounding, module: ModuleOp, level: str) -> None:
+    with expected_to_work("block = GEMM level = scheduled", f"{level} in stated precision"):
+        results = rounding.case.results(module, "stated")
+    rounding.check(results, "block = GEMM level = scheduled", f"{level} in stated precision")
