@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+# The tests run on all cores already, and their tensors are small.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 HAS_GPU = Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 
 if not HAS_GPU:

@@ -1,0 +1,162 @@
+"""Whether two modules compute the same, function by function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import CallOp, FuncOp
+
+from coda_ir.equivalence.counterexample import Counterexample, describe_failure
+from coda_ir.equivalence.draws import DRAWS, Draw
+from coda_ir.equivalence.localization import find_origin
+from coda_ir.equivalence.mismatch import Mismatch, compare, run_after
+from coda_ir.equivalence.samples import Baseline, Sample
+from coda_ir.equivalence.shrinking import Failure, shrink
+
+
+def check_equivalent(
+    before: ModuleOp,
+    after: ModuleOp,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    draws: Sequence[Draw] = DRAWS,
+    minimize: bool = True,
+) -> Counterexample | None:
+    """Inputs on which a function of `after` differs from its namesake in `before`.
+
+    None where none was found: every function (of any level) gives the same results in float64 on
+    random inputs of several kinds and sizes. Private functions of `before` may be missing in
+    `after`. `sizes` fixes symbols; those that a function lacks are ignored. With `minimize`, the
+    inputs are made as small and simple as the difference persists.
+    Raises CodaError for a function of `before` that the reference backend cannot run.
+    """
+    return Validator(before, sizes or {}, draws, minimize).check(after)
+
+
+@dataclass
+class Validator:
+    """Compares the states of a module one after the other; each is run once.
+
+    Functions whose text, and that of all they call, did not change are not run at all.
+    """
+
+    module: ModuleOp
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    draws: Sequence[Draw] = DRAWS
+    minimize: bool = True
+    checked: int = 0
+    """How many pairs of functions were run and compared."""
+
+    def __post_init__(self) -> None:
+        self._take(self.module)
+        self._baselines: dict[str, Baseline] = {}
+
+    def check(self, after: ModuleOp) -> Counterexample | None:
+        """Compare with the last state; where nothing is wrong, `after` takes its place."""
+        texts, functions = texts_of(after), functions_of(after)
+        changed = [name for name, text in self._texts.items() if texts.get(name) != text]
+        results: dict[str, list[Sample]] = {}
+        for name in changed:
+            self.checked += 1
+            func = functions.get(name)
+            found = self._check_function(name, func)
+            if isinstance(found, Counterexample):
+                return found
+            results[name] = found
+        if texts != self._texts:
+            self._take(after)
+            self._advance(results)
+        return None
+
+    def _take(self, module: ModuleOp) -> None:
+        # Passes work in place.
+        self.module = module.clone()
+        self._functions = functions_of(self.module)
+        self._texts = texts_of(self.module)
+
+    def _advance(self, results: Mapping[str, list[Sample]]) -> None:
+        for name, samples in results.items():
+            if name in self._functions:
+                self._baselines[name] = Baseline(self._functions[name], samples)
+        for name in self._baselines.keys() - results.keys():
+            if name in self._functions:
+                self._baselines[name].func = self._functions[name]
+
+    def _check_function(self, name: str, after: FuncOp | None) -> list[Sample] | Counterexample:
+        """The samples with the results of `after`, or a counterexample."""
+        before = self._functions[name]
+        if after is None:
+            missing = Mismatch(None, "the function is gone")
+            return [] if is_private(before) else Counterexample(name, missing)
+        if before.function_type != after.function_type:
+            types = f"{after.function_type}, expected {before.function_type}"
+            return Counterexample(name, Mismatch(None, f"its type is {types}"))
+        samples: list[Sample] = []
+        for sample in self._baseline(name).samples:
+            actual = run_after(after, sample.arguments)
+            mismatch = (
+                actual
+                if isinstance(actual, Mismatch)
+                else compare(before, sample.arguments, sample.results, actual)
+            )
+            if mismatch is not None:
+                return self._counterexample(before, after, sample, mismatch)
+            assert not isinstance(actual, Mismatch)
+            samples.append(Sample(sample.draw, sample.sizes, sample.arguments, actual))
+        return samples
+
+    def _baseline(self, name: str) -> Baseline:
+        if name not in self._baselines:
+            func = self._functions[name]
+            self._baselines[name] = Baseline.of(func, self.draws, self.sizes)
+        return self._baselines[name]
+
+    def _counterexample(
+        self, before: FuncOp, after: FuncOp, sample: Sample, mismatch: Mismatch
+    ) -> Counterexample:
+        failure = Failure(sample.sizes, sample.arguments, mismatch)
+        if self.minimize:
+            failure = shrink(before, after, sample, mismatch, self.sizes)
+        origin = find_origin(before, after, failure.arguments)
+        return describe_failure(before, failure.mismatch, failure.sizes, failure.arguments, origin)
+
+
+def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
+    """The functions of `module` with a body, by name; those that are called come first."""
+    functions = {
+        op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks
+    }
+    ordered: dict[str, FuncOp] = {}
+    pending = list(reversed(functions.items()))
+    visited: set[str] = set()
+    while pending:
+        name, func = pending.pop()
+        if name in ordered:
+            continue
+        callees = [callee for callee in _callees(func) if callee in functions]
+        if name in visited or not callees:
+            ordered[name] = func
+            continue
+        visited.add(name)
+        pending.append((name, func))
+        pending += [(callee, functions[callee]) for callee in callees if callee not in visited]
+    return ordered
+
+
+def texts_of(module: ModuleOp) -> dict[str, str]:
+    """The text of each function, followed by those of the functions that it calls."""
+    functions, texts = functions_of(module), dict[str, str]()
+    for name, func in functions.items():
+        callees = dict.fromkeys(_callees(func))
+        texts[name] = "\n".join([str(func), *(texts.get(callee, "") for callee in callees)])
+    return texts
+
+
+def _callees(func: FuncOp) -> list[str]:
+    return [op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)]
+
+
+def is_private(func: FuncOp) -> bool:
+    return func.sym_visibility == StringAttr("private")

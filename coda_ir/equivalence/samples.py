@@ -1,0 +1,162 @@
+"""Running the functions that are compared, and what of their results has a meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.reference import Trace, trace_function
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, MapOp, ResultKind
+from coda_ir.equivalence.comparison import row_maximum
+from coda_ir.equivalence.draws import (
+    LARGEST_DRAW,
+    Draw,
+    affordable,
+    choose_sizes,
+    draw_arguments,
+    elements,
+)
+
+Tensors = Sequence[torch.Tensor]
+
+RUN_ERRORS = (CodaError, RuntimeError, IndexError, ValueError)
+"""What running a function on inputs that do not fit it raises, PyTorch's errors among them."""
+
+ATTEMPTS = 4
+"""Sizes that are tried before a draw is given up: a reshape may need even ones."""
+
+_PERTURBATION = 2.0**-40
+
+
+class CannotRunError(CodaError):
+    """A function that the reference backend cannot run."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs of a function and what it computes from them."""
+
+    draw: Draw
+    sizes: Mapping[str, int]
+    arguments: Tensors
+    results: Tensors
+
+
+@dataclass
+class Baseline:
+    """A function with its samples, which later functions of the same name are compared with."""
+
+    func: FuncOp
+    samples: list[Sample] = field(default_factory=list[Sample])
+
+    @staticmethod
+    def of(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> Baseline:
+        """Run `func` on every draw that it can take.
+
+        Raises CannotRunError where that is none.
+        """
+        baseline, problem = Baseline(func), "its arguments are too large"
+        for draw in affordable(func, draws, given):
+            for attempt in range(ATTEMPTS):
+                sizes = choose_sizes(func, draw, given, attempt)
+                if elements(func, sizes) > LARGEST_DRAW:
+                    break
+                try:
+                    arguments = draw_arguments(func, draw, sizes)
+                    results = run(func, arguments)
+                except RUN_ERRORS as error:
+                    problem = error.message if isinstance(error, CodaError) else str(error)
+                    continue
+                baseline.samples.append(Sample(draw, sizes, arguments, results))
+                break
+        if not baseline.samples:
+            raise CannotRunError(
+                f"@{func.sym_name.data} cannot be checked: {problem}",
+                "give sizes that it can take with --dim, smaller constants with --const, or write "
+                "it with operators that the reference backend knows",
+            )
+        return baseline
+
+
+def run(func: FuncOp, arguments: Tensors) -> list[torch.Tensor]:
+    """The results of `func` in float64, partials combined: see `meaning`."""
+    return meaning(func, trace_function(func, arguments))
+
+
+def trace(
+    func: FuncOp, arguments: Tensors, replaced: Mapping[SSAValue, torch.Tensor] | None = None
+) -> tuple[list[torch.Tensor], Trace]:
+    """What `run` gives, and the intermediate values."""
+    found = trace_function(func, arguments, replaced=replaced)
+    return meaning(func, found), found
+
+
+def meaning(func: FuncOp, found: Trace) -> list[torch.Tensor]:
+    """The results of `func`, where tile partials are combined.
+
+    How many tiles a row has is a matter of the schedule, so that a function which returns partials
+    returns others after it was scheduled.
+    """
+    return [
+        _combined(value, tensor)
+        for value, tensor in zip(returned(func), found.results, strict=True)
+    ]
+
+
+def returned(func: FuncOp) -> Sequence[SSAValue]:
+    """The values that `func` returns."""
+    terminator = func.body.block.last_op
+    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
+    return terminator.operands
+
+
+def _combined(value: SSAValue, tensor: torch.Tensor) -> torch.Tensor:
+    op = value.owner
+    if not isinstance(op, FusedOp | MapOp):
+        return tensor
+    segments = op.segments() if isinstance(op, FusedOp) else [op.segment()]
+    for segment in segments:
+        for (port, _), output in zip(segment.results, segment.outputs, strict=True):
+            if output is value and isinstance(port.combiner, CombinerAttr):
+                axis = 0 if port.kind.data == ResultKind.PARTIAL_COL else -1
+                return _combine(port.combiner.data, tensor, axis)
+    return tensor
+
+
+def _combine(combiner: Combiner, partial: torch.Tensor, axis: int) -> torch.Tensor:
+    match combiner:
+        case Combiner.ADD:
+            return partial.sum(axis, keepdim=True)
+        case Combiner.MAX:
+            return partial.amax(axis, keepdim=True)
+        case Combiner.LSE:
+            return partial.logsumexp(axis, keepdim=True)
+
+
+def rounding_noise(func: FuncOp, arguments: Tensors, results: Tensors) -> list[torch.Tensor]:
+    """How far each row of the results moves when every float of the arguments moves by 2⁻⁴⁰.
+
+    Rounding moves them by 2⁻⁵³ at each of a few hundred operations on the way: this is more than
+    rounding explains and far less than any fault.
+    """
+    largest = [torch.zeros(()) for _ in results]
+    for seed in (1, 2):
+        generator = torch.Generator().manual_seed(seed)
+        moved = run(func, [_perturbed(argument, generator) for argument in arguments])
+        for index, (before, after) in enumerate(zip(results, moved, strict=True)):
+            change = (after.double() - before.double()).abs()
+            change = row_maximum(torch.where(change.isfinite(), change, 0.0))
+            largest[index] = torch.maximum(largest[index], change)
+    return largest
+
+
+def _perturbed(argument: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if not argument.is_floating_point():
+        return argument
+    noise = torch.randn(argument.shape, generator=generator, dtype=argument.dtype)
+    return argument * (1 + _PERTURBATION * noise)
