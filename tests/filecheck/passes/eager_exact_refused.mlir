@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p "coda-to-gemm{fold-weights=true numerics=eager-exact}" --split-input-file | filecheck %s
-// RUN: coda-opt %s -p "coda-to-gemm{fold-weights=true numerics=eager-exact}" --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p "set-numerics{mode=eager-exact},coda-to-gemm{fold-weights=true}" --split-input-file | filecheck %s
+// RUN: coda-opt %s -p "set-numerics{mode=eager-exact},coda-to-gemm{fold-weights=true}" --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // A deferred norm is not rounded before the GEMM, where eager rounds it.
 
