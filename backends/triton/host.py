@@ -28,16 +28,14 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.remarks import format_location
+from coda_ir.storage import is_view, storage_root
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
 SHARED_PREFIX = "b"
 """Buffers of the plan whose name starts so may be shared; the others are reserved names."""
-
-
-VIEW_OPS = (ReshapeOp, SliceOp, TransposeOp)
 
 
 @dataclass
@@ -105,8 +103,8 @@ class HostProgram:
         for position, op in enumerate(self.func.body.block.ops):
             self._position[op] = position
             for value in (*op.results, *op.operands):
-                last_use[_root(value)] = position
-            names = None if isinstance(op, VIEW_OPS) else op.attributes.get("coda.buffers")
+                last_use[storage_root(value)] = position
+            names = None if is_view(op) else op.attributes.get("coda.buffers")
             if isa(names, ArrayAttr[StringAttr]) and len(names.data) == len(op.results):
                 for result, name in zip(op.results, names.data, strict=True):
                     if name.data.startswith(SHARED_PREFIX):
@@ -175,6 +173,16 @@ class HostProgram:
         if isinstance(dim, str) and not self.symbols.is_bound(dim):
             self.lines.append(f"{self.symbols.bind(dim)} = {expression}")
 
+    def symbol(self, symbol: str, op: Operation) -> str:
+        """The variable of a symbol that `op` needs. Raises CodaError where nothing tells it."""
+        if not self.symbols.is_bound(symbol):
+            raise CodaError(
+                f"{format_location(op.location)}: {op.name}: the extent {symbol} cannot be told "
+                "from the arguments",
+                "name it in the dimensions of an argument",
+            )
+        return self.symbols.extent(symbol)
+
     def bind_shape(self, value: SSAValue) -> None:
         """Take symbols that are not known yet from the shape of a tensor that exists."""
         for axis, dim in enumerate(self.dims(value)):
@@ -192,8 +200,17 @@ class HostProgram:
         self.bind_shape(result)
         return name
 
+    def assign_all(self, results: Sequence[SSAValue], expression: str, *, hint: str) -> None:
+        """Give several results the tensors of a PyTorch expression."""
+        names = [self.names.fresh(result.name_hint, hint) for result in results]
+        self.lines.append(f"{', '.join(names)} = {expression}")
+        for result, name in zip(results, names, strict=True):
+            self._variables[result] = name
+            self._keep(result, [name])
+            self.bind_shape(result)
+
     def _keep(self, value: SSAValue, variables: list[str]) -> None:
-        root = _root(value)
+        root = storage_root(value)
         if root in self._storage:
             self._storage[root].variables += variables
         elif not isinstance(root, BlockArgument):
@@ -248,7 +265,7 @@ class HostProgram:
         assert isinstance(owner, Operation)
         same_size = self.shapes.numel(previous) == self.shapes.numel(result)
         same_type = element_type_of(previous) == element_type_of(result)
-        is_dead = self._last_use[_root(previous)] < self._position[owner]
+        is_dead = self._last_use[storage_root(previous)] < self._position[owner]
         if not (same_size and same_type and is_dead):
             raise CodaError(
                 f"{format_location(owner.location)}: {owner.name}: coda.buffers puts a result "
@@ -377,10 +394,3 @@ def _constant_tensor(op: ConstantOp) -> str:
     if literal in ("inf", "-inf", "nan"):
         literal = f'float("{literal}")'
     return f"torch.full((), {literal}, dtype={torch_type(type)}, device=device)"
-
-
-def _root(value: SSAValue) -> SSAValue:
-    """The value whose storage `value` is a view of."""
-    while isinstance(value.owner, VIEW_OPS):
-        value = value.owner.operands[0]
-    return value

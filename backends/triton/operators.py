@@ -55,6 +55,7 @@ from coda_ir.dialects.gemm import (
     PortKind,
     ResultKind,
 )
+from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
@@ -302,6 +303,19 @@ def _embedding(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=True, hint="embedded")
 
 
+def _call_torch(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, CallOp)
+    operands = [host.variable(operand) for operand in op.inputs]
+    template = op.template
+    symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
+    call = f"torch.ops.{op.callee.data}({template.render(operands, symbols)})"
+    hint = op.callee.data.split(".")[1]
+    if len(op.outputs) == 1:
+        host.assign(op.outputs[0], call, is_dense=False, hint=hint)
+    else:
+        host.assign_all(op.outputs, call, hint=hint)
+
+
 def _concat(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ConcatOp)
     parts = ", ".join(map(host.variable, op.parts))
@@ -355,6 +369,7 @@ _WRITERS: Mapping[type, Writer] = {
     CrossEntropyOp: _cross_entropy,
     AttentionOp: _attention,
     EmbeddingOp: _embedding,
+    CallOp: _call_torch,
     ConcatOp: _concat,
     ReshapeOp: _reshape,
     TransposeOp: _transpose,
