@@ -1,0 +1,297 @@
+"""Random operators of the GEMM level: segments with ports, results and pairings of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm import (
+    Combiner,
+    FinalizeOp,
+    FusedOp,
+    Layout,
+    MapOp,
+    PackWeightOp,
+    PairingAttr,
+    Port,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+    ScalarBuilder,
+    ScaleWeightOp,
+    ScheduleAttr,
+    Segment,
+    YieldOp,
+    region_type,
+)
+from coda_ir.dialects.gemm.tiling import column_ranges
+from coda_ir.symbolic_shapes import Dims
+from generator.function_builder import FunctionBuilder, tensor_of
+from generator.regions import RegionBuilder
+
+COMBINERS = (Combiner.ADD, Combiner.MAX, Combiner.LSE)
+
+PLAIN_PORTS = (PortKind.TILE, PortKind.ROW, PortKind.COL, PortKind.SCALAR, PortKind.TABLE)
+HALF_PORTS = (PortKind.HALF_TILE, PortKind.HALF_ROW, PortKind.HALF_TABLE)
+
+
+def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
+    """A GEMM of x with one to three segments, the results of which are consumed or returned."""
+    segments = [draw_segment(b, x) for _ in range(b.choices.weighted(((6, 1), (3, 2), (1, 3))))]
+    schedule = draw_schedule(b) if b.choices.chance(35) else None
+    op = FusedOp(x, segments, schedule)
+    if schedule is not None and not fits(op, schedule):
+        op.schedule = None
+    b.add(op, "fused")
+    for segment in op.segments():
+        consume(b, segment)
+    return op
+
+
+def mapped(b: FunctionBuilder, x: SSAValue) -> None:
+    """A pointwise kernel over the tile x."""
+    segment = Segment(weights=[], ports=[], results=[], body=Region(Block()))
+    segment.block.add_op(YieldOp())
+    columns = b.columns_of(x)
+    groups = [size for size in (2, 4) if columns % size == 0 and b.choices.chance(10)]
+    region = RegionBuilder(b.choices, ScalarBuilder(segment.block), groups)
+    region.take(segment.add_port(PortKind.TILE, x))
+    draw_ports(b, segment, region, columns)
+    draw_results(b, segment, region, columns, [ResultKind.TILE])
+    op = MapOp(segment)
+    b.add(op, "mapped")
+    consume(b, op.segment())
+
+
+def draw_segment(b: FunctionBuilder, x: SSAValue) -> Segment:
+    choices, k = b.choices, b.columns_of(x)
+    pairing, columns = draw_pairing(b)
+    count = 1
+    if pairing is None:
+        count = choices.weighted(((8, 1), (2, 2), (1, 3)))
+    elif columns % 4 == 0 and not pairing.is_adjacent and pairing.group_size is None:
+        count = choices.pick((1, 2))
+    each = columns // 2 if pairing is not None and count == 2 else columns
+    layout = choices.pick((Layout.NK, Layout.KN))
+    shape = (each, k) if layout == Layout.NK else (k, each)
+    weights = [draw_weight(b, shape, layout, x) for _ in range(count)]
+    block = Block(arg_types=[f32] * (1 if pairing is None else 2))
+    block.add_op(YieldOp())
+    segment = Segment(weights, [], [], Region(block), layout, pairing)
+    region = RegionBuilder(choices, ScalarBuilder(block), draw_groups(b, segment, each))
+    region.take(block.args)
+    draw_ports(b, segment, region, segment.columns)
+    draw_results(b, segment, region, segment.columns, list(ResultKind))
+    return segment
+
+
+def draw_weight(
+    b: FunctionBuilder, shape: tuple[int, int], layout: Layout, x: SSAValue
+) -> SSAValue:
+    weight = b.matrix(*shape, like=x)
+    if b.choices.chance(6):
+        k = shape[1] if layout == Layout.NK else shape[0]
+        return b.add(ScaleWeightOp(weight, b.row(k, x), layout), "scaled")
+    return weight
+
+
+def draw_pairing(b: FunctionBuilder) -> tuple[PairingAttr | None, int]:
+    """A pairing, and a number of columns that it divides."""
+    columns = b.choices.pick(b.style.columns)
+    even = columns + columns % 2
+    match b.choices.weighted(((6, "none"), (2, "halves"), (2, "groups"), (2, "adjacent"))):
+        case "halves":
+            return PairingAttr.halves(), even
+        case "groups":
+            group = b.choices.pick((2, 4, 6))
+            return PairingAttr.halves(group), group * b.choices.integer(1, 3)
+        case "adjacent":
+            return PairingAttr.adjacent_columns(), even
+        case _:
+            return None, columns
+
+
+def draw_groups(b: FunctionBuilder, segment: Segment, each: int) -> list[int]:
+    """Group sizes that a region may reduce over: one, or powers of two."""
+    if b.choices.chance(70):
+        return []
+    columns = segment.columns if segment.pairing is not None else each
+    sizes = [size for size in (2, 4, 8) if columns % size == 0]
+    odd = [size for size in (6, 12, 3, 5) if columns % size == 0]
+    if segment.pairing is not None:
+        odd = [size for size in odd if size % 2 == 0]
+    return odd[:1] if odd and b.choices.chance(30) else sizes
+
+
+def draw_ports(b: FunctionBuilder, segment: Segment, region: RegionBuilder, columns: int) -> None:
+    kinds = PLAIN_PORTS if segment.pairing is None else (*PLAIN_PORTS, *HALF_PORTS)
+    for _ in range(b.choices.weighted(((2, 1), (3, 2), (2, 0), (1, 4)))):
+        kind = b.choices.pick(kinds)
+        region.take(segment.add_port(kind, draw_operand(b, kind, columns)))
+
+
+def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
+    """A tensor for a port over rows x columns: a value of the right type or a parameter."""
+    choices, rows = b.choices, b.style.rows
+    n = columns // 2 if kind.is_half else columns
+    element: Attribute = choices.pick((b.style.element, f32))
+    match kind:
+        case PortKind.TILE | PortKind.HALF_TILE:
+            wanted = tensor_of(b.tile_dims(n), element)
+            fitting = [tile for tile in b.tiles if tile.type == wanted]
+            if fitting and choices.chance(60):
+                return choices.recent(fitting)
+            return b.parameter(b.tile_dims(n), element, hint="x")
+        case PortKind.COL:
+            dims = (*rows, 1) if choices.chance(60) else rows
+            return b.integers(dims) if choices.chance(25) else b.parameter(dims, element)
+        case PortKind.SCALAR:
+            return b.parameter(choices.pick(((), (1,), (1, 1))), element, hint="scalar")
+        case PortKind.ROW | PortKind.HALF_ROW:
+            return b.row(n)
+        case PortKind.TABLE | PortKind.HALF_TABLE:
+            kept: Dims = rows[choices.integer(0, len(rows)) :]
+            divisors = [size for size in (n, n // 2, 2, 1) if size and n % size == 0]
+            return b.parameter((*kept, choices.pick(divisors)), element, hint="table")
+
+
+def draw_results(
+    b: FunctionBuilder,
+    segment: Segment,
+    region: RegionBuilder,
+    columns: int,
+    kinds: Sequence[ResultKind],
+) -> None:
+    """One to three results of random code; a map needs a tile first, a GEMM may do without."""
+    for index in range(b.choices.weighted(((4, 1), (3, 2), (1, 3)))):
+        kind = kinds[0] if not index and len(kinds) == 1 else draw_result_kind(b, segment)
+        port = draw_result_port(b, segment, kind)
+        region.grow(b.choices.integer(1, 5))
+        values = [region.value() for _ in range(segment.result_arity(port))]
+        segment.add_result(port, result_type(b, kind, columns), values)
+
+
+def draw_result_kind(b: FunctionBuilder, segment: Segment) -> ResultKind:
+    kinds = [(5, ResultKind.TILE), (3, ResultKind.PARTIAL_ROW), (1, ResultKind.PARTIAL_COL)]
+    if segment.pairing is not None:
+        kinds.append((3, ResultKind.HALF))
+    elif segment.weights:
+        kinds.append((1, ResultKind.SELECT))
+    return b.choices.weighted(kinds)
+
+
+def draw_result_port(b: FunctionBuilder, segment: Segment, kind: ResultKind) -> ResultPortAttr:
+    match kind:
+        case ResultKind.TILE:
+            return ResultPortAttr.tile()
+        case ResultKind.HALF:
+            return ResultPortAttr.half()
+        case ResultKind.PARTIAL_ROW:
+            return ResultPortAttr.partial_row(b.choices.pick(COMBINERS))
+        case ResultKind.PARTIAL_COL:
+            return ResultPortAttr.partial_col(b.choices.pick(COMBINERS))
+        case ResultKind.SELECT:
+            port = Port(PortKind.COL, b.integers(b.style.rows))
+            segment.add_port(*port)
+            return ResultPortAttr.select(segment.ports.index(port))
+
+
+def result_type(b: FunctionBuilder, kind: ResultKind, columns: int) -> TensorType[Attribute]:
+    element: Attribute = b.choices.pick((b.style.element, f32))
+    rows = tensor_of(b.style.rows, f32).get_shape()
+    match kind:
+        case ResultKind.TILE:
+            return TensorType(element, (*rows, columns))
+        case ResultKind.HALF:
+            return TensorType(element, (*rows, columns // 2))
+        case ResultKind.PARTIAL_ROW:
+            return TensorType(f32, (*rows, DYNAMIC_INDEX))
+        case ResultKind.PARTIAL_COL:
+            return TensorType(f32, (DYNAMIC_INDEX, columns))
+        case ResultKind.SELECT:
+            return TensorType(f32, rows)
+
+
+def consume(b: FunctionBuilder, segment: Segment) -> None:
+    """Tiles can be used by what follows; partials are combined; the rest is returned."""
+    rows: list[tuple[Combiner, SSAValue]] = []
+    for result, value in zip(segment.results, segment.outputs, strict=True):
+        value.name_hint = result.port.kind.data.value
+        match result.port.kind.data:
+            case ResultKind.TILE | ResultKind.HALF:
+                b.tiles.append(value)
+            case ResultKind.SELECT:
+                b.extras.append(value)
+            case ResultKind.PARTIAL_ROW:
+                rows.append((combiner_of(result.port), value))
+            case ResultKind.PARTIAL_COL:
+                partials = [(combiner_of(result.port), value)]
+                finalize(b, partials, shape_of(value)[1:], "col")
+    if rows:
+        finalize(b, rows, shape_of(rows[0][1])[:-1], "row")
+
+
+def combiner_of(port: ResultPortAttr) -> Combiner:
+    assert not isinstance(port.combiner, type(None)) and port.is_partial
+    return port.combiner.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+
+
+def finalize(
+    b: FunctionBuilder,
+    partials: Sequence[tuple[Combiner, SSAValue]],
+    kept: Sequence[int],
+    axis: str,
+) -> None:
+    """Combine partials, with random code on the totals."""
+    block = Block(arg_types=[f32] * len(partials))
+    block.add_op(YieldOp())
+    region = RegionBuilder(b.choices, ScalarBuilder(block), [])
+    region.take(block.args)
+    ports: list[Port] = []
+    if b.choices.chance(30):
+        ports.append(Port(PortKind.SCALAR, b.parameter((), f32, hint="scalar")))
+    if axis == "row" and b.choices.chance(30):
+        ports.append(Port(PortKind.COL, draw_operand(b, PortKind.COL, 1)))
+    for port in ports:
+        type = region_type(element_type_of(port.value))
+        region.take([block.insert_arg(type, len(block.args))])
+    shape = (*kept, 1) if axis == "row" and b.choices.chance(50) else tuple(kept)
+    types: list[TensorType[Attribute]] = []
+    values: list[SSAValue] = []
+    for _ in range(1 + b.choices.chance(25)):
+        region.grow(b.choices.integer(0, 3))
+        values.append(region.value())
+        types.append(TensorType(b.choices.pick((f32, b.style.element)), shape))
+    assert block.last_op is not None
+    block.last_op.operands = values
+    op = FinalizeOp(partials, ports, types, Region(block), axis=axis)
+    b.extra(op, "total")
+    b.extras.extend(op.results[1:])
+
+
+def draw_schedule(b: FunctionBuilder) -> ScheduleAttr:
+    tile = (b.choices.pick((16, 32)), b.choices.pick((32, 16, 64, 128)), b.choices.pick((16, 32)))
+    return ScheduleAttr.get("pointer", tile, warps=b.choices.pick((4, 1, 8)), stages=1, group_m=2)
+
+
+def fits(op: FusedOp, schedule: ScheduleAttr) -> bool:
+    """Whether the tiles of a schedule hold the groups of an operator."""
+    try:
+        for segment in op.segments():
+            column_ranges(segment, schedule)
+    except ValueError:
+        return False
+    return True
+
+
+def packed_vector(b: FunctionBuilder, x: SSAValue) -> None:
+    """A weight times a vector ahead of time, added to a linear map of the weight."""
+    if not is_float(element_type_of(x)):
+        return
+    n, k = b.choices.pick(b.style.columns), b.columns_of(x)
+    layout = b.choices.pick((Layout.NK, Layout.KN))
+    weight = b.matrix(n, k, x) if layout == Layout.NK else b.matrix(k, n, x)
+    b.extra(PackWeightOp(weight, b.row(k, x), layout), "packed")
