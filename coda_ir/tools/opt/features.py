@@ -1,6 +1,14 @@
 """The features of `coda-opt`; the order is that of their options in `--help`, and of nesting."""
 
-from coda_ir.tools.opt import diagnostics, execution, passes, remarks, source, target
+from coda_ir.tools.opt import (
+    check_equivalence,
+    diagnostics,
+    execution,
+    passes,
+    remarks,
+    source,
+    target,
+)
 from coda_ir.tools.opt.feature import Feature
 
 FEATURES: tuple[Feature, ...] = (
@@ -9,5 +17,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(target.register_arguments),
     Feature(diagnostics.register_arguments, around_chunk=diagnostics.expected_errors),
     Feature(remarks.register_arguments, around_chunk=remarks.printed_remarks),
+    Feature(
+        check_equivalence.register_arguments,
+        instrumentations=check_equivalence.instrumentations,
+    ),
     Feature(execution.register_arguments, write=execution.write),
 )

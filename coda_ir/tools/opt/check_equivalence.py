@@ -1,0 +1,33 @@
+"""`--check-equivalence`: compare what the program computes before and after each pass."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from coda_ir.pipeline import PassInstrumentation
+from coda_ir.tools.opt.feature import Session
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("translation validation")
+    group.add_argument(
+        "--check-equivalence",
+        action="store_true",
+        help="run the program before and after each pass, in float64 on random inputs, and fail at "
+        "the first pass that changed a result; --dim fixes the size of a symbol",
+    )
+    group.add_argument(
+        "--counterexample",
+        metavar="FILE.npz",
+        help="where to save the smallest inputs that show the difference, for --run --inputs",
+    )
+
+
+def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
+    options = session.options
+    if not options.check_equivalence:
+        return ()
+    from coda_ir.equivalence import EquivalenceCheck
+
+    return (EquivalenceCheck(sizes=dict(options.dim), counterexample=options.counterexample),)
