@@ -19,6 +19,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Call,
     Const,
     Epilogue,
+    File,
     Function,
     Identifier,
     Import,
@@ -87,6 +88,7 @@ class Scope:
     meanings: dict[str, Meaning] = field(default_factory=dict[str, Meaning])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     own: list[str] = field(default_factory=list[str])
+    tree: File = File(())
 
     @property
     def functions(self) -> list[FunctionDefinition]:
@@ -145,7 +147,7 @@ class Loader:
 
     def _scope(self, text: str, file: str) -> Scope:
         tree = parse(text, file, self.reporter).tree
-        scope = Scope(file)
+        scope = Scope(file, tree=tree)
         if not tree.definitions and not self.reporter.count:
             self.reporter.error(
                 file,

@@ -1,0 +1,1 @@
+"""The language server of `.coda` files; see docs/editors.md. Needs the extra `lsp` (pygls)."""

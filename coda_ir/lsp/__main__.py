@@ -1,0 +1,50 @@
+"""`coda-lsp`: the language server of .coda files, over stdio or TCP."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import coda_ir
+
+MISSING = 'coda-lsp: error: the language server needs pygls\n  help: pip install "coda-ir[lsp]"'
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Serve until the editor ends the connection; the exit code is 2 where pygls is missing."""
+    options = _parser().parse_args(args)
+    if find_spec("pygls") is None:
+        print(MISSING, file=sys.stderr)
+        return 2
+    from coda_ir.lsp.features import make_server
+
+    logging.basicConfig(stream=sys.stderr, level=options.log_level.upper())
+    server = make_server()
+    if options.tcp is None:
+        server.start_io()
+    else:
+        server.start_tcp(options.host, options.tcp)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="coda-lsp", description=__doc__)
+    transport = parser.add_mutually_exclusive_group()
+    transport.add_argument("--stdio", action="store_true", help="standard streams (default)")
+    transport.add_argument("--tcp", type=int, metavar="PORT", help="listen on a port")
+    parser.add_argument("--host", default="127.0.0.1", help="the address of --tcp")
+    parser.add_argument(
+        "--log-level",
+        default="warning",
+        choices=("debug", "info", "warning", "error"),
+        help="what is written to the standard error",
+    )
+    parser.add_argument("--version", action="version", version=f"coda-lsp {coda_ir.__version__}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""What a program compiles to: the kernel that each operator ends up in, and what was not fused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import ArgSpecParseError
+from xdsl.utils.hints import isa
+
+from coda_ir.backends.triton.module import emit_program
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
+from coda_ir.pipeline import PipelinePass
+from coda_ir.registry import get_all_passes
+from coda_ir.remarks import Remark, collect_remarks, source_position
+from coda_ir.symbolic_shapes import SymbolicSize
+from coda_ir.traffic import total_traffic, traffic_by_operator
+
+Place = tuple[str, int, int]
+"""File, line and column, as in the locations of the IR."""
+
+
+_VIEWS = (ReshapeOp, SliceOp, TransposeOp)
+
+
+class CancelledError(Exception):
+    """Nobody waits for the result any more."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A launch of a generated kernel.
+
+    `places` are the operators of the source that it computes or helps to compute.
+    """
+
+    name: str
+    operator: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class FunctionKernels:
+    """How one function runs. `obstacle` says why the backend cannot run it."""
+
+    name: str
+    kernels: tuple[Kernel, ...]
+    unfused_bytes: SymbolicSize
+    fused_bytes: SymbolicSize
+    obstacle: CodaError | None
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """How the functions of a program run. `operator_bytes` is what each operator of the source
+    would move in a kernel of its own, `views` those that move nothing.
+    """
+
+    functions: Mapping[str, FunctionKernels]
+    remarks: tuple[Remark, ...]
+    operator_bytes: Mapping[Place, SymbolicSize]
+    views: frozenset[Place]
+
+    def kernels_at(self, place: Place) -> list[Kernel]:
+        """The kernels that an operator of the source ends up in; one per call of its function."""
+        kernels = (kernel for function in self.functions.values() for kernel in function.kernels)
+        return list(dict.fromkeys(kernel for kernel in kernels if place in kernel.places))
+
+    def missed_at(self, place: Place) -> list[Remark]:
+        """What the passes refused to do with an operator of the source, each once."""
+        missed = (remark for remark in self.remarks if remark.kind == "missed")
+        return list({str(r): r for r in missed if r.position == place}.values())
+
+
+def compile_program(module: ModuleOp, schedule: str, cancelled: Event) -> Compilation:
+    """Run the pipeline and the Triton emitter on each function of `module`, which stays as it is.
+
+    `schedule` has options of the pass `schedule`. Raises CancelledError soon after `cancelled` is
+    set, CodaError where the options are wrong.
+    """
+    pipeline = _pipeline(schedule)
+    functions: dict[str, FunctionKernels] = {}
+    facts = _Facts()
+    for func in module.ops:
+        assert isinstance(func, FuncOp)
+        facts.add(func)
+        functions[func.sym_name.data] = _compiled(func, pipeline, facts.remarks, cancelled)
+    return Compilation(
+        functions, tuple(facts.remarks), facts.operator_bytes, frozenset(facts.views)
+    )
+
+
+@dataclass
+class _Facts:
+    remarks: list[Remark] = field(default_factory=list[Remark])
+    operator_bytes: dict[Place, SymbolicSize] = field(default_factory=dict[Place, SymbolicSize])
+    views: set[Place] = field(default_factory=set[Place])
+
+    def add(self, func: FuncOp) -> None:
+        """What the block level tells about the operators of the source."""
+        for op, size in traffic_by_operator(func):
+            for place in _positions(op.location):
+                self.operator_bytes.setdefault(place, size)
+        for op in func.body.block.ops:
+            if isinstance(op, _VIEWS):
+                self.views.update(_positions(op.location))
+
+
+def _pipeline(schedule: str) -> PassPipeline:
+    spec = f"coda-to-gemm,schedule{{{schedule}}},plan-buffers"
+    try:
+        return PassPipeline.parse_spec(get_all_passes(), spec)
+    except (ArgSpecParseError, ValueError) as error:
+        raise CodaError(
+            f"the setting schedule is '{schedule}': {error}",
+            "write options of the pass schedule, such as 'target=sm_90 warps=8'",
+        ) from error
+
+
+def _compiled(
+    func: FuncOp, pipeline: PassPipeline, remarks: list[Remark], cancelled: Event
+) -> FunctionKernels:
+    """One function by itself, so that what is wrong with it does not hide the others."""
+    alone = ModuleOp([func.clone()])
+    unfused, kernels, obstacle = total_traffic(func), list[Kernel](), None
+    with collect_remarks() as collected:
+        try:
+            _run_passes(pipeline, alone, cancelled)
+            kernels = _kernels(alone)
+        except CodaError as error:
+            obstacle = error
+    remarks += collected
+    (result,) = alone.ops
+    assert isinstance(result, FuncOp)
+    return FunctionKernels(
+        func.sym_name.data, tuple(kernels), unfused, total_traffic(result), obstacle
+    )
+
+
+def _run_passes(pipeline: PassPipeline, module: ModuleOp, cancelled: Event) -> None:
+    context = make_context()
+    for each in pipeline.passes:
+        for step in each.steps() if isinstance(each, PipelinePass) else (each,):
+            if cancelled.is_set():
+                raise CancelledError
+            step.apply(context, module)
+
+
+def _kernels(module: ModuleOp) -> list[Kernel]:
+    places = defaultdict[tuple[str, Operation], dict[Place, None]](dict)
+    for op, name in emit_program(module).launches:
+        for inner in op.walk():
+            places[name, op].update(dict.fromkeys(_positions(inner.location)))
+    return [Kernel(name, op.name, tuple(found)) for (name, op), found in places.items()]
+
+
+def _positions(location: LocationAttr) -> Iterator[Place]:
+    """All places that a location stands for."""
+    if isinstance(location, FusedLoc):
+        assert isa(location.locations, ArrayAttr[LocationAttr])
+        for inner in location.locations:
+            yield from _positions(inner)
+    elif (position := source_position(location)) is not None:
+        yield position

@@ -1,0 +1,153 @@
+"""Errors and remarks as the editor shows them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+from lsprotocol import types
+
+from coda_ir.diagnostics import CodaError, Diagnostic, SourceRange
+from coda_ir.frontends.coda_text.syntax import Span
+from coda_ir.lsp.analysis import Document, Outcome
+from coda_ir.lsp.check import Check
+from coda_ir.lsp.positions import SourceText
+from coda_ir.lsp.settings import ShownRemarks
+from coda_ir.remarks import Remark
+
+SOURCE = "coda"
+MOST_ERRORS = 200
+
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "note": types.DiagnosticSeverity.Information,
+}
+_PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): ")
+
+
+def diagnostics(
+    document: Document, outcome: Outcome, shown: ShownRemarks, to_uri: Callable[[str], str]
+) -> list[types.Diagnostic]:
+    """What is wrong with a file, and the remarks about it. `to_uri` gives the URI of a path."""
+    return list(_Conversion(document.source, outcome, to_uri).all(shown))
+
+
+class _Conversion:
+    def __init__(self, source: SourceText, outcome: Outcome, to_uri: Callable[[str], str]):
+        self.source = source
+        self.outcome = outcome
+        self.check: Check = outcome.check
+        self.to_uri = to_uri
+
+    def all(self, shown: ShownRemarks) -> Iterator[types.Diagnostic]:
+        for diagnostic in self.check.diagnostics[:MOST_ERRORS]:
+            severity = _SEVERITIES.get(diagnostic.severity, types.DiagnosticSeverity.Error)
+            file = self.check.path if diagnostic.range is None else diagnostic.range.file
+            text = _with_remedy(diagnostic.message, diagnostic.remedy)
+            yield self._placed(_span(diagnostic), file, text, severity)
+        if self.outcome.failure is not None:
+            yield self._placed(
+                Span(1, 1, 1, sys.maxsize),
+                self.check.path,
+                self.outcome.failure,
+                types.DiagnosticSeverity.Warning,
+            )
+        if self.outcome.compilation is None:
+            return
+        for function in self.outcome.compilation.functions.values():
+            if function.obstacle is not None:
+                yield self._obstacle(function.name, function.obstacle)
+        kinds = {"none": (), "missed": ("missed",), "all": ("missed", "passed", "analysis")}[shown]
+        remarks = (r for r in self.outcome.compilation.remarks if r.kind in kinds)
+        for remark in {str(remark): remark for remark in remarks}.values():
+            yield from self._remark(remark)
+
+    def _remark(self, remark: Remark) -> Iterator[types.Diagnostic]:
+        if remark.position is None:
+            return
+        file, line, column = remark.position
+        hint = types.DiagnosticSeverity.Hint
+        missed = types.DiagnosticSeverity.Information
+        yield self._placed(
+            self._token(file, line, column),
+            file,
+            remark_text(remark),
+            missed if remark.kind == "missed" else hint,
+            remark.pass_name,
+        )
+
+    def _token(self, file: str, line: int, column: int) -> Span:
+        """The word or sign at a place."""
+        lines = self.check.sources.get(file, "").split("\n")
+        text = lines[line - 1][column - 1 :] if line <= len(lines) else ""
+        word = re.match(r"\w+|//|.", text)
+        return Span(line, column, line, column + (word.end() if word else 1))
+
+    def _obstacle(self, function: str, error: CodaError) -> types.Diagnostic:
+        """Why the backend cannot run a function: a warning, because the program is right."""
+        found = _PLACE.match(error.message)
+        message = error.message
+        symbols = self.check.symbols.occurrences.values()
+        span = next((o.span for o in symbols if o.symbol.name == function), Span(1, 1, 1, 2))
+        file = self.check.path
+        if found is not None:
+            file, message = found["file"], message[found.end() :]
+            span = self._token(file, int(found["line"]), int(found["column"]))
+        text = _with_remedy(message, error.remedy)
+        return self._placed(span, file, text, types.DiagnosticSeverity.Warning)
+
+    def _placed(
+        self,
+        span: Span,
+        file: str,
+        message: str,
+        severity: types.DiagnosticSeverity,
+        code: str | None = None,
+    ) -> types.Diagnostic:
+        """A diagnostic of this file; one of another file is shown at the import that leads there,
+        with the real place as related information.
+        """
+        related: list[types.DiagnosticRelatedInformation] | None = None
+        place = self.source.range(span)
+        if file != self.check.path:
+            elsewhere = SourceText(self.check.sources.get(file, "")).range(span)
+            location = types.Location(self.to_uri(file), elsewhere)
+            related = [types.DiagnosticRelatedInformation(location, message)]
+            place = self.source.range(self._import_of(file))
+            message = f"in {os.path.basename(file)}:{span.line}:{span.column}: {message}"
+        return types.Diagnostic(
+            place, message, severity, code, source=SOURCE, related_information=related
+        )
+
+    def _import_of(self, file: str) -> Span:
+        """The import of a file; the first one where it is imported by others."""
+        imports = self.check.symbols.imports
+        folder = os.path.dirname(self.check.path)
+        for node in imports:
+            if os.path.normpath(os.path.join(folder, str(node.path.value))) == file:
+                return node.path.span
+        return imports[0].path.span if imports else Span(1, 1, 1, 2)
+
+
+def remark_text(remark: Remark) -> str:
+    """A remark as plain text: what, the failed condition, the bytes, what would help."""
+    text = f"{'not fused: ' if remark.kind == 'missed' else ''}{remark.message}"
+    if remark.condition is not None:
+        text += f"; failed condition: {remark.condition}"
+    if remark.bytes is not None:
+        text += f"; {'saves' if remark.kind == 'passed' else 'costs'} {remark.bytes} bytes"
+    return _with_remedy(text, remark.suggestion)
+
+
+def _with_remedy(message: str, remedy: str | None) -> str:
+    return message if remedy is None else f"{message}\nhelp: {remedy}"
+
+
+def _span(diagnostic: Diagnostic) -> Span:
+    place: SourceRange | None = diagnostic.range
+    if place is None:
+        return Span(1, 1, 1, 2)
+    return Span(place.line, place.column, place.line, place.end_column)

@@ -1,0 +1,125 @@
+"""What is shown about the operators and the other words of the language."""
+
+from __future__ import annotations
+
+from inspect import getdoc
+
+from coda_ir.dialects import coda, gemm
+from coda_ir.frontends.coda_text.arguments import Signature
+from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
+from coda_ir.frontends.coda_text.epilogue import PAIRS
+from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
+from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
+from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.lsp.symbols import NEGATION
+
+SIGNATURES: dict[str, Signature] = {
+    **ELEMENT_SIGNATURES,
+    **{name: operator.signature for name, operator in OPERATORS.items()},
+    PAIRS.name: PAIRS,
+}
+"""The signatures of all built-in operators that are called by name."""
+
+INFIX = {
+    "+": "a + b",
+    "-": "a - b",
+    "*": "a * b",
+    "/": "a / b",
+    "//": "a // b",
+    "@": "x @ w",
+    NEGATION: NEGATION,
+}
+
+_CLASSES: dict[str, type] = {
+    **BINARY,
+    **UNARY,
+    NEGATION: coda.NegOp,
+    "@": coda.MatmulOp,
+    "linear": coda.LinearOp,
+    "matmul": coda.MatmulOp,
+    "rms_norm": coda.RMSNormOp,
+    "layer_norm": coda.LayerNormOp,
+    "softmax": coda.SoftmaxOp,
+    **dict.fromkeys(("sum", "mean", "max", "logsumexp"), coda.ReduceOp),
+    **dict.fromkeys(("glu", "swiglu", "geglu", "geglu_tanh", "reglu"), coda.GluOp),
+    **dict.fromkeys(("gelu", "gelu_tanh"), coda.GeluOp),
+    "softcap": coda.SoftcapOp,
+    "cast": coda.CastOp,
+    "rope": coda.RopeOp,
+    "attention": coda.AttentionOp,
+    "cross_entropy": coda.CrossEntropyOp,
+    "embedding": coda.EmbeddingOp,
+    "finalize": gemm.FinalizeOp,
+    "reshape": coda.ReshapeOp,
+    "transpose": coda.TransposeOp,
+    "slice": coda.SliceOp,
+    "concat": coda.ConcatOp,
+    **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
+}
+
+_TEXTS = {
+    "//": "Quotient of integers, rounded down; of sizes with symbols, exact.",
+    "split": "A tuple of consecutive slices that fill the dimension.",
+    "pairs": "The columns of one GEMM in pairs, for an epilogue with two accumulators: "
+    "(j, j + N/2), with `group` (j, j + G/2) in each group of G columns, and with "
+    "`adjacent=true` (2j, 2j + 1).",
+}
+
+CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("glu", "activation"): tuple(coda.ACTIVATIONS),
+    ("rope", "layout"): tuple(coda.ROPE_LAYOUTS),
+    ("cross_entropy", "reduction"): tuple(coda.LOSS_REDUCTIONS),
+}
+"""The strings that an argument of an operator takes."""
+
+PORT_KINDS = {
+    "tile": "one element per row and column (M x N)",
+    "row": "one element per column (N), such as a bias",
+    "col": "one element per row (M), such as a scale of the rows",
+    "scalar": "one element",
+    "table": "R x C, repeated over rows and columns, such as rotary tables",
+    "half_tile": "one element per row and pair of columns (M x N/2)",
+    "half_row": "one element per pair of columns (N/2)",
+    "half_table": "a table with one column per pair",
+}
+
+RESULT_KINDS = {
+    "tile": "M x N, in the element type of x; `tile<f32>` in another one",
+    "half": "M x N/2: one element per pair of columns",
+    "partial_row": "combined over the columns; `finalize` gives [..., 1] in f32",
+    "partial_col": "combined over the rows; `finalize` gives [N] in f32",
+    "select": "the element in the column that an integer `col` port names",
+}
+
+COMBINERS = {
+    "add": "sum",
+    "max": "maximum",
+    "lse": "log of the sum of exponentials",
+}
+
+KEYWORDS = {
+    "import": "the functions, epilogues and consts of another file",
+    "const": "an integer or a float",
+    "fn": "a function over tensors",
+    "epilogue": "what happens to each element of a GEMM's accumulator",
+    "return": "the results of the function",
+    "weight": "a parameter that does not change between calls",
+}
+
+
+def usage(name: str) -> str:
+    """How an operator is written, with its parameters."""
+    return INFIX[name] if name in INFIX else SIGNATURES[name].text
+
+
+def description(name: str) -> str:
+    """What an operator computes, in Markdown."""
+    if name in _TEXTS:
+        return _TEXTS[name]
+    return getdoc(_CLASSES[name]) or ""
+
+
+def summary(name: str) -> str:
+    """The first sentence of the description, on one line."""
+    paragraph = description(name).partition("\n\n")[0].replace("\n", " ")
+    return paragraph.partition(": `")[0]

@@ -1,0 +1,88 @@
+"""Positions: the frontend counts lines and code points from 1, editors count from 0 and in the
+units of an encoding that client and server agree on (UTF-16 unless they say otherwise).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from lsprotocol.types import Position, PositionEncodingKind, Range
+
+from coda_ir.frontends.coda_text.syntax import Span
+
+_EDITOR_LINE_ENDS = re.compile(r"\r\n|\n|\r")
+_CODING = {
+    PositionEncodingKind.Utf8: ("utf-8", 1),
+    PositionEncodingKind.Utf16: ("utf-16-le", 2),
+}
+
+
+class SourceText:
+    """A text whose places can be told as the frontend and as editors count them.
+
+    For the frontend, lines end at a line feed; for editors, also at a lone carriage return.
+    """
+
+    def __init__(self, text: str, encoding: str = PositionEncodingKind.Utf16):
+        self.text = text
+        self._coding = _CODING.get(PositionEncodingKind(encoding))
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._editor_starts = [0, *(match.end() for match in _EDITOR_LINE_ENDS.finditer(text))]
+
+    def offset(self, position: Position) -> int:
+        """The index of a place of the editor; places behind the end of a line are at its end."""
+        if position.line >= len(self._editor_starts):
+            return len(self.text)
+        line = self._editor_line(position.line)
+        return self._editor_starts[position.line] + self._code_points(line, position.character)
+
+    def position(self, offset: int) -> Position:
+        line = bisect_right(self._editor_starts, offset) - 1
+        return Position(line, self._units(self.text[self._editor_starts[line] : offset]))
+
+    def place(self, position: Position) -> tuple[int, int]:
+        """Line and column of the frontend."""
+        offset = self.offset(position)
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def offset_at(self, line: int, column: int) -> int:
+        """The index of a line and column of the frontend, at most the end of the line."""
+        if line > len(self._starts):
+            return len(self.text)
+        stop = self._starts[line] - 1 if line < len(self._starts) else len(self.text)
+        return min(self._starts[line - 1] + column - 1, stop)
+
+    def range(self, span: Span) -> Range:
+        """The range of a span, which may end behind the end of its line."""
+        start = self.offset_at(span.line, span.column)
+        stop = self.offset_at(span.end_line, span.end_column)
+        return Range(self.position(start), self.position(max(start, stop)))
+
+    @property
+    def whole(self) -> Range:
+        return Range(Position(0, 0), self.position(len(self.text)))
+
+    def _editor_line(self, line: int) -> str:
+        """A line of the editor without its end."""
+        start = self._editor_starts[line]
+        following = self._editor_starts[line + 1 : line + 2]
+        return self.text[start : following[0] if following else None].rstrip("\r\n")
+
+    def _units(self, text: str) -> int:
+        if self._coding is None or text.isascii():
+            return len(text)
+        name, bytes_per_unit = self._coding
+        return len(text.encode(name, "surrogatepass")) // bytes_per_unit
+
+    def _code_points(self, line: str, units: int) -> int:
+        """How many characters of `line` take `units`."""
+        if self._coding is None or line.isascii():
+            return min(units, len(line))
+        count = 0
+        for index, character in enumerate(line):
+            if count >= units:
+                return index
+            count += self._units(character)
+        return len(line)
