@@ -1,0 +1,150 @@
+"""Which operators of a program end up in which kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.utils.hints import isa
+
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
+from coda_ir.registry import get_all_passes
+from coda_ir.remarks import Remark, collect_remarks
+
+VIEWS = (ReshapeOp, SliceOp, TransposeOp)
+"""Operators that move nothing."""
+
+NOT_DRAWN = (ConstantOp, ReturnOp)
+
+PREPARED = (PackWeightOp, ScaleWeightOp)
+"""What is computed once per weight."""
+
+_MARK = "operator"
+"""File name of the locations that number the operators."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The operators of a function, its kernels, and how they belong together."""
+
+    func: FuncOp
+    """The function before fusion."""
+    fused: FuncOp
+    """The function on the GEMM level; each operator is one kernel, or one call of a library."""
+    operators: tuple[Operation, ...]
+    kernels: tuple[Operation, ...]
+    members: tuple[tuple[int, ...], ...]
+    """For each kernel, the numbers of the operators that it computes, or computes a part of."""
+    remarks: Mapping[int, tuple[Remark, ...]]
+    """For each operator, why a pass refused to fuse it."""
+
+    @cached_property
+    def kernels_of(self) -> tuple[tuple[int, ...], ...]:
+        """For each operator, the numbers of its kernels in order; () where none is left of it."""
+        found: list[list[int]] = [[] for _ in self.operators]
+        for kernel, members in enumerate(self.members):
+            for member in members:
+                found[member].append(kernel)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def flows(self) -> frozenset[tuple[int, int]]:
+        """The pairs of kernels of which the second reads what the first writes."""
+        number = {op: index for index, op in enumerate(self.kernels)}
+        return frozenset(
+            (number[source], reader)
+            for reader, kernel in enumerate(self.kernels)
+            for operand in kernel.operands
+            for source in _producers(operand)
+            if source in number
+        )
+
+    def reads_argument(self, kernel: int, index: int) -> bool:
+        """Whether a kernel reads argument `index` of the function."""
+        argument = self.fused.args[index]
+        return any(
+            argument in (operand, *_viewed(operand)) for operand in self.kernels[kernel].operands
+        )
+
+
+def analyze_fusion(module: ModuleOp, func: FuncOp) -> Fusion:
+    """What the pipeline `coda-to-gemm` makes of one function of a module, which stays as it is.
+
+    Each operator gets a number as its location; the passes carry locations to what they build.
+    """
+    before = module.clone()
+    numbered = _function(before, func.sym_name.data)
+    operators = tuple(op for op in numbered.body.block.ops if not isinstance(op, NOT_DRAWN))
+    for op in before.walk():
+        op.location = FileLineColLoc(StringAttr(""), IntAttr(0), IntAttr(0))
+    for index, op in enumerate(operators):
+        op.location = FileLineColLoc(StringAttr(_MARK), IntAttr(index), IntAttr(0))
+    after = before.clone()
+    with collect_remarks() as remarks:
+        get_all_passes()["coda-to-gemm"]()().apply(Context(), after)
+    fused = _function(after, func.sym_name.data)
+    kernels = tuple(op for op in fused.body.block.ops if not isinstance(op, (*VIEWS, *NOT_DRAWN)))
+    return Fusion(
+        func=func,
+        fused=fused,
+        operators=tuple(op for op in func.body.block.ops if not isinstance(op, NOT_DRAWN)),
+        kernels=kernels,
+        members=tuple(tuple(sorted(set(_numbers_inside(kernel)))) for kernel in kernels),
+        remarks=_refusals(remarks),
+    )
+
+
+def _function(module: ModuleOp, name: str) -> FuncOp:
+    return next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == name)
+
+
+def _refusals(remarks: Sequence[Remark]) -> Mapping[int, tuple[Remark, ...]]:
+    found: dict[int, tuple[Remark, ...]] = {}
+    for remark in remarks:
+        if remark.kind == "missed":
+            for number in _numbers(remark.location):
+                found[number] = (*found.get(number, ()), remark)
+    return found
+
+
+def _numbers_inside(kernel: Operation) -> Iterator[int]:
+    for op in kernel.walk():
+        yield from _numbers(op.location)
+
+
+def _numbers(location: Attribute) -> Iterator[int]:
+    match location:
+        case FileLineColLoc() if location.filename.data == _MARK:
+            yield location.line.data
+        case FusedLoc():
+            assert isa(location.locations, ArrayAttr[Attribute])
+            for inner in location.locations:
+                yield from _numbers(inner)
+        case _:
+            return
+
+
+def _viewed(value: SSAValue) -> Iterator[SSAValue]:
+    """What a value is a view of."""
+    while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
+        value = value.op.operands[0]
+        yield value
+
+
+def _producers(value: SSAValue) -> Iterator[Operation]:
+    for viewed in (value, *_viewed(value)):
+        if isinstance(viewed, OpResult):
+            yield viewed.op

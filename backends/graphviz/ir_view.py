@@ -1,0 +1,213 @@
+"""The view `ir`: a module as it is, with the regions of the GEMM level as boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.graphviz import theme
+from coda_ir.backends.graphviz.dot import Attributes, Box, label, title
+from coda_ir.backends.graphviz.epilogues import EpilogueDrawing, Source, draw_results
+from coda_ir.backends.graphviz.values import (
+    Values,
+    draw_argument,
+    draw_return,
+    operator_label,
+    returned_values,
+    tooltip,
+)
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.gemm import (
+    Combiner,
+    FinalizeOp,
+    FusedOp,
+    Layout,
+    MapOp,
+    PackWeightOp,
+    ScaleWeightOp,
+    Segment,
+)
+from coda_ir.registry import get_all_passes
+from coda_ir.remarks import Remark, collect_remarks
+
+GEMM_LEVEL = (FusedOp, MapOp, FinalizeOp, PackWeightOp, ScaleWeightOp)
+VIEWS = (ConstantOp, ReshapeOp, SliceOp, TransposeOp)
+"""Operators of the block level that cost nothing at run time."""
+
+COMBINERS = {
+    Combiner.ADD: "Σ over tiles",
+    Combiner.MAX: "max over tiles",
+    Combiner.LSE: "lse over tiles",
+}
+
+
+def draw_function(box: Box, func: FuncOp) -> None:
+    """Draw the operators of one function into `box`."""
+    FunctionDrawing(box, func).draw()
+
+
+class FunctionDrawing:
+    """One function: the nodes of its operators, and which node each value comes from."""
+
+    def __init__(self, box: Box, func: FuncOp):
+        self.box = box
+        self.func = func
+        self.values = Values(func)
+        self.sources: dict[SSAValue, Source] = {}
+        ops = [op for op in func.body.block.ops if not isinstance(op, ReturnOp)]
+        self.ops: Sequence[Operation] = ops
+        self.is_fused = any(isinstance(op, GEMM_LEVEL) for op in ops)
+        self.remarks = unfused_remarks(func) if self.is_fused else []
+
+    def draw(self) -> None:
+        for argument in self.func.args:
+            self.sources[argument] = Source(draw_argument(self.box, self.values, argument))
+        for op in self.ops:
+            match op:
+                case FusedOp():
+                    self._fused(op)
+                case MapOp():
+                    self._map(op)
+                case FinalizeOp():
+                    self._finalize(op)
+                case ConstantOp() if not _has_node(op):
+                    continue  # its number is in the labels of its users
+                case _:
+                    self._operator(op)
+        for index, value in enumerate(returned_values(self.func)):
+            node = draw_return(self.box, self.values, index, value)
+            self._edge(value, node)
+
+    def _edge(self, value: SSAValue, target: str, text: str = "") -> None:
+        source = self.sources[value]
+        shown: Attributes = {"label": f" {text}"} if text else {}
+        self.box.graph.edge(source.node, target, **shown, **source.attributes)
+
+    def _operator(self, op: Operation) -> None:
+        remarks = [r for r in self.remarks if (r.operator, r.location) == (op.name, op.location)]
+        node = self.box.node(
+            label=operator_label(op, self.values), tooltip=tooltip(op, remarks), **self._style(op)
+        )
+        for operand in op.operands:
+            if operand in self.sources:
+                self._edge(operand, node)
+        for result in op.results:
+            self.sources[result] = Source(node)
+
+    def _style(self, op: Operation) -> Attributes:
+        if isinstance(op, PackWeightOp | ScaleWeightOp):
+            return theme.PREPARED
+        return theme.UNFUSED if self.is_fused and not isinstance(op, VIEWS) else theme.OPERATOR
+
+    def _fused(self, op: FusedOp) -> None:
+        segments = op.segments()
+        columns = sum(segment.columns for segment in segments)
+        depth = self.values.shapes.dims(op.x)[-1]
+        box = self.box.box(
+            label=title(
+                "gemm.fused",
+                f"{self.values.rows(op.x)} × {columns} × {depth}",
+                schedule_text(op),
+            ),
+            tooltip=tooltip(op),
+            **theme.GEMM_BOX,
+        )
+        for segment in segments:
+            self._segment(box, op, segment)
+
+    def _segment(self, box: Box, op: FusedOp, segment: Segment) -> None:
+        inner = box.box(label=title("", segment_text(self.values, segment)), **theme.SEGMENT_BOX)
+        drawing = EpilogueDrawing(inner, self.values, segment.block)
+        matmul = inner.node(
+            label=label(self._product(op, segment), f"N = {segment.columns}, accumulates in f32"),
+            tooltip=tooltip(op),
+            **theme.MATMUL,
+        )
+        self._edge(op.x, matmul, "A")
+        for weight in segment.weights:
+            self._edge(weight, matmul, "W")
+        sides = ("first", "second") if segment.pairing else ("",)
+        for side, accumulator in zip(sides, segment.accumulators, strict=True):
+            drawing.sources[accumulator] = Source(matmul, side)
+        self._epilogue(drawing, segment)
+
+    def _product(self, op: FusedOp, segment: Segment) -> str:
+        names = [self.values.name(weight) or "w" for weight in segment.weights]
+        weight = names[0] if len(names) == 1 else f"[{'; '.join(names)}]"
+        transposed = "ᵀ" if segment.layout == Layout.NK else ""
+        return f"{self.values.name(op.x) or 'x'} · {weight}{transposed}"
+
+    def _epilogue(self, drawing: EpilogueDrawing, segment: Segment) -> None:
+        for index, port in enumerate(segment.ports):
+            drawing.port(port, segment.port_args(index), self.sources[port.value])
+        drawing.operators()
+        results = draw_results(drawing, segment)
+        self.sources.update(zip(segment.outputs, results, strict=True))
+
+    def _map(self, op: MapOp) -> None:
+        box = self.box.box(label=title("gemm.map"), tooltip=tooltip(op), **theme.MAP_BOX)
+        segment = op.segment()
+        self._epilogue(EpilogueDrawing(box, self.values, segment.block), segment)
+
+    def _finalize(self, op: FinalizeOp) -> None:
+        box = self.box.box(
+            label=title("gemm.finalize", f"per {op.axis.data}"),
+            tooltip=tooltip(op),
+            **theme.FINALIZE_BOX,
+        )
+        drawing = EpilogueDrawing(box, self.values, op.body.block)
+        arguments = op.body.block.args
+        for argument, (combiner, partial) in zip(arguments, op.partial_list, strict=False):
+            node = box.node(label=COMBINERS[combiner], tooltip=tooltip(op), **theme.SCALAR)
+            self._edge(partial, node)
+            drawing.sources[argument] = Source(node)
+        for index, port in enumerate(op.port_list, len(op.partial_list)):
+            drawing.port(port, [arguments[index]], self.sources[port.value])
+        drawing.operators()
+        terminator = op.body.block.last_op
+        assert terminator is not None, "the region ends in gemm.yield"
+        for yielded, output in zip(terminator.operands, op.outputs, strict=True):
+            node = box.node(
+                label=label(self.values.name(output), self.values.type(output)), **theme.RESULT
+            )
+            drawing.edge(yielded, node)
+            self.sources[output] = Source(node)
+
+
+def _has_node(op: ConstantOp) -> bool:
+    """Whether a constant is used by something whose label does not show it."""
+    return any(isinstance(use.operation, (ReturnOp, *GEMM_LEVEL)) for use in op.result.uses)
+
+
+def unfused_remarks(func: FuncOp) -> list[Remark]:
+    """Why operators of a function on the GEMM level run outside of a GEMM by design."""
+    module = ModuleOp([func.clone()])
+    with collect_remarks() as remarks:
+        get_all_passes()["report-unfused"]()().apply(Context(), module)
+    return remarks
+
+
+def schedule_text(op: FusedOp) -> str:
+    if op.schedule is None:
+        return ""
+    tile = " × ".join(map(str, op.schedule.tile))
+    return (
+        f"tiles of {tile}, {op.schedule.warps.data} warps, {op.schedule.stages.data} stages, "
+        f"{op.schedule.mainloop} main loop"
+    )
+
+
+def segment_text(values: Values, segment: Segment) -> str:
+    """The weights of a column range, and which of its columns pair up."""
+    names = ", ".join(values.name(weight) or "w" for weight in segment.weights)
+    if segment.pairing is None:
+        return f"columns of {names}"
+    group = segment.group_size
+    if group is None:
+        return f"columns of {names}, in pairs 2p, 2p + 1"
+    of_each = "" if group == segment.columns else f" of each {group}"
+    return f"columns of {names}, in pairs j, j + {group // 2}{of_each}"

@@ -1,0 +1,72 @@
+"""The targets `dot` and `svg`: a picture of a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.target import Target
+
+from coda_ir.backends.graphviz import theme
+from coda_ir.backends.graphviz.dot import title
+from coda_ir.backends.graphviz.fusion_view import draw_fusion
+from coda_ir.backends.graphviz.ir_view import draw_function
+from coda_ir.backends.graphviz.svg import render_svg
+from coda_ir.diagnostics import CodaError
+
+VIEWS = ("ir", "fusion")
+
+
+def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) -> str:
+    """The text of a graph of a module in the DOT language.
+
+    The view `ir` shows the module as it is; `fusion` shows its operators with a box around those
+    that `coda-to-gemm` puts into one kernel. `entry` names a function, by default all are drawn.
+    Raises CodaError for an unknown view or function.
+    """
+    if view not in VIEWS:
+        raise CodaError(f"unknown view '{view}'", f"use one of {', '.join(VIEWS)}")
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    chosen = [func for func in functions if entry in (None, func.sym_name.data)]
+    if entry is not None and not chosen:
+        names = ", ".join(func.sym_name.data for func in functions) or "none"
+        raise CodaError(f"no function '{entry}'", f"the functions are {names}")
+    graph = theme.new_graph(chosen[0].sym_name.data if len(chosen) == 1 else "module")
+    for func in chosen:
+        box = graph.root
+        if len(chosen) > 1:
+            box = graph.root.box(label=title(func.sym_name.data), **theme.FUNCTION_BOX)
+        if view == "fusion":
+            draw_fusion(box, module, func)
+        else:
+            draw_function(box, func)
+    return str(graph)
+
+
+@dataclass(frozen=True)
+class DotTarget(Target):
+    """Writes a graph in the DOT language (see `draw_module`)."""
+
+    name = "dot"
+
+    view: str = "ir"
+    entry: str | None = None
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(draw_module(module, self.view, self.entry))
+
+
+@dataclass(frozen=True)
+class SvgTarget(Target):
+    """Writes the picture of that graph, drawn by the program `dot`."""
+
+    name = "svg"
+
+    view: str = "ir"
+    entry: str | None = None
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(render_svg(draw_module(module, self.view, self.entry)))

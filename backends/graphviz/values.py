@@ -1,0 +1,120 @@
+"""Names, types and nodes of the values of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from coda_ir.backends.graphviz import theme
+from coda_ir.backends.graphviz.dot import Box, Html, joined, label
+from coda_ir.dialects.coda import ConstantOp
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.remarks import Remark, source_position
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+_DRAWN = ("segments", "segment", "combiners", "port_kinds", "schedule")
+_HIDDEN = ("coda.name", "coda.dims", "operandSegmentSizes", "resultSegmentSizes", *_DRAWN)
+
+
+class Values:
+    """The names and shapes of the values of one function."""
+
+    def __init__(self, func: FuncOp):
+        self.func = func
+        self.shapes = SymbolicShapes(func)
+        self._argument_attrs = func.arg_attrs.data if func.arg_attrs else ()
+        self._result_attrs = func.res_attrs.data if func.res_attrs else ()
+
+    def name(self, value: SSAValue) -> str:
+        """The name in the source; "" for a value without one."""
+        if isinstance(value, BlockArgument) and value.block is self.func.body.block:
+            return _stated_name(self._argument_attrs, value.index) or value.name_hint or "arg"
+        return value.name_hint or ""
+
+    def result_name(self, index: int, value: SSAValue) -> str:
+        return _stated_name(self._result_attrs, index) or self.name(value)
+
+    def type(self, value: SSAValue) -> str:
+        """`bf16[B, T, 4096]`."""
+        dims = ", ".join(map(str, self.shapes.dims(value)))
+        return times(f"{element_type_of(value)}[{dims}]")
+
+    def rows(self, value: SSAValue) -> str:
+        """The product of all extents but the last, as in `B·T`."""
+        return times(str(self.shapes.rows(value)))
+
+    def is_weight(self, value: SSAValue) -> bool:
+        if not isinstance(value, BlockArgument) or value.index >= len(self._argument_attrs):
+            return False
+        return "coda.weight" in self._argument_attrs[value.index].data
+
+
+def _stated_name(attributes: Sequence[DictionaryAttr], index: int) -> str | None:
+    name = attributes[index].data.get("coda.name") if index < len(attributes) else None
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def times(text: str) -> str:
+    return text.replace("*", "·")
+
+
+def draw_argument(box: Box, values: Values, argument: SSAValue) -> str:
+    style = theme.WEIGHT if values.is_weight(argument) else theme.ARGUMENT
+    return box.node(
+        label=label(values.name(argument), values.type(argument)),
+        tooltip=place_of(argument.owner) if isinstance(argument.owner, Operation) else "argument",
+        **style,
+    )
+
+
+def returned_values(func: FuncOp) -> Sequence[SSAValue]:
+    terminator = func.body.block.last_op
+    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
+    return terminator.operands
+
+
+def draw_return(box: Box, values: Values, index: int, value: SSAValue) -> str:
+    text = f"return {values.result_name(index, value)}".rstrip()
+    return box.node(label=label(text), tooltip=values.type(value), **theme.RETURN)
+
+
+def operator_label(op: Operation, values: Values, note: str = "") -> Html:
+    """The name of an operator with its constants and, for each result, its name and type."""
+    results = [f"{values.name(r)}: {values.type(r)}".removeprefix(": ") for r in op.results]
+    owners = [op, *(operand.owner for operand in op.operands)]
+    numbers = [f"{owner.number:g}" for owner in owners if isinstance(owner, ConstantOp)]
+    return label(" ".join([short_name(op), *numbers]), note, *results)
+
+
+def short_name(op: Operation) -> str:
+    """`rms_norm` for `coda.rms_norm`; operators of other dialects keep the prefix."""
+    return op.name.removeprefix("coda.")
+
+
+def tooltip(op: Operation, remarks: Sequence[Remark] = ()) -> str:
+    """The place of an operator, its options, and what the passes say about it."""
+    options = {**op.properties, **op.attributes}
+    shown = [f"{name} = {value}" for name, value in options.items() if name not in _HIDDEN]
+    return joined([place_of(op), *shown, *(remark_text(remark) for remark in remarks)])
+
+
+def remark_text(remark: Remark) -> str:
+    text = f"{remark.pass_name}: {remark.message}"
+    if remark.condition is not None:
+        text += f"; failed condition: {remark.condition}"
+    if remark.bytes is not None and remark.kind == "missed":
+        text += f"; costs {remark.bytes} bytes"
+    return text if remark.suggestion is None else f"{text}; help: {remark.suggestion}"
+
+
+def place_of(op: Operation) -> str:
+    """`llama_layer.coda:28:10`, or the name of the operator where its place is unknown."""
+    position = source_position(op.location)
+    if position is None:
+        return op.name
+    file, line, column = position
+    return f"{PurePath(file).name}:{line}:{column}"
