@@ -1,0 +1,13 @@
+"""Making a module that shows a fault as small as possible.
+
+small = reduce_module(module, lambda candidate: crashes(candidate))
+"""
+
+from coda_ir.reduction.reducer import (
+    MAX_TESTS,
+    NotInterestingError,
+    Progress,
+    reduce_module,
+)
+
+__all__ = ["MAX_TESTS", "NotInterestingError", "Progress", "reduce_module"]

@@ -1,0 +1,167 @@
+"""Delta debugging on IR: ever smaller candidates, the smallest interesting one is kept.
+
+Source: Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, TSE 2002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.reduction.attributes import DropAttributes
+from coda_ir.reduction.epilogues import (
+    DropEpilogueOperators,
+    DropEpiloguePorts,
+    DropEpilogueResults,
+)
+from coda_ir.reduction.extents import ShrinkExtents
+from coda_ir.reduction.operators import DropFunctions, DropOperators, ForwardOperands
+from coda_ir.reduction.signatures import DropArguments, DropResults, MergeArguments
+from coda_ir.reduction.strategy import Strategy
+
+MAX_TESTS = 1000
+
+IsInteresting: TypeAlias = Callable[[ModuleOp], bool]
+
+STRATEGIES: tuple[type[Strategy], ...] = (
+    DropFunctions,
+    DropOperators,
+    ForwardOperands,
+    DropResults,
+    MergeArguments,
+    DropArguments,
+    DropEpilogueResults,
+    DropEpilogueOperators,
+    DropEpiloguePorts,
+    DropAttributes,
+    ShrinkExtents,
+)
+"""In the order in which they are tried: what removes most comes first."""
+
+
+class NotInterestingError(CodaError):
+    """The module to reduce does not show what the test looks for."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a reduction has come."""
+
+    strategy: str
+    """What is tried, such as `drop operators`."""
+    tests: int
+    operators: int
+    """Operators of the smallest module so far."""
+
+
+class _TestsExhausted(Exception):
+    """The bound on the number of tests is reached."""
+
+
+def reduce_module(
+    module: ModuleOp,
+    is_interesting: IsInteresting,
+    *,
+    max_tests: int = MAX_TESTS,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> ModuleOp:
+    """The smallest module found for which `is_interesting` holds, after at most `max_tests` tests.
+
+    `module` stays as it is. Every candidate verifies; `is_interesting` must be deterministic and
+    must not change the candidate (run passes on a clone). Deterministic. Raises
+    NotInterestingError where `module` itself is not interesting.
+    """
+    search = _Search(module.clone(), is_interesting, max_tests, on_progress)
+    with suppress(_TestsExhausted):
+        search.run()
+    return search.module
+
+
+class _Search:
+    """The smallest interesting module so far, and what has been tested."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        is_interesting: IsInteresting,
+        max_tests: int,
+        on_progress: Callable[[Progress], None] | None,
+    ):
+        self.module = module
+        self.tests = 0
+        self._operators = _size(module)
+        self._is_interesting = is_interesting
+        self._max_tests = max_tests
+        self._on_progress = on_progress
+        self._seen: set[bytes] = set()
+
+    def run(self) -> None:
+        """Try every strategy, again and again, until none makes the module smaller."""
+        if not self._test(self.module, "test the input"):
+            raise NotInterestingError(
+                "the input is not interesting: the test does not hold for it",
+                "a module is interesting where the command exits with 0",
+            )
+        improved = True
+        while improved:
+            improved = False
+            for strategy in STRATEGIES:
+                improved |= self._sweep(strategy)
+
+    def _sweep(self, strategy: type[Strategy]) -> bool:
+        """Try the edits of a strategy: all of them, then halves of them, down to single ones."""
+        improved = False
+        count = len(strategy(self.module).edits())
+        size = count if strategy.combines else min(count, 1)
+        while size:
+            start = 0
+            while start < count:
+                if self._attempt(strategy, range(start, min(start + size, count))):
+                    improved = True
+                    before, count = count, len(strategy(self.module).edits())
+                    # The edits that follow have moved up, if there are fewer.
+                    start += 0 if count < before else size
+                else:
+                    start += size
+            size = min(size, count) // 2 if size > 1 else 0
+        return improved
+
+    def _attempt(self, strategy: type[Strategy], chosen: range) -> bool:
+        """Do some of the edits on a copy, which becomes the module if it is interesting."""
+        candidate = self.module.clone()
+        try:
+            bound = strategy(candidate)
+            edits = bound.edits()
+            if sum(edits[index]() for index in chosen) == 0:
+                return False
+            bound.finish()
+            candidate.verify()
+        except VerifyException:
+            return False
+        return self._test(candidate, strategy.title)
+
+    def _test(self, candidate: ModuleOp, title: str) -> bool:
+        key = sha256(str(candidate).encode()).digest()
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        if self.tests >= self._max_tests:
+            raise _TestsExhausted
+        self.tests += 1
+        interesting = self._is_interesting(candidate)
+        if interesting:
+            self.module, self._operators = candidate, _size(candidate)
+        if self._on_progress is not None:
+            self._on_progress(Progress(title, self.tests, self._operators))
+        return interesting
+
+
+def _size(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk()) - 1

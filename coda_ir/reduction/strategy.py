@@ -1,0 +1,178 @@
+"""What a way of making modules smaller is made of, and editing the signatures of functions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
+
+from coda_ir.symbolic_shapes import Dim, SymbolicShapes
+
+Edit: TypeAlias = Callable[[], bool]
+"""Makes the module smaller; False where that is not possible (any more)."""
+
+NO_ATTRIBUTES = DictionaryAttr({})
+
+
+class Strategy(ABC):
+    """A way of making modules smaller, bound to one module.
+
+    Equal modules have the same edits in the same order. Any subset of the edits may be done, in
+    order, before `finish`. Every edit that succeeds leaves fewer edits for the next time.
+    """
+
+    title: ClassVar[str]
+    combines: ClassVar[bool] = True
+    """Whether doing several edits at once makes sense."""
+
+    def __init__(self, module: ModuleOp):
+        self.module = module
+
+    @cached_property
+    def functions(self) -> list[FunctionEditor]:
+        """Editors of the functions that have a body of one block."""
+        called = {op.callee.string_value() for op in self.module.walk() if isinstance(op, CallOp)}
+        return [
+            FunctionEditor(op, is_called=op.sym_name.data in called)
+            for op in self.module.ops
+            if isinstance(op, FuncOp) and len(op.body.blocks) == 1
+        ]
+
+    @cached_property
+    def editors(self) -> dict[Block, FunctionEditor]:
+        """The editor of each body."""
+        return {editor.block: editor for editor in self.functions}
+
+    @abstractmethod
+    def edits(self) -> list[Edit]:
+        """All that can be tried."""
+
+    def finish(self) -> None:
+        """Bring the module into a consistent state after some edits."""
+        for editor in self.functions:
+            editor.finish()
+
+
+class FunctionEditor:
+    """Adds and removes arguments and results of a function; `finish` updates its type.
+
+    The signature of a function that is called stays as it is.
+    """
+
+    def __init__(self, func: FuncOp, *, is_called: bool):
+        self.func = func
+        self.block = func.body.block
+        last = self.block.last_op
+        self.return_op = last if isinstance(last, ReturnOp) else None
+        self.is_open = not is_called and self.return_op is not None
+        """Whether the signature may change."""
+        self._arguments = _entries(func.arg_attrs, len(self.block.args))
+        self._results = _entries(func.res_attrs, len(func.function_type.outputs))
+        self._orphans: dict[SSAValue, None] = {}
+
+    @cached_property
+    def _shapes(self) -> SymbolicShapes:
+        return SymbolicShapes(self.func)
+
+    def argument_for(self, value: SSAValue) -> BlockArgument:
+        """A new argument of the type and the dimensions of `value`."""
+        attributes = self._dims_of(value)
+        argument = self.block.insert_arg(value.type, len(self.block.args))
+        argument.name_hint = value.name_hint
+        self._arguments.append(attributes)
+        return argument
+
+    def remove_argument(self, argument: BlockArgument) -> None:
+        """Remove an argument without uses."""
+        del self._arguments[argument.index]
+        self.block.erase_arg(argument)
+
+    def attributes_of(self, argument: BlockArgument) -> DictionaryAttr:
+        return self._arguments[argument.index]
+
+    def remove_results(self, indices: Sequence[int]) -> None:
+        """Return less."""
+        assert self.return_op is not None
+        kept = [i for i in range(len(self._results)) if i not in indices]
+        self._results = [self._results[i] for i in kept]
+        self.return_op.operands = [self.return_op.operands[i] for i in kept]
+
+    def drop(self, op: Operation) -> bool:
+        """Remove an operator of the body: its results become arguments where they are used, and
+        what only it has used is returned. False where that needs another signature and must not.
+        """
+        is_used = any(result.uses for result in op.results)
+        if is_used and not self.is_open:
+            return False
+        for result in op.results:
+            self.replace_by_argument(result)
+        operands = list(op.operands)
+        remove(op)
+        self._orphans |= dict.fromkeys(value for value in operands if not value.uses)
+        return True
+
+    def replace_by_argument(self, value: SSAValue) -> None:
+        """Do not return `value`, and let a new argument take over its other uses."""
+        self._forget(value)
+        if value.uses:
+            value.replace_all_uses_with(self.argument_for(value))
+
+    def _forget(self, value: SSAValue) -> None:
+        self._orphans.pop(value, None)
+        if self.return_op is not None and value in self.return_op.operands:
+            operands = self.return_op.operands
+            self.remove_results([i for i, v in enumerate(operands) if v is value])
+
+    def finish(self) -> None:
+        if self.is_open:
+            self._return_orphans()
+            outputs = [] if self.return_op is None else [v.type for v in self.return_op.operands]
+            inputs = [argument.type for argument in self.block.args]
+            self.func.function_type = FunctionType.from_lists(inputs, outputs)
+            self.func.arg_attrs = _array(self._arguments)
+            self.func.res_attrs = _array(self._results)
+
+    def _return_orphans(self) -> None:
+        assert self.return_op is not None
+        orphans = [v for v in self._orphans if isinstance(v, OpResult) and not v.uses]
+        self._results += [self._dims_of(value) for value in orphans]
+        self.return_op.operands = [*self.return_op.operands, *orphans]
+
+    def _dims_of(self, value: SSAValue) -> DictionaryAttr:
+        """The `coda.dims` of a tensor, so that its symbols stay what they are."""
+        if not isinstance(value.type, TensorType):
+            return NO_ATTRIBUTES
+        dims = self._shapes.dims(value)
+        return DictionaryAttr({"coda.dims": ArrayAttr([_dim_attribute(dim) for dim in dims])})
+
+
+def remove(op: Operation) -> None:
+    """Take an operator whose results have no uses out of its block."""
+    op.detach()
+    op.erase()
+
+
+def _entries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[DictionaryAttr]:
+    return [NO_ATTRIBUTES] * count if attributes is None else list(attributes)
+
+
+def _array(entries: Sequence[DictionaryAttr]) -> ArrayAttr[DictionaryAttr] | None:
+    return ArrayAttr(entries) if any(entry.data for entry in entries) else None
+
+
+def _dim_attribute(dim: Dim) -> Attribute:
+    return IntegerAttr(dim, i64) if isinstance(dim, int) else StringAttr(dim)
