@@ -7,11 +7,11 @@ from os import PathLike, fspath
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text.formatter import format_text
 from coda_ir.frontends.coda_text.lowering import lower_program
 from coda_ir.frontends.coda_text.program import Loader
 from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.sources import read_source
 
 __all__ = ["format_text", "parse_file", "parse_text"]
@@ -43,10 +43,11 @@ def parse_text(
         with _garbage_collection_paused():
             scope = loader.load(text, filename)
             return lower_program(scope, loader.scopes, reporter)
-    except RecursionError as error:
-        raise CodaError(
-            f"{filename}: the program is nested too deeply", "give the inner parts names"
-        ) from error
+    except RecursionError:
+        place = Span(1, 1, 1, 2)
+        reporter.error(filename, place, "the program is nested too deeply", "name the inner parts")
+        reporter.raise_if_errors()
+        raise
 
 
 @contextmanager

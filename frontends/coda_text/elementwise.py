@@ -10,6 +10,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
+    MAX_INTEGER,
     Number,
     PartialValue,
     TensorValue,
@@ -20,7 +21,6 @@ from coda_ir.frontends.coda_text.values import (
 )
 from coda_ir.symbolic_size import SymbolicSize
 
-MAX_INTEGER = 2**63
 BINARY: dict[str, type[coda.BinaryOp]] = {
     "+": coda.AddOp,
     "-": coda.SubOp,

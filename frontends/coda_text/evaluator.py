@@ -29,6 +29,7 @@ from coda_ir.frontends.coda_text.syntax import (
 )
 from coda_ir.frontends.coda_text.values import (
     POISON,
+    SIZE_LIMITS,
     Dim,
     ListValue,
     Number,
@@ -37,6 +38,7 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     describe,
     divided,
+    is_manageable,
     is_number,
     is_poisoned,
     simplified,
@@ -96,7 +98,16 @@ class Evaluator(ABC):
         return node.value
 
     def _tuple(self, node: TupleExpression) -> Value:
-        return TupleValue(tuple(self.evaluate(item) for item in node.items))
+        values = tuple(self.evaluate(item) for item in node.items)
+        for item, value in zip(node.items, values, strict=True):
+            # Tuples that hold others twice would have parts that are exponential in their number.
+            if isinstance(value, TupleValue):
+                return self.error(
+                    item.span,
+                    f"a tuple has {describe(value)} inside",
+                    "tuples do not nest: unpack it first, a, b = ...",
+                )
+        return TupleValue(values)
 
     def _list(self, node: ListExpression) -> Value:
         items: list[Dim] = []
@@ -121,7 +132,18 @@ class Evaluator(ABC):
         return None
 
     def _negation(self, node: Negation) -> Value:
-        operand = self.evaluate(node.operand)
+        """A chain of signs, without recursion: chains may be long."""
+        chain: list[Negation] = []
+        first: Expression = node
+        while isinstance(first, Negation):
+            chain.append(first)
+            first = first.operand
+        value = self.evaluate(first)
+        for link in reversed(chain):
+            value = self._negated(link, value)
+        return value
+
+    def _negated(self, node: Negation, operand: Value) -> Value:
         if is_poisoned(operand):
             return POISON
         if isinstance(operand, int | float) and is_number(operand):
@@ -231,7 +253,10 @@ def integer_arithmetic(operator: str, left: Value, right: Value) -> Value:
             )
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)
     if operator != "//":
-        return simplified(_size(operator, left, right))
+        size = _size(operator, left, right)
+        if not is_manageable(size):
+            raise Mistake(f"the result of {operator} is too large for a size", SIZE_LIMITS)
+        return simplified(size)
     quotient = divided(left, right)
     if quotient is None:
         raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")

@@ -170,7 +170,22 @@ class ExpressionLowering(Evaluator):
         remedy = suggestion(name, [*callable, *OPERATORS], "docs/language.md lists the operators")
         return self.error(node.callee.span, f"unknown function '{name}'", remedy)
 
+    def may_inline(self, callee: FunctionDefinition | EpilogueDefinition, node: Call) -> bool:
+        """Take the work of a call from what is left for the program; False after an error."""
+        self.reporter.inlining_left -= callee.size
+        if self.reporter.inlining_left >= 0:
+            return True
+        self.error(
+            node.callee.span,
+            "the calls expand the program too much",
+            "functions that call each other twice grow fast: split the program",
+        )
+        return False
+
     def _call_epilogue(self, meaning: EpilogueDefinition, node: Call) -> Value:
+        if not self.may_inline(meaning, node):
+            return POISON
+
         def insert(op: Operation) -> None:
             # After the arguments, which have places of their own.
             self.span = node.callee.span

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias
 
 from lark import Token
@@ -16,6 +17,7 @@ from coda_ir.frontends.coda_text.layout import CLOSING, END, OPENING
 from coda_ir.frontends.coda_text.parser import parse
 from coda_ir.frontends.coda_text.reporter import Reporter
 
+MOST_ATTEMPTS = 20
 HEADS = frozenset({"FN", "EPILOGUE"})
 
 
@@ -185,16 +187,21 @@ class _LogicalLine:
 
     def write(self) -> None:
         self._explode_comments(self.nodes)
-        while True:
+        for attempt in count():
             trial = Writer()
             trial.newline(self.indent)
-            spans = self._write_nodes(trial, self.nodes, self.indent)
-            candidates = [
-                group for group, line in spans if trial.width(line) > WIDTH and group.count
-            ]
-            if not candidates:
+            wide: dict[int, list[Group]] = {}
+            for group, line in self._write_nodes(trial, self.nodes, self.indent):
+                if trial.width(line) > WIDTH and group.count:
+                    wide.setdefault(line, []).append(group)
+            if not wide:
                 break
-            max(candidates, key=_flat_width).exploded = True
+            for groups in wide.values():
+                # One at a time, so that no more break than have to; a line of thousands would
+                # take thousands of attempts.
+                widest = max(groups, key=_flat_width)
+                for group in groups if attempt >= MOST_ATTEMPTS else (widest,):
+                    group.exploded = True
         self._write_nodes(self.writer, self.nodes, self.indent)
 
     def _explode_comments(self, nodes: Sequence[Node]) -> None:
@@ -244,7 +251,7 @@ class _LogicalLine:
     ) -> list[tuple[Group, int]]:
         writer.open(group.open, group.after_name)
         flat: list[tuple[Group, int]] = []
-        written = 0
+        written, count, takes_comma = 0, group.count, group.takes_comma
         for item in group.items:
             leading, body, trailing = _comments_around(item)
             for comment in leading:
@@ -253,7 +260,7 @@ class _LogicalLine:
                 written += 1
                 writer.continue_at(indent + INDENT)
                 flat += self._write_nodes(writer, body, indent + INDENT, depth + 1)
-                if written < group.count or group.takes_comma:
+                if written < count or takes_comma:
                     writer.comma()
             for comment in trailing:
                 self._write_item_comment(writer, comment, indent + INDENT)

@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.reporter import suggestion
 from coda_ir.frontends.coda_text.values import (
+    SIZE_LIMITS,
     Dim,
     Dims,
     ElementType,
@@ -23,6 +24,7 @@ from coda_ir.frontends.coda_text.values import (
     describe,
     element_name,
     format_dims,
+    is_manageable,
     is_number,
 )
 
@@ -37,6 +39,8 @@ class Invocation:
 
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator with one result, whose symbolic extents are `dims`."""
+        if not all(map(is_manageable, dims)):
+            raise Mistake(f"{self.name}: an extent of the result is too large", SIZE_LIMITS)
         self.insert(op)
         result = op.results[0]
         return TensorValue(TensorType(element_name(element_type_of(result)), dims), result)

@@ -65,6 +65,9 @@ from coda_ir.frontends.coda_text.values import (
 )
 
 MAX_INLINE_DEPTH = 48
+INLINED_SIZE = 50_000
+INLINED_SIZE_PER_SOURCE_SIZE = 20
+"""How much calls may expand a program, so that the work stays linear in what is written."""
 
 
 def lower_program(
@@ -85,16 +88,33 @@ def lower_program(
             check_epilogue(epilogue, reporter)
             epilogue.failed = reporter.count > errors
     every = [function for each in scopes for function in each.functions]
+    written = sum(function.size for function in every)
+    reporter.inlining_left = INLINED_SIZE + INLINED_SIZE_PER_SOURCE_SIZE * written
     emitted = roots(scope)
     lowered: dict[FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
         errors = reporter.count
-        func = lowering_of(function, reporter).function()
+        func = _lowered(function, lowering_of(function, reporter), reporter)
         function.failed |= reporter.count > errors
         if func is not None and function in emitted:
             lowered[function] = func
     reporter.raise_if_errors()
     return ModuleOp([lowered[function] for function in emitted])
+
+
+def _lowered(
+    function: FunctionDefinition, lowering: FunctionLowering, reporter: Reporter
+) -> FuncOp | None:
+    try:
+        return lowering.function()
+    except RecursionError:
+        reporter.error(
+            function.scope.file,
+            function.tree.name.span,
+            f"the calls in '{function.name}' are nested too deeply",
+            "give the inner parts names",
+        )
+        return None
 
 
 class FunctionLowering(ExpressionLowering):
@@ -363,6 +383,8 @@ class FunctionLowering(ExpressionLowering):
         bound = self.bound_arguments(callee.signature, node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None or callee.failed:
+            return POISON
+        if not self.may_inline(callee, node):
             return POISON
         depth = 1 if self.site is None else self.site.depth + 1
         if depth > MAX_INLINE_DEPTH:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Name,
     Negation,
     Span,
+    body_size,
 )
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -55,6 +57,11 @@ class FunctionDefinition:
     def name(self) -> str:
         return self.tree.name.text
 
+    @cached_property
+    def size(self) -> int:
+        """How much work an inlined call is: the expressions and statements of the body."""
+        return body_size(self.tree.body)
+
     @property
     def signature(self) -> Signature:
         return parameters_signature(self.name, (p.name.text for p in self.tree.parameters))
@@ -72,6 +79,11 @@ class EpilogueDefinition:
     def name(self) -> str:
         return self.tree.name.text
 
+    @cached_property
+    def size(self) -> int:
+        """How much work a call is: the expressions and statements of the body."""
+        return body_size(self.tree.body)
+
     @property
     def signature(self) -> Signature:
         return parameters_signature(self.name, (port.name.text for port in self.tree.ports))
@@ -88,7 +100,7 @@ class Scope:
     meanings: dict[str, Meaning] = field(default_factory=dict[str, Meaning])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     own: list[str] = field(default_factory=list[str])
-    tree: File = File(())
+    tree: File = field(default_factory=lambda: File(()))
 
     @property
     def functions(self) -> list[FunctionDefinition]:

@@ -13,10 +13,12 @@ from coda_ir.frontends.coda_text.syntax import Span
 class Reporter:
     """The errors so far, without repetitions, and the texts that they refer to.
 
-    `limit` errors end the run; None for as many as there are.
+    `limit` errors end the run; None for as many as there are. `inlining_left` is how much work
+    calls may still be (see `lower_program`).
     """
 
     sources: dict[str, str]
+    inlining_left: int = 0
 
     def __init__(self, limit: int | None = MAX_REPORTED) -> None:
         self.sources = {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
+    MAX_TERMS,
+    SIZE_LIMITS,
     Dim,
     TensorValue,
     TupleValue,
@@ -19,22 +21,23 @@ from coda_ir.frontends.coda_text.values import (
     format_dims,
     product_of,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 
 def reshape(call: Invocation) -> TensorValue:
     """One size may be -1: it is what is left."""
     x, shape = call.tensor("x"), list(call.sizes("shape"))
     free = [index for index, dim in enumerate(shape) if dim == -1]
-    total = product_of(x.dims)
+    total = _elements(x.dims, "x")
     if any(isinstance(dim, int) and dim < (-1 if len(free) == 1 else 0) for dim in shape):
         raise Mistake(
             f"reshape: shape is {format_dims(shape)}, expected sizes, of which one may be -1",
             argument="shape",
         )
     if free:
-        rest = divided(total, product_of(dim for dim in shape if dim != -1))
+        rest = divided(total, _elements([dim for dim in shape if dim != -1], "shape"))
         shape[free[0]] = -1 if rest is None else rest
-    if product_of(shape) != total or -1 in shape:
+    if _elements(shape, "shape") != total or -1 in shape:
         raise Mistake(
             f"reshape: x is {x.type} with {format_dim(total)} elements, which do not fill "
             f"{format_dims(call.sizes('shape'))}",
@@ -44,6 +47,20 @@ def reshape(call: Invocation) -> TensorValue:
     if sum(not isinstance(dim, int) for dim in shape) > 1:
         op.attributes["coda.dims"] = dims_attribute(shape)
     return call.emit(op, tuple(shape))
+
+
+def _elements(dims: Sequence[Dim], argument: str) -> Dim:
+    """The product of extents. Raises Mistake where it has too many terms to be calculated with."""
+    total: Dim = 1
+    for dim in dims:
+        total = product_of((total, dim))
+        if isinstance(total, SymbolicSize) and len(total.terms) > MAX_TERMS:
+            raise Mistake(
+                f"reshape: the number of elements of {argument} has more than {MAX_TERMS} terms",
+                SIZE_LIMITS,
+                argument=argument,
+            )
+    return total
 
 
 def transpose(call: Invocation) -> TensorValue:

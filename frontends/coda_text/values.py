@@ -112,6 +112,11 @@ class Poison:
 
 POISON = Poison()
 
+MAX_INTEGER = 2**63
+MAX_TERMS = 64
+MAX_FACTORS = 16
+SIZE_LIMITS = f"sizes have at most {MAX_TERMS} terms of {MAX_FACTORS} factors, and 64 bits"
+
 Number: TypeAlias = int | float
 
 Value: TypeAlias = (
@@ -183,6 +188,16 @@ def product_of(dims: Iterable[Dim]) -> Dim:
     for dim in dims:
         result = result * dim
     return result if isinstance(result, int) else simplified(result)
+
+
+def is_manageable(size: Dim) -> bool:
+    """Whether a size is small enough to calculate with: products of sums grow exponentially."""
+    if isinstance(size, int):
+        return abs(size) < MAX_INTEGER
+    return len(size.terms) <= MAX_TERMS and all(
+        len(monomial) <= MAX_FACTORS and abs(coefficient) < MAX_INTEGER
+        for monomial, coefficient in size.terms
+    )
 
 
 def divided(size: Dim, divisor: Dim) -> Dim | None:

@@ -2,6 +2,7 @@
 the goldens of tests/filecheck/frontends.
 """
 
+import re
 from textwrap import dedent
 
 import pytest
@@ -259,6 +260,57 @@ class TestLimits:
         first = error.value.diagnostics[0]
         assert first.message.startswith("calls are nested more than 48 deep (in the call at a.coda")
 
-    def test_nested_negations(self):
-        with pytest.raises(CodaError, match=r"a\.coda: the program is nested too deeply"):
-            parse(f"fn f(x: bf16[M, 8]) {{ return {'-' * 5000}x }}")
+    def test_long_chains_of_signs(self):
+        text = f"fn f(x: bf16[M, 8]) {{ return {'-' * 5000}x }}"
+        assert len(operators(parse(text))) == 5001
+
+    def test_deep_expressions_in_deep_calls(self):
+        nested = "silu(" * 60
+        calls = [
+            f"fn step{i}(x: bf16[M, 8]) {{ return {nested}step{i + 1}(x){')' * 60} }}"
+            for i in range(40)
+        ]
+        with pytest.raises(DiagnosticError) as error:
+            parse("\n".join([*calls, "fn step40(x: bf16[M, 8]) { return x }"]))
+        for diagnostic in error.value.diagnostics:
+            assert re.fullmatch(r"the calls in 'step\d+' are nested too deeply", diagnostic.message)
+            assert diagnostic.range is not None and diagnostic.range.column == 4
+
+    @pytest.mark.parametrize("body", ["silu(x)", "x"])
+    def test_functions_that_double(self, body: str):
+        calls = "\n".join(
+            f"fn step{i}(x: bf16[M, 8]) {{ return step{i - 1}(step{i - 1}(x)) }}"
+            for i in range(1, 40)
+        )
+        with pytest.raises(DiagnosticError, match="the calls expand the program too much"):
+            parse(f"fn step0(x: bf16[M, 8]) {{ return {body} }}\n{calls}")
+
+    def test_many_calls_of_one_function(self):
+        layer = f"fn layer(x: bf16[M, 8]) {{ return {'silu(' * 30}x{')' * 30} }}"
+        calls = "\n".join(f"fn use{i}(x: bf16[M, 8]) {{ return layer(x) }}" for i in range(1000))
+        module = parse(f"{layer}\n{calls}")
+        assert sum(1 for _ in module.ops) == 1000
+
+    def test_tuples_that_double(self):
+        pairs = "\n".join(f"    t{i} = (t{i - 1}, t{i - 1})" for i in range(1, 60))
+        text = f"fn f(x: bf16[M, 8]) {{\n    t0 = (x, x)\n{pairs}\n    return t59\n}}"
+        with pytest.raises(DiagnosticError, match="a tuple has a tuple of 2 values inside"):
+            parse(text)
+
+    @pytest.mark.parametrize(
+        ("size", "message"),
+        [
+            ("*".join(["(A + B)"] * 500), r"the result of \* is too large for a size"),
+            ("A" + " * 999999999999" * 500, r"the result of \* is too large for a size"),
+            ("A, B, " + ", ".join(["A + B"] * 80), "has more than 64 terms"),
+        ],
+    )
+    def test_sizes_that_explode(self, size: str, message: str):
+        with pytest.raises(DiagnosticError, match=message):
+            parse(f"fn f(x: bf16[A, B]) {{ return reshape(x, [{size}]) }}")
+
+    def test_extents_beyond_64_bits(self):
+        doubled = "\n".join(f"    y{i} = concat(y{i - 1}, y{i - 1})" for i in range(1, 70))
+        text = f"fn f(x: bf16[8]) {{\n    y0 = x\n{doubled}\n    return y69\n}}"
+        with pytest.raises(DiagnosticError, match="concat: an extent of the result is too large"):
+            parse(text)
