@@ -37,7 +37,6 @@ from coda_ir.dialects.gemm import (
     PortKind,
     ResultKind,
     ScaleWeightOp,
-    ScheduleAttr,
     Segment,
 )
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
@@ -167,7 +166,7 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     for index, segment in enumerate(op.segments()):
         axis = 0 if segment.layout == Layout.NK else 1
         columns = _sum([of[weight][axis] for weight in segment.weights])
-        results += _results(segment, rows, columns, op.schedule, index)
+        results += _results(segment, rows, columns, op, index)
     return results
 
 
@@ -202,25 +201,25 @@ def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
 
 
 def _results(
-    segment: Segment, rows: Dims, columns: Dim, schedule: ScheduleAttr | None, index: int
+    segment: Segment, rows: Dims, columns: Dim, op: FusedOp | None, index: int
 ) -> list[Dims]:
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
-    row_tile = schedule.block_m.data if schedule else None
+    row_tile = op.schedule.block_m.data if op and op.schedule else None
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),
-        ResultKind.PARTIAL_ROW: (*rows, _column_tiles(segment, schedule, index)),
+        ResultKind.PARTIAL_ROW: (*rows, _column_tiles(segment, op, index)),
         ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
     }
     return [by_kind[result.port.kind.data] for result in segment.results]
 
 
-def _column_tiles(segment: Segment, schedule: ScheduleAttr | None, index: int) -> Dim:
+def _column_tiles(segment: Segment, op: FusedOp | None, index: int) -> Dim:
     """Number of column tiles of segment number `index`, known where the schedule is."""
-    if schedule is None or segment.columns == DYNAMIC_INDEX:
+    if op is None or op.schedule is None or segment.columns == DYNAMIC_INDEX:
         return f"?tiles{index}"
-    return row_partial_tiles(segment, schedule)
+    return row_partial_tiles(segment, op.schedule, op.order)
 
 
 def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:

@@ -15,6 +15,7 @@ PASS_CLASSES = {
     "fuse-finalize": "FuseFinalizePass",
     "fuse-pointwise": "FusePointwisePass",
     "fuse-qk-norm": "FuseQkNormPass",
+    "lower-to": "LowerToPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
     "outline-pointwise": "OutlinePointwisePass",
     "pair-glu": "PairGluPass",
@@ -26,6 +27,7 @@ PASS_CLASSES = {
     "set-numerics": "SetNumericsPass",
     "split-packed-linear": "SplitPackedLinearPass",
     "split-reductions": "SplitReductionsPass",
+    "state-reduction-order": "StateReductionOrderPass",
 }
 
 

@@ -27,6 +27,7 @@ from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.passes.set_numerics import SetNumericsPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
+from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 
 STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
@@ -62,6 +63,7 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DeadCodeElimination(),
+    StateReductionOrderPass(),
     ReportUnfusedPass(),
 )
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import FusedOp, OrderAttr
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import fuse_locations
@@ -26,13 +26,13 @@ class MergeSiblingGemmsPass(FunctionPass):
     name: ClassVar[str] = "merge-sibling-gemms"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        first_of: dict[SSAValue, FusedOp] = {}
+        first_of: dict[tuple[SSAValue, OrderAttr | None], FusedOp] = {}
         for op in rewriter.ops:
             if not isinstance(op, FusedOp):
                 continue
-            first = first_of.get(op.x)
+            first = first_of.get((op.x, op.order))
             if first is None:
-                first_of[op.x] = op
+                first_of[op.x, op.order] = op
             elif not rewriter.order.hoist(op.operands, first):
                 rewriter.missed(
                     op,
@@ -43,7 +43,7 @@ class MergeSiblingGemmsPass(FunctionPass):
                 )
             else:
                 rewriter.passed(op, "joins the GEMM that reads the same input")
-                first_of[op.x] = _merge(first, op, rewriter.order)
+                first_of[op.x, op.order] = _merge(first, op, rewriter.order)
 
 
 def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
@@ -54,7 +54,7 @@ def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
         owner = body.parent_op()
         assert owner is not None
         owner.detach_region(body)
-    merged = FusedOp(first.x, segments)
+    merged = FusedOp(first.x, segments, order=first.order)
     merged.location = fuse_locations(first.location, second.location)
     for old, new in zip(outputs, merged.outputs, strict=True):
         new.name_hint = old.name_hint

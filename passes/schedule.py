@@ -133,7 +133,9 @@ class SchedulePass(ModulePass):
             "pointer", (bm, bn, bk), warps=warps, stages=stages, group_m=self.group_m
         )
         try:
-            ranges = [r for segment in op.segments() for r in column_ranges(segment, schedule)]
+            ranges = [
+                r for segment in op.segments() for r in column_ranges(segment, schedule, op.order)
+            ]
         except ValueError as error:
             if self.tile is None:
                 return None
@@ -232,6 +234,8 @@ def _with_mainloop(schedule: ScheduleAttr, mainloop: str) -> ScheduleAttr:
 
 def _depths(op: FusedOp) -> Sequence[int]:
     """BK: 128 or 64 bytes of a row, less where K is small or registers are scarce."""
+    if op.order is not None:
+        return (op.order["depth"],)
     padded_k = max(16, 1 << (shape_of(op.x)[-1] - 1).bit_length())
     if not _is_f32(op):
         return min(64, padded_k), min(32, padded_k)

@@ -23,6 +23,7 @@ from coda_ir.dialects.gemm import (
     FusedOp,
     Layout,
     MapOp,
+    OrderAttr,
     PackWeightOp,
     PairingAttr,
     PortKind,
@@ -52,6 +53,8 @@ class Tiling(NamedTuple):
 
     rows: int
     columns: Sequence[Cut]
+    is_ordered: bool = False
+    """Whether the sum of a tile is the tree of a stated order."""
 
 
 def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
@@ -60,17 +63,23 @@ def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
     Raises CodaError where a tile of the schedule cannot hold the groups of the region.
     """
     if op.schedule is None:
-        return default_tiling(domain)
+        return default_tiling(domain) if op.order is None else stated_tiling(domain, op.order)
     try:
-        ranges = column_ranges(segment, op.schedule)
+        ranges = column_ranges(segment, op.schedule, op.order)
     except ValueError as error:
         raise CodaError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
-    return Tiling(op.schedule.block_m.data, [Cut(r.offset, r.extent, r.per_tile) for r in ranges])
+    cuts = [Cut(r.offset, r.extent, r.per_tile) for r in ranges]
+    return Tiling(op.schedule.block_m.data, cuts, op.order is not None)
 
 
 def default_tiling(domain: Domain) -> Tiling:
     size = DEFAULT_BLOCK // domain.columns_per_element
     return Tiling(DEFAULT_BLOCK, [Cut(0, domain.columns, size)])
+
+
+def stated_tiling(domain: Domain, order: OrderAttr) -> Tiling:
+    size = order["columns"] // domain.columns_per_element
+    return Tiling(order["rows"], [Cut(0, domain.columns, size)], True)
 
 
 class Frame(NamedTuple):
@@ -133,7 +142,7 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     for segment in op.segments():
         own, weights = weights[: len(segment.weights)], weights[len(segment.weights) :]
         inputs, ports = ports[: len(segment.ports)], ports[len(segment.ports) :]
-        accumulator = _multiply(x, own, segment.layout)
+        accumulator = _multiply(x, own, segment.layout, op.order, numerics)
         columns = accumulator.shape[-1]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
         tiling = tiling_of(op, segment, frame.domain)
@@ -141,17 +150,32 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return results
 
 
-def _multiply(x: torch.Tensor, weights: Tensors, layout: Layout) -> torch.Tensor:
-    """x (M x K) times all weights side by side: M x N."""
-    transposed = [weight.T if layout == Layout.NK else weight for weight in weights]
-    return torch.cat([x @ weight for weight in transposed], -1)
+def _multiply(
+    x: torch.Tensor,
+    weights: Tensors,
+    layout: Layout,
+    order: OrderAttr | None,
+    numerics: Numerics,
+) -> torch.Tensor:
+    """x (M x K) times all weights side by side: M x N, in steps of K where an order is stated."""
+    joined = torch.cat([weight.T if layout == Layout.NK else weight for weight in weights], -1)
+    if order is None or numerics.exact:
+        return x @ joined
+    total = x.new_zeros(x.shape[0], joined.shape[1])
+    for start in range(0, x.shape[-1], order["depth"]):
+        stop = start + order["depth"]
+        # A step is summed up exactly, so that the order inside of it does not matter.
+        step = x[:, start:stop].double() @ joined[start:stop].double()
+        total = (total.double() + step).to(total.dtype)
+    return total
 
 
 def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     segment = op.segment()
     shape = _map_shape(op, segment, operands)
     frame = Frame(shape[:-1], shape[-1] if shape else 1, None)
-    tiling = default_tiling(frame.domain)
+    domain = frame.domain
+    tiling = default_tiling(domain) if op.order is None else stated_tiling(domain, op.order)
     results = _epilogue(segment, [], operands, frame, tiling, numerics)
     # A scalar is a domain of one element, but has no dimension.
     return results if shape else [result.reshape(()) for result in results]
@@ -216,8 +240,9 @@ def _store_result(
         combiner = port.combiner.data
         if kind == ResultKind.PARTIAL_COL:
             by_column = frame.scatter(values).T
-            return _partial(combiner, by_column, [Cut(0, frame.m, tiling.rows)]).T
-        return frame.restore_rows(_partial(combiner, values[0], tiling.columns))
+            rows = tiling._replace(columns=[Cut(0, frame.m, tiling.rows)])
+            return _partial(combiner, by_column, rows).T
+        return frame.restore_rows(_partial(combiner, values[0], tiling))
     if isinstance(port.index, IntAttr):
         index = inputs[port.index.data].reshape(-1)
         return _select(values[0], index).reshape(frame.rows)
@@ -244,13 +269,13 @@ def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.
     return [value] if kind.is_half else frame.gather(value)
 
 
-def _partial(combiner: Combiner, value: torch.Tensor, cuts: Sequence[Cut]) -> torch.Tensor:
+def _partial(combiner: Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:
     """(M x N) to (M x number of tiles): each tile of columns combined."""
     parts: list[torch.Tensor] = []
-    for start, extent, size in cuts:
+    for start, extent, size in tiling.columns:
         part = value.narrow(-1, start, extent)
         padded = F.pad(part, (0, -extent % size), value=identity_of(combiner))
-        parts.append(reduce_last(combiner, split_columns(padded, size)))
+        parts.append(reduce_last(combiner, split_columns(padded, size), ordered=tiling.is_ordered))
     return torch.cat(parts, -1)
 
 
@@ -277,7 +302,8 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     domain = Domain(prod(kept), 1)
     arguments: list[torch.Tensor] = []
     for (combiner, _), partial in zip(op.partial_list, partials, strict=True):
-        arguments.append(_combine_tiles(combiner, partial if by_row else partial.T)[:, None])
+        tiles = partial if by_row else partial.T
+        arguments.append(_combine_tiles(combiner, tiles, op.order)[:, None])
     for port, value in zip(op.port_list, ports, strict=True):
         arguments.append(value.reshape(-1, 1) if port.kind == PortKind.COL else value.reshape(1, 1))
     yielded = evaluate_region(op.body.block, arguments, domain, numerics)
@@ -287,9 +313,16 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     ]
 
 
-def _combine_tiles(combiner: Combiner, partial: torch.Tensor) -> torch.Tensor:
+def _combine_tiles(
+    combiner: Combiner, partial: torch.Tensor, order: OrderAttr | None
+) -> torch.Tensor:
     """(..., T) to one value per row, tile after tile, as the kernels do it."""
-    tiles = partial.reshape(-1, partial.shape[-1]).unbind(-1)
+    by_row = partial.reshape(-1, partial.shape[-1])
+    if order is not None:
+        by_row = _partial(
+            combiner, by_row, Tiling(1, [Cut(0, by_row.shape[-1], order["partials"])], True)
+        )
+    tiles = by_row.unbind(-1)
     total = tiles[0]
     for tile in tiles[1:]:
         total = _COMBINE[combiner](total, tile)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+import torch.nn.functional as F
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.backends.reference.numerics import Numerics, place, split_columns
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, NumericsMode, YieldOp
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -35,11 +36,32 @@ class Domain:
         return value.expand(self.rows, self.columns)
 
 
-def reduce_last(kind: Combiner, x: torch.Tensor) -> torch.Tensor:
-    """Combine the last dimension, which must not be empty."""
+def reduce_last(kind: Combiner, x: torch.Tensor, *, ordered: bool = False) -> torch.Tensor:
+    """Combine the last dimension, which must not be empty; `ordered`: sums are `tree_sum`."""
+    total = tree_sum if ordered else _sum
     if kind == Combiner.ADD:
-        return x.sum(-1)
-    return x.amax(-1) if kind == Combiner.MAX else torch.logsumexp(x, -1)
+        return total(x)
+    largest = x.amax(-1)
+    if kind == Combiner.MAX:
+        return largest
+    if not ordered:
+        return torch.logsumexp(x, -1)
+    shift = torch.where(largest == -torch.inf, 0.0, largest)
+    return shift + total((x - shift[..., None]).exp()).log()
+
+
+def _sum(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(-1)
+
+
+def tree_sum(x: torch.Tensor) -> torch.Tensor:
+    """The sum of the last dimension, padded to a power of two: its halves are added, and so on."""
+    size = 1 << max(0, x.shape[-1] - 1).bit_length()
+    x = F.pad(x, (0, size - x.shape[-1]))
+    while x.shape[-1] > 1:
+        left, right = x.chunk(2, -1)
+        x = left + right
+    return x[..., 0]
 
 
 def identity_of(kind: Combiner) -> float:
@@ -144,7 +166,9 @@ def _compare_integers(op: arith.CmpiOp, lhs: torch.Tensor, rhs: torch.Tensor) ->
     return _COMPARISONS[predicate.removeprefix("s")](lhs, rhs)
 
 
-def _group_reduce(op: GroupReduceOp, value: torch.Tensor, domain: Domain) -> torch.Tensor:
+def _group_reduce(
+    op: GroupReduceOp, value: torch.Tensor, domain: Domain, numerics: Numerics
+) -> torch.Tensor:
     size = op.group.data // domain.columns_per_element
     if size < 1 or domain.columns % size:
         raise CodaError(
@@ -152,7 +176,9 @@ def _group_reduce(op: GroupReduceOp, value: torch.Tensor, domain: Domain) -> tor
             f"{domain.columns * domain.columns_per_element} columns"
         )
     groups = split_columns(domain.expand(value), size)
-    return reduce_last(op.combiner.data, groups).repeat_interleave(size, -1)
+    ordered = numerics.mode == NumericsMode.DETERMINISTIC
+    combined = reduce_last(op.combiner.data, groups, ordered=ordered)
+    return combined.repeat_interleave(size, -1)
 
 
 def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) -> torch.Tensor:
@@ -169,7 +195,7 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
         case math.FmaOp():
             return operands[0] * operands[1] + operands[2]
         case GroupReduceOp():
-            return _group_reduce(op, operands[0], domain)
+            return _group_reduce(op, operands[0], domain, numerics)
         case _ if isinstance(op, _CONVERSIONS):
             return _convert(op, operands[0])
         case _:

@@ -109,6 +109,8 @@ class _FinalizeEmitter:
 
     def _tile_block(self, tiles: int | None) -> int:
         """Partials of an element that are read at a time: more where there are few elements."""
+        if self.op.order is not None:
+            return self.op.order["partials"]
         widest = max(WIDEST_BLOCK, PROGRAM_ELEMENTS // self.most_elements)
         return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
@@ -183,6 +185,9 @@ class _Sweep:
     def reduce(self, total: str, kind: str, expression: str, identity: str) -> None:
         """`total` = `expression` over all partials; missing partials read as `identity`."""
         reduced = f"tl.sum({expression}, 1, keep_dims=True)"
+        if self.emitter.op.order is not None:
+            self.emitter.helpers.add("tree_sum")
+            reduced = f"tl.expand_dims(tree_sum({expression}, 1), 1)"
         start_value, update = "0.0", f"{total} += {reduced}"
         if kind == "max":
             self.emitter.helpers |= {"maximum", "reduce_max"}

@@ -73,7 +73,7 @@ class _GemmEmitter:
 
     def _ranges(self, segment: Segment) -> list[ColumnRange]:
         try:
-            return column_ranges(segment, self.schedule)
+            return column_ranges(segment, self.schedule, self.op.order)
         except ValueError as error:
             raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error
 
@@ -151,6 +151,7 @@ class _GemmEmitter:
                     main_loop=self.main_loop,
                     names=self.names.scope(),
                     helpers=self.helpers,
+                    is_ordered=self.op.order is not None,
                 )
                 tile = f"tile_n - {start}" if start else "tile_n"
                 lines += self._branch(segment, columns, start, emitter.emit(tile))

@@ -34,6 +34,7 @@ from coda_ir.dialects.gemm.tiling import ColumnRange
 
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
 _REDUCTIONS = {Combiner.ADD: "tl.sum", Combiner.MAX: "reduce_max", Combiner.LSE: "reduce_lse"}
+_TREES = {Combiner.ADD: "tree_sum", Combiner.MAX: "reduce_max", Combiner.LSE: "tree_lse"}
 
 
 @dataclass
@@ -52,6 +53,8 @@ class SegmentEmitter:
     main_loop: MainLoop
     names: NameAllocator
     helpers: set[str]
+    is_ordered: bool = False
+    """Whether sums have a stated order, which `tl.sum` has not."""
 
     def __post_init__(self) -> None:
         self.lines: list[str] = []
@@ -233,7 +236,8 @@ class SegmentEmitter:
         if self.in_group is not None:
             lanes_of_group = self.columns.padded_group
             value = f"tl.where({self.in_group}[None, :], {value}, {IDENTITY[combiner]})"
-        helper = f"group_{combiner.value}"
+        ordered = self.is_ordered and combiner != Combiner.MAX
+        helper = f"group_tree_{combiner.value}" if ordered else f"group_{combiner.value}"
         self.helpers.add(helper)
         return f"{helper}({value}, {lanes_of_group})"
 
@@ -286,7 +290,7 @@ class SegmentEmitter:
         combiner = combiner_attr.data
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
-        reduction = _REDUCTIONS[combiner]
+        reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
         if reduction != "tl.sum":
             self.helpers.add(reduction)
         return f"{reduction}({value}, {axis})"

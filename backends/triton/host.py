@@ -30,6 +30,7 @@ from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_view, storage_root
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
@@ -297,7 +298,8 @@ class HostProgram:
         if place is not None and place not in used.places:
             used.places.append(place)
         # What is passed to equal code may differ: the strides of a weight, for one.
-        return replace(kernel, name=name, source=used.kernel.source)
+        fp_fusion = numerics_mode(self.func) == NumericsMode.FP32_EPILOGUE
+        return replace(kernel, name=name, source=used.kernel.source, fp_fusion=fp_fusion)
 
     def pack(
         self, op: Operation, kernel: EmittedKernel, operands: Sequence[str], *, is_kept: bool

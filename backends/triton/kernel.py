@@ -65,6 +65,8 @@ class EmittedKernel:
     num_stages: int = 2
     description: str = ""
     """One line for listings: what is fused, and the tile shape."""
+    fp_fusion: bool = True
+    """Whether a product and a sum may become one operation that rounds once."""
     imports: frozenset[str] = field(default=frozenset())
     """Import statements that the *host* code of the launch needs."""
 
@@ -79,8 +81,10 @@ class EmittedKernel:
         fields = {"rows": rows, "operands": list(operands), "outputs": list(outputs)}
         lines = [f"{self.name}[({self.grid.format(**fields)},)]("]
         lines += [f"    {argument.value.format(**fields)}," for argument in self.arguments]
-        lines += [f"    num_warps={self.num_warps},", f"    num_stages={self.num_stages},", ")"]
-        return lines
+        lines += [f"    num_warps={self.num_warps},", f"    num_stages={self.num_stages},"]
+        if not self.fp_fusion:
+            lines.append("    enable_fp_fusion=False,")
+        return [*lines, ")"]
 
 
 class NameAllocator:

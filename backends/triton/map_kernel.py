@@ -16,7 +16,7 @@ from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import MapOp, Port, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm import MapOp, OrderAttr, Port, PortKind, ResultKind, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 
@@ -30,6 +30,7 @@ class MapSegment(Segment):
     """A segment without weights: its region takes the ports only, over `domain_columns` columns."""
 
     domain_columns: int = 1
+    order: OrderAttr | None = None
 
     @property
     def columns(self) -> int:
@@ -74,7 +75,9 @@ def lower_map(op: MapOp) -> LoweredMap:
         segment.ports = [
             Port(flat[kind == PortKind.SCALAR], value) for kind, value in segment.ports
         ]
-    return LoweredMap(over_domain(segment, columns), expanded)
+    lowered = LoweredMap(over_domain(segment, columns), expanded)
+    lowered.segment.order = op.order
+    return lowered
 
 
 def over_domain(segment: Segment, columns: int) -> MapSegment:
@@ -119,8 +122,11 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     group = max(1, max(group_sizes(segment), default=1) // paired)
     padded_group = next_power_of_2(group)
     lanes = max(min(next_power_of_2(extent), WIDEST_TILE), padded_group)
+    block_m = max(1, TILE_ELEMENTS // lanes)
+    if segment.order is not None:
+        lanes, block_m = segment.order["columns"], segment.order["rows"]
     columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
-    return MapTiling(max(1, TILE_ELEMENTS // lanes), columns)
+    return MapTiling(block_m, columns)
 
 
 class _MapEmitter(SegmentEmitter):
@@ -151,6 +157,7 @@ def emit_map(
         main_loop=PointerMainLoop(arguments, op.results[0], 0, helpers),
         names=scope,
         helpers=helpers,
+        is_ordered=segment.order is not None,
     )
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))

@@ -85,7 +85,7 @@ def _with_linear_maps_lowered(module: ModuleOp, func: FuncOp) -> ModuleOp:
             raise _no_schedule(op)
     module = module.clone()
     context = Context()
-    for name in ("convert-linear-to-gemm", "schedule"):
+    for name in ("convert-linear-to-gemm", "state-reduction-order", "schedule"):
         get_all_passes()[name]()().apply(context, module)
     return module
 

@@ -40,6 +40,20 @@ def group_{name}(x, GROUP: tl.constexpr):
     )
 
 
+def _group_tree_helper(name: str, reduction: str, what: str) -> _Helper:
+    return _Helper(
+        f'''\
+@triton.jit
+def group_tree_{name}(x, GROUP: tl.constexpr):
+    """{what} over each group of GROUP columns in a stated order, for every column of the group."""
+    groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
+    combined = tl.expand_dims({reduction}(groups, 1), 1)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+''',
+        (reduction,),
+    )
+
+
 _HELPERS: dict[str, _Helper] = {
     "grouped_tile": _Helper('''\
 @triton.jit
@@ -150,6 +164,32 @@ def column_part(x, part: tl.constexpr, PARTS: tl.constexpr):
         else:
             return column_part(right, part - PARTS // 2, PARTS // 2)
 '''),
+    "tree_sum": _Helper('''\
+@triton.jit
+def tree_sum(x, axis: tl.constexpr):
+    """Sum over an axis of a tile in a stated order: its halves are added until one is left."""
+    if axis == 0:
+        return tree_sum(tl.trans(x), 1)
+    elif x.shape[1] == 1:
+        return tl.reshape(x, (x.shape[0],))
+    else:
+        halves = tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
+        left, right = tl.split(halves)
+        return tree_sum(left + right, 1)
+'''),
+    "tree_lse": _Helper(
+        '''\
+@triton.jit
+def tree_lse(x, axis: tl.constexpr):
+    """log(sum(exp(x))) over an axis of a tile, summed as `tree_sum` does."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift + tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+''',
+        ("tree_sum",),
+    ),
+    "group_tree_add": _group_tree_helper("add", "tree_sum", "Sum"),
+    "group_tree_lse": _group_tree_helper("lse", "tree_lse", "Logsumexp"),
     "group_add": _group_helper("add", "tl.sum(groups, 2)", "Sum"),
     "group_max": _group_helper("max", "reduce_max(groups, 2)", "Maximum", "reduce_max"),
     "group_lse": _group_helper("lse", "reduce_lse(groups, 2)", "Logsumexp", "reduce_lse"),

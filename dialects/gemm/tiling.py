@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.dialects.gemm.attrs import ResultKind, ScheduleAttr
+from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp, GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
 
@@ -64,20 +65,25 @@ class ColumnRange:
         return not self.is_padded and self.extent % self.per_tile == 0
 
 
-def column_ranges(segment: Segment, schedule: ScheduleAttr) -> list[ColumnRange]:
+def column_ranges(
+    segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None = None
+) -> list[ColumnRange]:
     """The ranges of a segment under a schedule, whose BN are the accumulator columns of a program.
 
     Pair mode splits BN between the first and second columns. A plain segment of several
     weights has one range per weight, so that no tile straddles two weights.
-    Raises ValueError where N is dynamic, or a group does not fit a tile or does not divide N.
+    A stated `order` fixes the columns of a tile, whatever BN is. Raises ValueError where N is
+    dynamic, a group does not fit a tile or does not divide N, or the schedule breaks the order.
     """
     if segment.columns == DYNAMIC_INDEX:
         raise ValueError("the number of columns is dynamic, expected a static N")
     paired = 1 if segment.pairing is None else 2
     lanes, group = schedule.block_n.data // paired, max(1, _largest_group(segment) // paired)
-    parts = epilogue_parts(segment, schedule)
-    while parts > 1 and group > lanes // parts:
-        parts //= 2
+    parts = (
+        _parts(segment, schedule, group, lanes)
+        if order is None
+        else order_parts(segment, schedule, order)
+    )
     ranges: list[ColumnRange] = []
     offset = 0
     for weights, extent in _weight_extents(segment):
@@ -94,6 +100,29 @@ def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
     if segment.pairing is not None:
         return [(tuple(every), segment.columns // 2)]
     return [((index,), segment.weight_columns(index)) for index in every]
+
+
+def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> int:
+    parts = epilogue_parts(segment, schedule)
+    while parts > 1 and group > lanes // parts:
+        parts //= 2
+    return parts
+
+
+def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:
+    """Into how many tiles of the stated columns a program's accumulators are cut.
+
+    Raises ValueError where the schedule cannot keep the order.
+    """
+    bm, bn, bk = schedule.tile
+    if bk != order["depth"]:
+        raise ValueError(f"BK is {bk}, expected the depth {order['depth']} of the order")
+    if bn % order["columns"]:
+        raise ValueError(f"BN is {bn}, expected a multiple of the {order['columns']} columns")
+    kinds = {result.port.kind.data for result in segment.results}
+    if ResultKind.PARTIAL_COL in kinds and bm != order["rows"]:
+        raise ValueError(f"BM is {bm}, expected the {order['rows']} rows of the order")
+    return bn // order["columns"]
 
 
 def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
@@ -137,9 +166,11 @@ def _check_groups(columns: ColumnRange, segment: Segment) -> None:
         raise ValueError(f"group sizes {sizes}, expected one size, or powers of two")
 
 
-def row_partial_tiles(segment: Segment, schedule: ScheduleAttr) -> int:
+def row_partial_tiles(
+    segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None = None
+) -> int:
     """T of the `partial_row` results (M x T) of a segment."""
-    return sum(columns.tiles for columns in column_ranges(segment, schedule))
+    return sum(columns.tiles for columns in column_ranges(segment, schedule, order))
 
 
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:
@@ -151,6 +182,8 @@ def partial_tiles(op: FusedOp, result_index: int) -> int | None:
     for segment in op.segments():
         if result_index < len(segment.results):
             kind = segment.results[result_index].port.kind.data
-            return row_partial_tiles(segment, op.schedule) if kind == "partial_row" else None
+            if kind != ResultKind.PARTIAL_ROW:
+                return None
+            return row_partial_tiles(segment, op.schedule, op.order)
         result_index -= len(segment.results)
     return None

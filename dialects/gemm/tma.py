@@ -65,7 +65,7 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     if row_bytes % ALIGNMENT_BYTES:
         return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     for segment in op.segments():
-        for columns in column_ranges(segment, schedule):
+        for columns in column_ranges(segment, schedule, op.order):
             box = weight_box(segment, columns)
             if isinstance(box, str):
                 return box

@@ -119,7 +119,7 @@ def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp
     block.add_op(YieldOp())
     for lane, part in enumerate((left, right)):
         _append_half(joined, part, block.args[lane])
-    fused = FusedOp(first.x, [joined])
+    fused = FusedOp(first.x, [joined], order=first.order)
     fused.location = fuse_locations(first.location, second.location)
     for old, new in zip((*left.outputs, *right.outputs), fused.outputs, strict=True):
         new.name_hint = old.name_hint

@@ -1,0 +1,93 @@
+"""Pass `state-reduction-order`: deterministic functions state the order of their reductions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
+
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import (
+    FinalizeOp,
+    FusedOp,
+    MapOp,
+    NumericsMode,
+    OrderAttr,
+    Segment,
+    numerics_mode,
+)
+from coda_ir.dialects.gemm.tiling import group_sizes
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+
+MOST_DEPTH = 64
+MOST_COLUMNS = 64
+"""Columns of a partial, unless a group is wider: an epilogue that every schedule can hold."""
+
+MAP_ELEMENTS = 2048
+"""Elements of a tile of a pointwise kernel, at least one row of them."""
+
+WIDEST_MAP = 512
+ROWS = 64
+PARTIALS = 32
+
+
+@dataclass(frozen=True)
+class StateReductionOrderPass(FunctionPass):
+    """The order of every reduction becomes a property that schedules and backends have to keep.
+
+        gemm.fused %x            ->    gemm.fused %x order<depth = 64, columns = 64, rows = 64>
+          columns(%w) ...                columns(%w) ...
+
+    Only in functions whose numerics mode is deterministic, and where no order is stated yet. The
+    sizes depend on K, N and the types, never on the number of rows.
+    """
+
+    name: ClassVar[str] = "state-reduction-order"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        if numerics_mode(rewriter.func) != NumericsMode.DETERMINISTIC:
+            return
+        for op in rewriter.ops:
+            if isinstance(op, FusedOp | MapOp | FinalizeOp) and op.order is None:
+                op.order = _order_of(op)
+
+
+def _order_of(op: FusedOp | MapOp | FinalizeOp) -> OrderAttr | None:
+    match op:
+        case FusedOp():
+            return _fused_order(op)
+        case MapOp():
+            return _map_order(op)
+        case _:
+            return OrderAttr.get(partials=PARTIALS)
+
+
+def _fused_order(op: FusedOp) -> OrderAttr:
+    segments = op.segments()
+    columns = _fitting(max(segment.columns for segment in segments), MOST_COLUMNS)
+    # Schedules for float32 have no registers for deeper steps.
+    is_f32 = isinstance(element_type_of(op.x), Float32Type)
+    depth = 16 if is_f32 else _fitting(shape_of(op.x)[-1], MOST_DEPTH)
+    return OrderAttr.get(depth=depth, columns=max(columns, _widest_group(segments)), rows=ROWS)
+
+
+def _map_order(op: MapOp) -> OrderAttr | None:
+    segment = op.segment()
+    columns = (segment.results[0].type.get_shape() or (1,))[-1]
+    if columns == DYNAMIC_INDEX or any(result.port.is_partial for result in segment.results[:1]):
+        return None
+    columns = max(_fitting(columns, WIDEST_MAP, least=1), _widest_group([segment]))
+    return OrderAttr.get(columns=columns, rows=max(1, MAP_ELEMENTS // columns))
+
+
+def _fitting(extent: int, most: int, least: int = 16) -> int:
+    """A power of two that covers `extent`, between `least` and `most`."""
+    if extent == DYNAMIC_INDEX:
+        return most
+    return min(most, max(least, 1 << max(0, extent - 1).bit_length()))
+
+
+def _widest_group(segments: Sequence[Segment]) -> int:
+    """Lanes that the widest group of columns takes."""
+    widest = max((size for segment in segments for size in group_sizes(segment)), default=1)
+    return 1 << (widest - 1).bit_length()
