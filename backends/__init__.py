@@ -1,4 +1,6 @@
-"""The backends: `reference` runs any level, `triton` emits a Python module of kernels."""
+"""The backends: `reference` runs any level, `triton` emits a Python module of kernels, `graphviz`
+draws pictures.
+"""
 
 from collections.abc import Callable
 
@@ -13,4 +15,14 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
 
         return TritonTarget
 
-    return {"triton": get_triton}
+    def get_dot() -> type[Target]:
+        from coda_ir.backends.graphviz import DotTarget
+
+        return DotTarget
+
+    def get_svg() -> type[Target]:
+        from coda_ir.backends.graphviz import SvgTarget
+
+        return SvgTarget
+
+    return {"triton": get_triton, "dot": get_dot, "svg": get_svg}

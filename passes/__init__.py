@@ -16,6 +16,7 @@ PASS_CLASSES = {
     "fuse-pointwise": "FusePointwisePass",
     "fuse-qk-norm": "FuseQkNormPass",
     "lower-to": "LowerToPass",
+    "lower-to": "LowerToPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
     "outline-pointwise": "OutlinePointwisePass",
     "pair-glu": "PairGluPass",

@@ -1,0 +1,201 @@
+"""`--emit`: the program at a level, from the block level to machine code, or a picture of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.pipeline import Pipeline
+from coda_ir.pipeline.spec_parser import closest
+from coda_ir.tools.opt.errors import UsageError
+from coda_ir.tools.opt.feature import Session
+
+if TYPE_CHECKING:
+    from coda_ir.backends.triton.aot import Architecture, CompiledKernel, MachineLevel
+    from coda_ir.backends.triton.kernel import EmittedKernel
+    from coda_ir.passes.lower_to import LowerToPass
+
+# The names are written out here, since every start of the tool reads them; a test compares them.
+IR = ("block", "gemm", "scheduled")
+MACHINE = ("ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn")
+RESOURCES = ("resources", "resources-json")
+PICTURES = ("dot", "svg")
+LEVELS = (*IR, "triton", *MACHINE, *RESOURCES, *PICTURES)
+VIEWS = ("ir", "fusion")
+
+COMMENTS = {"llvm": ";", "amdgcn": ";"}
+"""What begins a comment, where that is not `//`."""
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "emission", "After the passes of -p, --emit runs those that lead to its level."
+    )
+    group.add_argument(
+        "--emit",
+        metavar="LEVEL",
+        help="print the program as IR (block, gemm, scheduled), as a module of Triton (triton), "
+        "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), what its kernels use of a "
+        "GPU (resources, resources-json), or a picture (dot, svg)",
+    )
+    group.add_argument(
+        "--arch",
+        metavar="NAME",
+        help="architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
+        "gfx950; no GPU is needed",
+    )
+    group.add_argument("--kernel", metavar="NAME", help="emit only this kernel")
+    group.add_argument(
+        "--view",
+        choices=VIEWS,
+        help="what a picture shows: the module as it is (default), or its operators with a box "
+        "around those that are fused into one kernel",
+    )
+
+
+def prepare(session: Session) -> None:
+    """Check the options and add the passes that lead to the level. Raises UsageError."""
+    options = session.options
+    if options.emit is None:
+        _check_unused(options)
+        return
+    if options.emit not in LEVELS:
+        raise UsageError(
+            f"argument --emit: unknown level '{options.emit}'",
+            closest(options.emit, LEVELS, f"use one of {', '.join(LEVELS)}"),
+        )
+    if options.target != "mlir" or options.run:
+        other = "--run" if options.run else "-t/--target"
+        raise UsageError(f"argument --emit: not allowed with {other}", "choose one of them")
+    _check_applies(options)
+    if options.emit not in PICTURES:
+        step = _lowering(options)
+        session.pipeline = Pipeline((*session.pipeline.steps, step), session.pipeline.anchor)
+
+
+def _check_unused(options: argparse.Namespace) -> None:
+    for name in ("arch", "kernel", "view"):
+        if getattr(options, name) is not None:
+            raise UsageError(
+                f"argument --{name}: needs --emit", f"see --emit for where --{name} applies"
+            )
+
+
+def _check_applies(options: argparse.Namespace) -> None:
+    """Raises UsageError for an option that the level needs, or has no use for."""
+    level: str = options.emit
+    arch: str | None = options.arch
+    compiled = level in (*MACHINE, *RESOURCES)
+    if compiled and arch is None:
+        raise UsageError(f"argument --emit: {level} needs an architecture", "add --arch sm_90")
+    if options.kernel is not None and not compiled:
+        raise UsageError(
+            f"argument --kernel: {level} is of the whole program",
+            f"use it with one of {', '.join((*MACHINE, *RESOURCES))}",
+        )
+    if options.view is not None and level not in PICTURES:
+        raise UsageError(f"argument --view: {level} is no picture", "use it with dot or svg")
+    if arch is not None and level in (*PICTURES, "block", "gemm"):
+        raise UsageError(f"argument --arch: {level} is the same for every architecture")
+    if compiled and arch is not None:
+        from coda_ir.backends.triton.aot import check_level
+
+        try:
+            check_level(_architecture(arch), _machine_level(level))
+        except CodaError as error:
+            raise UsageError(f"argument --emit: {error.message}", error.remedy) from error
+
+
+def _architecture(name: str) -> Architecture:
+    from coda_ir.backends.triton.aot import find_architecture
+
+    try:
+        return find_architecture(name)
+    except CodaError as error:
+        raise UsageError(f"argument --arch: {error.message}", error.remedy) from error
+
+
+def _machine_level(level: str) -> MachineLevel | None:
+    return level if level in MACHINE else None
+
+
+def _lowering(options: argparse.Namespace) -> LowerToPass:
+    from coda_ir.passes.lower_to import LowerToPass
+
+    level = options.emit if options.emit in IR else "scheduled"
+    if options.arch is None:
+        return LowerToPass(level)
+    schedule = _architecture(options.arch).schedule.split()
+    return LowerToPass(level, **dict(option.split("=") for option in schedule))
+
+
+def write(session: Session, module: ModuleOp) -> str | None:
+    """The program at the level that is asked for."""
+    options = session.options
+    match options.emit:
+        case None:
+            return None
+        case "block" | "gemm" | "scheduled":
+            return session.print_module(module)
+        case "triton":
+            from coda_ir.backends.triton import emit_module
+
+            return emit_module(module, options.entry)
+        case "dot" | "svg":
+            return _picture(options, module)
+        case _:
+            return _compiled(session, module)
+
+
+def _picture(options: argparse.Namespace, module: ModuleOp) -> str:
+    from coda_ir.backends.graphviz import draw_module, render_svg
+
+    text = draw_module(module, options.view or "ir", options.entry)
+    return render_svg(text) if options.emit == "svg" else text
+
+
+def _compiled(session: Session, module: ModuleOp) -> str:
+    """The kernels in machine code, or what they use; fails where one is too large for the GPU."""
+    from coda_ir.backends.triton import emit_program
+    from coda_ir.backends.triton.aot import check_fits, compile_kernels, resources_table
+
+    options = session.options
+    kernels = _selected(emit_program(module, options.entry).kernels, options.kernel)
+    compiled = compile_kernels(kernels, options.arch, _machine_level(options.emit))
+    resources = [kernel.resources for kernel in compiled]
+    try:
+        check_fits(resources)
+    except CodaError as error:
+        session.fail(f"coda-opt: error: {error}")
+    if options.emit == "resources":
+        return resources_table(_architecture(options.arch), resources)
+    if options.emit == "resources-json":
+        return json.dumps([kernel.to_dict() for kernel in resources], indent=2) + "\n"
+    return "\n".join(_section(kernel, options.emit) for kernel in compiled)
+
+
+def _selected(kernels: Sequence[EmittedKernel], name: str | None) -> Sequence[EmittedKernel]:
+    """The kernel of that name, or all of them. Raises CodaError for an unknown one."""
+    if name is None:
+        return kernels
+    found = [kernel for kernel in kernels if kernel.name == name]
+    if not found:
+        names = [kernel.name for kernel in kernels]
+        every = f"the kernels are {', '.join(names)}" if names else "the program has no kernels"
+        raise CodaError(f"unknown kernel '{name}'", closest(name, names, every))
+    return found
+
+
+def _section(kernel: CompiledKernel, level: str) -> str:
+    used = kernel.resources
+    facts = (
+        f"{used.arch}: {used.registers} registers, {used.spills} bytes spilled, "
+        f"{used.shared_memory} bytes of shared memory, {used.warps} warps, {used.stages} stages"
+    )
+    mark = COMMENTS.get(level, "//")
+    return f"{mark} kernel: {kernel.name}\n{mark} {facts}\n{kernel.text.rstrip()}\n"
