@@ -292,6 +292,12 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
             f"a group has at most {MAX_GROUP} columns",
             f"a group of {norm.group_size} columns does not fit into a tile",
         )
+    sizes = {*_reduced_groups(segment), norm.group_size}
+    if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
+        return Refusal(
+            "a tile holds whole groups: of one size, or of powers of two",
+            f"the GEMM that computes {name_of(norm.x)} normalizes other groups of columns already",
+        )
     if norm.weight is not None and order.slice_after(norm.weight, site.op) is None:
         return Refusal(
             "the weight does not depend on the projection",

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
 
-from coda_ir.backends.reference import run_function
-from support.inputs import random_inputs
-
-
-def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+from coda_ir.context import make_context
+from coda_ir.equivalence import EquivalenceCheck, check_equivalent
+from coda_ir.pipeline import PassManager, Pipeline, parse_pipeline
+from coda_ir.registry import get_all_passes
+from support.programs import parse_mlir
 
 
 def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
@@ -43,21 +43,30 @@ def assert_results_close(
 
 
 def assert_equivalent(
-    before: ModuleOp,
-    after: ModuleOp,
-    *,
-    dims: Mapping[str, int] | None = None,
-    seed: int = 0,
-    rtol: float = 1e-9,
+    before: ModuleOp, after: ModuleOp, *, dims: Mapping[str, int] | None = None
 ) -> None:
     """Every function of `before` computes in float64 what its namesake in `after` does.
 
-    The inputs are random (see `random_inputs`, with spread magnitudes), drawn from the metadata and
-    the uses of `before`; `dims` gives the extents of symbols. `after` may be of any level.
+    The inputs are random, of several sizes and kinds; `dims` gives the extents of symbols. `after`
+    may be of any level.
     """
-    after_functions = functions_of(after)
-    for name, function in functions_of(before).items():
-        inputs = random_inputs(function, dims, torch.float64, seed, spread=True)
-        expected = run_function(function, inputs)
-        actual = run_function(after_functions[name], inputs)
-        assert_results_close(actual, expected, rtol)
+    counterexample = check_equivalent(before, after, sizes=dims)
+    assert counterexample is None, f"{counterexample}\n{after}"
+
+
+def run_checked(
+    module: ModuleOp, pipeline: str | Sequence[ModulePass], dims: Mapping[str, int] | None = None
+) -> EquivalenceCheck:
+    """Run a pipeline on `module`, comparing what it computes before and after every pass.
+
+    What comes out reads back from its own text. Raises NotEquivalentError.
+    """
+    check = EquivalenceCheck(sizes=dims)
+    parsed = (
+        parse_pipeline(pipeline, Universe.get_multiverse().all_passes | get_all_passes())
+        if isinstance(pipeline, str)
+        else Pipeline(tuple(pipeline))
+    )
+    PassManager(parsed).run(make_context(), module, [check])
+    parse_mlir(str(module)).verify()
+    return check

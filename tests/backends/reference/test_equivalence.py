@@ -44,8 +44,8 @@ def test_equal_programs():
 
 
 def test_a_lost_eps_shows():
-    with pytest.raises(AssertionError, match="result 0: relative error"):
-        assert_equivalent(norm("1.0e-6"), norm("0.0"), dims={"M": 7}, rtol=1e-4)
+    with pytest.raises(AssertionError, match="result 0"):
+        assert_equivalent(norm("1.0e-6"), norm("0.0"), dims={"M": 7})
 
 
 def test_inputs_are_plausible():

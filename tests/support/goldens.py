@@ -1,0 +1,110 @@
+"""The passes and inputs of the goldens, for tests that run them in-process."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.api import parse
+from support.programs import parse_mlir
+
+ROOT = Path(__file__).parents[2]
+GOLDENS = ROOT / "tests/filecheck"
+PROGRAMS = ROOT / "tests/passes/programs"
+EXAMPLES = ROOT / "examples"
+
+SEPARATOR = "// -----"
+"""Between the inputs of one file, as for `coda-opt --split-input-file`."""
+
+SMALL = {"D": 32, "F": 48, "HEAD": 8, "HEADS": 4, "KV_HEADS": 2, "K": 24, "N": 40, "V": 300}
+"""Sizes for the constants of the examples, in as far as they have them."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A pipeline that a RUN line applies to one input."""
+
+    pipeline: str
+    name: str
+    text: str | None = None
+    example: Path | None = None
+
+    @property
+    def has_column_scale(self) -> bool:
+        """Whether the input may have a weight to fold."""
+        return self.text is None or "_norm" in self.text or "coda.mul" in self.text
+
+    def module(self) -> ModuleOp:
+        """The input, an example with small constants."""
+        if self.example is not None:
+            return small_example(self.example)
+        assert self.text is not None
+        return parse_mlir(self.text)
+
+
+def goldens() -> list[Golden]:
+    """What the RUN lines say that apply passes, without those that are expected to fail.
+
+    A pipeline is left out where another one for the same input starts with its passes.
+    """
+    cases: list[Golden] = []
+    for path in sorted((*GOLDENS.rglob("*.mlir"), *GOLDENS.rglob("*.coda"))):
+        runs = {run for line in _run_lines(path) for run in _pipelines(line)}
+        for source, pipeline in sorted(runs):
+            if (source, pipeline) in runs and not _is_prefix(pipeline, source, runs):
+                cases += _inputs(path, source, pipeline)
+    return cases
+
+
+def _run_lines(path: Path) -> list[str]:
+    return re.findall(r"^(?://|#) RUN: (.*)$", path.read_text(), re.MULTILINE)
+
+
+def _pipelines(line: str) -> Iterator[tuple[str, str]]:
+    """The input and the passes of the first command of a RUN line."""
+    words = shlex.split(line.partition("|")[0])
+    flag = next((word for word in words if word in ("-p", "--passes")), None)
+    if words[:1] == ["coda-opt"] and flag is not None and not flag.startswith("2>"):
+        yield words[1], words[words.index(flag) + 1]
+
+
+def _is_prefix(pipeline: str, source: str, runs: set[tuple[str, str]]) -> bool:
+    return any(
+        other_source == source and other.startswith(f"{pipeline},") for other_source, other in runs
+    )
+
+
+def _inputs(path: Path, source: str, pipeline: str) -> Iterator[Golden]:
+    if source.startswith("%examples/"):
+        example = EXAMPLES / source.removeprefix("%examples/")
+        yield Golden(pipeline, f"{example.stem}-{pipeline}", example=example)
+    elif source == "%s" and path.suffix == ".mlir":
+        for text in inputs_of(path):
+            yield Golden(pipeline, f"{path.stem}-{name_of(text)}", text)
+
+
+def inputs_of(path: Path) -> list[str]:
+    """The inputs of a file that is read with `--split-input-file`, and of others the whole."""
+    return path.read_text().split(SEPARATOR)
+
+
+def name_of(text: str) -> str:
+    match = re.search(r"func\.func (?:private )?@(\w+)", text)
+    return match[1] if match is not None else "empty"
+
+
+def programs() -> list[Golden]:
+    """The programs of the tests of passes, with the pipeline to the GEMM level."""
+    return [
+        Golden("coda-to-gemm", f"{path.stem}-{name_of(text)}", text)
+        for path in sorted(PROGRAMS.glob("*.mlir"))
+        for text in inputs_of(path)
+    ]
+
+
+def small_example(path: Path) -> ModuleOp:
+    declared = set(re.findall(r"^const (\w+)", path.read_text(), re.MULTILINE))
+    return parse(path, constants={name: SMALL[name] for name in declared & set(SMALL)})
