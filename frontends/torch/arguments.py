@@ -1,0 +1,73 @@
+"""Writes the arguments of a node as the text that `torch.call` keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from xdsl.ir import SSAValue
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.types import symbolic_text
+
+
+class ArgumentWriter:
+    """Collects the tensor operands of one node while its arguments are written."""
+
+    def __init__(self, tensor: Callable[[object], SSAValue]):
+        self._tensor = tensor
+        self.operands: list[SSAValue] = []
+
+    def call(self, node: Node) -> str:
+        """The arguments of `node`: positional ones, then those by name.
+
+        Raises CodaError for a kind of argument that cannot be written.
+        """
+        parts = [self._text(argument) for argument in node.args]
+        parts += [f"{name}={self._text(value)}" for name, value in node.kwargs.items()]
+        return ", ".join(parts)
+
+    def _text(self, argument: Any) -> str:
+        match argument:
+            case Node():
+                return self._node(argument)
+            case None | bool() | int() | str():
+                return repr(argument)
+            case float():
+                return repr(argument) if math.isfinite(argument) else _non_finite(argument)
+            case list() | tuple():
+                return f"[{', '.join(map(self._text, argument))}]"  # pyright: ignore
+            case torch.SymInt():
+                return symbolic_text(argument)
+            case torch.dtype() | torch.layout() | torch.memory_format():
+                return str(argument)
+            case torch.device():
+                return "device"
+            case _:
+                raise CodaError(
+                    f"an operator has an argument of type {type(argument).__name__}",
+                    "export a model whose operators take tensors and plain numbers",
+                )
+
+    def _node(self, node: Node) -> str:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt | int):
+            return symbolic_text(value)
+        if not isinstance(value, torch.Tensor):
+            raise CodaError(
+                f"an operator depends on {node.name}, a number that depends on data",
+                "keep operators such as item outside of the exported model",
+            )
+        operand = self._tensor(node)
+        if operand not in self.operands:
+            self.operands.append(operand)
+        return f"{{{self.operands.index(operand)}}}"
+
+
+def _non_finite(number: float) -> str:
+    if math.isnan(number):
+        return "nan"
+    return "inf" if number > 0 else "-inf"

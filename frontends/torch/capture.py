@@ -1,0 +1,102 @@
+"""Captures a PyTorch model as a graph of the operators that the importer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from coda_ir.diagnostics import CodaError
+
+KEPT_OPERATORS = frozenset(
+    {
+        "linear",
+        "matmul",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "layer_norm",
+        "rms_norm",
+        "group_norm",
+        "batch_norm",
+        "scaled_dot_product_attention",
+        "silu",
+        "gelu",
+        "relu",
+        "sigmoid",
+        "softmax",
+        "softplus",
+        "conv1d",
+        "conv2d",
+        "transpose",
+        "mean",
+        "rsqrt",
+        "hardtanh",
+        "pad",
+        "split",
+        "cross_entropy_loss",
+    }
+)
+"""Operators of ATen that stay whole; their decompositions would have to be found again."""
+
+
+class CaptureError(CodaError):
+    """The model cannot be captured as one graph."""
+
+
+def capture(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> ExportedProgram:
+    """The graph of `model` called with `args` and `kwargs`, by `torch.export`.
+
+    `dynamic_shapes` names the dimensions that may differ between calls, as `torch.export.export`
+    takes it. Raises CaptureError where the model cannot be traced: control flow that depends on
+    data, code that PyTorch cannot follow, inputs of a kind that it does not know.
+    """
+    try:
+        with torch.no_grad():
+            program = torch.export.export(
+                model,
+                tuple(args),
+                dict(kwargs or {}),
+                dynamic_shapes=dynamic_shapes,
+                strict=False,
+            )
+            decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
+            return decompose(_decompositions())
+    except (
+        RuntimeError,  # Most failures of tracing, among them guards on data.
+        TypeError,
+        ValueError,
+        AssertionError,
+        AttributeError,
+        NotImplementedError,
+    ) as error:
+        remedy = (
+            "leave that dimension out of dynamic_shapes"
+            if "Constraints violated" in str(error)
+            else "make control flow independent of the data, or export the parts that are"
+        )
+        raise CaptureError(
+            f"{type(model).__name__} cannot be captured: {_first_lines(error)}", remedy
+        ) from error
+
+
+def _decompositions() -> dict[Any, Any]:
+    table: dict[Any, Any] = dict(torch.export.default_decompositions())
+    return {
+        overload: rule
+        for overload, rule in table.items()
+        if overload.namespace != "aten" or overload.overloadpacket.__name__ not in KEPT_OPERATORS
+    }
+
+
+def _first_lines(error: BaseException) -> str:
+    """The message of an error in as far as it is about the model, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:2])[:300]}"

@@ -1,0 +1,355 @@
+"""The operators of ATen that have a counterpart in the dialect `coda`.
+
+A handler answers None for a use that the counterpart does not cover; the node then runs through
+PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
+from coda_ir.frontends.torch.types import element_type, tensor_type
+
+END = 2**63 - 1
+"""What a slice without an end stops at."""
+
+
+def result_dtype(node: Node) -> torch.dtype:
+    value = node.meta["val"]
+    assert isinstance(value, torch.Tensor)
+    return value.dtype
+
+
+def arguments(node: Node) -> tuple[Any, ...]:
+    """The positional arguments."""
+    return node.args
+
+
+def argument(node: Node, index: int, name: str, default: Any = None) -> Any:
+    """An argument by position or by name."""
+    return node.args[index] if len(node.args) > index else node.kwargs.get(name, default)
+
+
+# Elementwise
+
+
+def unary(operator: type[coda.UnaryOp]) -> Handler:
+    def handle(graph: GraphImporter, node: Node) -> Value | None:
+        x = graph.operand(arguments(node)[0], result_dtype(node))
+        if x is None or not is_float(element_type_of(x)):
+            return None
+        return graph.insert(operator(x)).result
+
+    return handle
+
+
+def binary(operator: type[coda.BinaryOp]) -> Handler:
+    """Both operands are converted to the type of the result, as PyTorch does."""
+
+    def handle(graph: GraphImporter, node: Node) -> Value | None:
+        dtype = result_dtype(node)
+        if not dtype.is_floating_point or argument(node, 2, "alpha", 1) != 1:
+            return None
+        operands = [graph.operand(argument, dtype) for argument in arguments(node)[:2]]
+        if any(operand is None for operand in operands):
+            return None
+        return graph.insert(operator(*operands)).result  # pyright: ignore
+
+    return handle
+
+
+def power(graph: GraphImporter, node: Node) -> Value | None:
+    x, exponent = graph.operand(arguments(node)[0], result_dtype(node)), arguments(node)[1]
+    if x is None or not result_dtype(node).is_floating_point:
+        return None
+    match exponent:
+        case 2 | 2.0:
+            return graph.insert(coda.MulOp(x, x)).result
+        case 3 | 3.0:
+            return graph.insert(coda.MulOp(graph.insert(coda.MulOp(x, x)).result, x)).result
+        case 0.5:
+            return graph.insert(coda.SqrtOp(x)).result
+        case -0.5:
+            return graph.insert(coda.RsqrtOp(x)).result
+        case _:
+            return None
+
+
+def reciprocal(graph: GraphImporter, node: Node) -> Value | None:
+    dtype = result_dtype(node)
+    one, x = graph.operand(1.0, dtype), graph.operand(arguments(node)[0], dtype)
+    return graph.insert(coda.DivOp(one, x)).result  # pyright: ignore
+
+
+def gelu(graph: GraphImporter, node: Node) -> Value | None:
+    x = graph.tensor(arguments(node)[0])
+    approximate = argument(node, 1, "approximate", "none")
+    return graph.insert(coda.GeluOp(x, approximate)).result
+
+
+def cast(graph: GraphImporter, node: Node) -> Value | None:
+    """`_to_copy`: a cast between float types, or nothing where only layout or device are named."""
+    x, dtype = graph.tensor(arguments(node)[0]), result_dtype(node)
+    if element_type_of(x) == element_type(dtype):
+        return x
+    both_float = is_float(element_type_of(x)) and dtype.is_floating_point
+    return graph.insert(coda.CastOp(x, element_type(dtype))).result if both_float else None
+
+
+def same(graph: GraphImporter, node: Node) -> Value | None:
+    """What changes nothing but where the elements lie."""
+    return graph.tensor(arguments(node)[0])
+
+
+# Linear maps
+
+
+def linear(graph: GraphImporter, node: Node) -> Value | None:
+    x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
+    bias = argument(node, 2, "bias")
+    known = len(shape_of(weight)) == 2 and len(shape_of(x)) >= 1
+    operands = [x, weight, *([] if bias is None else [graph.tensor(bias)])]
+    if not known or not _same_float(operands):
+        return None
+    return graph.insert(coda.LinearOp(*operands)).result
+
+
+def matmul(graph: GraphImporter, node: Node) -> Value | None:
+    x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
+    if len(shape_of(weight)) != 2 or not shape_of(x) or not _same_float([x, weight]):
+        return None
+    return graph.insert(coda.MatmulOp(x, weight)).result
+
+
+def addmm(graph: GraphImporter, node: Node) -> Value | None:
+    bias, x, weight = (graph.tensor(operand) for operand in arguments(node)[:3])
+    plain = node.kwargs.get("alpha", 1) == 1 and node.kwargs.get("beta", 1) == 1
+    if not plain or not _same_float([bias, x, weight]) or len(shape_of(bias)) > 1:
+        return None
+    product = graph.insert(coda.MatmulOp(x, weight)).result
+    return graph.insert(coda.AddOp(product, bias)).result
+
+
+def _same_float(values: list[SSAValue]) -> bool:
+    types = {element_type_of(value) for value in values}
+    return len(types) == 1 and is_float(types.pop())
+
+
+# Rows
+
+
+def softmax(graph: GraphImporter, node: Node) -> Value | None:
+    x = graph.operand(arguments(node)[0], result_dtype(node))
+    if x is None or arguments(node)[1] not in (-1, len(shape_of(x)) - 1):
+        return None
+    return graph.insert(coda.SoftmaxOp(x)).result
+
+
+def reduce(kind: str) -> Handler:
+    def handle(graph: GraphImporter, node: Node) -> Value | None:
+        x, dims = graph.tensor(arguments(node)[0]), argument(node, 1, "dim")
+        keepdim = argument(node, 2, "keepdim", False)
+        last = len(shape_of(x)) - 1
+        if not is_float(element_type_of(x)) or list(dims or ()) not in ([-1], [last]):
+            return None
+        column = graph.insert(coda.ReduceOp(x, kind, element_type(result_dtype(node)))).result
+        if keepdim:
+            return column
+        return _reshaped(graph, column, node)
+
+    return handle
+
+
+def layer_norm(graph: GraphImporter, node: Node) -> Value | None:
+    x, weight, bias = graph.tensor(arguments(node)[0]), argument(node, 2, "weight"), None
+    bias = argument(node, 3, "bias")
+    params = [graph.tensor(p) for p in (weight, bias) if p is not None]
+    lonely_bias = weight is None and bias is not None
+    if len(argument(node, 1, "normalized_shape")) != 1 or lonely_bias:
+        return None
+    if not _same_float([x, *params]):
+        return None
+    eps = argument(node, 4, "eps", 1e-5)
+    return graph.insert(coda.LayerNormOp(x, params, eps=eps)).result
+
+
+def rms_norm(graph: GraphImporter, node: Node) -> Value | None:
+    x, weight = graph.tensor(arguments(node)[0]), argument(node, 2, "weight")
+    params = [] if weight is None else [graph.tensor(weight)]
+    if len(argument(node, 1, "normalized_shape")) != 1 or not _same_float([x, *params]):
+        return None
+    eps = argument(node, 3, "eps")
+    if eps is None:
+        eps = torch.finfo(result_dtype(node)).eps
+    return graph.insert(coda.RMSNormOp(x, *params, eps=eps)).result
+
+
+def embedding(graph: GraphImporter, node: Node) -> Value | None:
+    table, ids = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
+    return graph.insert(coda.EmbeddingOp(ids, table)).result
+
+
+# Shape
+
+
+def reshape(graph: GraphImporter, node: Node) -> Value | None:
+    return _reshaped(graph, graph.tensor(arguments(node)[0]), node)
+
+
+def _reshaped(graph: GraphImporter, x: SSAValue, node: Node) -> Value | None:
+    shape = tensor_type(node.meta["val"]).get_shape()
+    if shape == shape_of(x) and shape.count(DYNAMIC_INDEX) <= 1:
+        return x
+    if shape.count(DYNAMIC_INDEX) > 1 and not _keeps_symbols(shape_of(x), shape):
+        return None
+    return graph.insert(coda.ReshapeOp(x, shape)).result
+
+
+def _keeps_symbols(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether the dynamic extents stay in order, with static extents split or joined between."""
+    return before.count(DYNAMIC_INDEX) == after.count(DYNAMIC_INDEX)
+
+
+def permute(graph: GraphImporter, node: Node) -> Value | None:
+    x, order = graph.tensor(arguments(node)[0]), argument(node, 1, "dims")
+    rank = len(shape_of(x))
+    return graph.insert(coda.TransposeOp(x, [axis % rank for axis in order])).result
+
+
+def transpose(graph: GraphImporter, node: Node) -> Value | None:
+    x = graph.tensor(arguments(node)[0])
+    order = list(range(len(shape_of(x))))
+    if len(order) < 2:
+        return x
+    a, b = (
+        (axis % len(order) for axis in arguments(node)[1:3]) if len(arguments(node)) > 1 else (0, 1)
+    )
+    order[a], order[b] = order[b], order[a]
+    return graph.insert(coda.TransposeOp(x, order)).result
+
+
+def slice_(graph: GraphImporter, node: Node) -> Value | None:
+    x = graph.tensor(arguments(node)[0])
+    dim: int = argument(node, 1, "dim", 0) % max(1, len(shape_of(x)))
+    start, stop = argument(node, 2, "start") or 0, argument(node, 3, "end")
+    stop = END if stop is None else stop
+    if argument(node, 4, "step", 1) != 1 or not isinstance(start, int):
+        return None
+    extent = shape_of(x)[dim]
+    if start == 0 and stop == END:
+        return x
+    if extent == DYNAMIC_INDEX or not isinstance(stop, int):
+        return None
+    first, last = (_clamped(position, extent) for position in (start, stop))
+    return graph.insert(coda.SliceOp(x, dim, first, max(first, last))).result
+
+
+def _clamped(position: int, extent: int) -> int:
+    return min(max(position + extent if position < 0 else position, 0), extent)
+
+
+def split(graph: GraphImporter, node: Node) -> Value | None:
+    """`split` and `chunk` into parts of stated size."""
+    x, dim = graph.tensor(arguments(node)[0]), argument(node, 2, "dim", 0)
+    dim %= len(shape_of(x))
+    parts: list[SSAValue] = []
+    start = 0
+    for part in node.meta["val"]:
+        size: Any = part.shape[dim]
+        if not isinstance(size, int):
+            return None
+        parts.append(graph.insert(coda.SliceOp(x, dim, start, start + size)).result)
+        start += size
+    return parts
+
+
+def concat(graph: GraphImporter, node: Node) -> Value | None:
+    dtype = result_dtype(node)
+    parts = [graph.operand(part, dtype) for part in arguments(node)[0]]  # pyright: ignore
+    if any(part is None or not shape_of(part) for part in parts):
+        return None
+    rank = len(shape_of(parts[0]))  # pyright: ignore
+    if any(len(shape_of(part)) != rank for part in parts):  # pyright: ignore
+        return None
+    return graph.insert(coda.ConcatOp(parts, argument(node, 1, "dim", 0) % rank)).result  # pyright: ignore
+
+
+def getitem(graph: GraphImporter, node: Node) -> Value | None:
+    values, index = graph.value(arguments(node)[0]), arguments(node)[1]
+    assert isinstance(values, list) and isinstance(index, int)
+    return values[index]
+
+
+HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
+    **{
+        f"aten.{name}.{overload}": binary(operator)
+        for name, operator in {
+            "add": coda.AddOp,
+            "sub": coda.SubOp,
+            "mul": coda.MulOp,
+            "div": coda.DivOp,
+        }.items()
+        for overload in ("Tensor", "Scalar")
+    },
+    "aten.maximum.default": binary(coda.MaximumOp),
+    "aten.minimum.default": binary(coda.MinimumOp),
+    **{
+        f"aten.{name}.default": unary(operator)
+        for name, operator in {
+            "neg": coda.NegOp,
+            "abs": coda.AbsOp,
+            "exp": coda.ExpOp,
+            "log": coda.LogOp,
+            "sqrt": coda.SqrtOp,
+            "rsqrt": coda.RsqrtOp,
+            "tanh": coda.TanhOp,
+            "sigmoid": coda.SigmoidOp,
+            "silu": coda.SiluOp,
+            "relu": coda.ReluOp,
+        }.items()
+    },
+    "aten.pow.Tensor_Scalar": power,
+    "aten.reciprocal.default": reciprocal,
+    "aten.gelu.default": gelu,
+    "aten._to_copy.default": cast,
+    "aten.clone.default": same,
+    "aten.alias.default": same,
+    "aten.detach.default": same,
+    "aten.contiguous.default": same,
+    "aten.linear.default": linear,
+    "aten.mm.default": matmul,
+    "aten.matmul.default": matmul,
+    "aten.addmm.default": addmm,
+    "aten.softmax.int": softmax,
+    "aten._softmax.default": softmax,
+    "aten.mean.dim": reduce("mean"),
+    "aten.sum.dim_IntList": reduce("sum"),
+    "aten.amax.default": reduce("max"),
+    "aten.layer_norm.default": layer_norm,
+    "aten.rms_norm.default": rms_norm,
+    "aten.embedding.default": embedding,
+    "aten.view.default": reshape,
+    "aten._unsafe_view.default": reshape,
+    "aten.reshape.default": reshape,
+    "aten.unsqueeze.default": reshape,
+    "aten.squeeze.dim": reshape,
+    "aten.squeeze.dims": reshape,
+    "aten.permute.default": permute,
+    "aten.transpose.int": transpose,
+    "aten.t.default": transpose,
+    "aten.slice.Tensor": slice_,
+    "aten.split.Tensor": split,
+    "aten.split_with_sizes.default": split,
+    "aten.cat.default": concat,
+    "<built-in function getitem>": getitem,
+}
+"""By the name of the overload."""

@@ -1,0 +1,165 @@
+"""Types, extents and locations of a PyTorch graph, as those of the IR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BFloat16Type,
+    FileLineColLoc,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    NameLoc,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.symbolic_shapes import Dim, Dims
+
+ELEMENT_TYPES: dict[torch.dtype, Attribute] = {
+    torch.bfloat16: BFloat16Type(),
+    torch.float16: Float16Type(),
+    torch.float32: Float32Type(),
+    torch.float64: Float64Type(),
+    torch.bool: IntegerType(1),
+    torch.int8: IntegerType(8),
+    torch.uint8: IntegerType(8, Signedness.UNSIGNED),
+    torch.int16: IntegerType(16),
+    torch.int32: IntegerType(32),
+    torch.int64: IntegerType(64),
+}
+
+UNNAMED = "?"
+"""What an extent that is neither a number nor a product of symbols is called."""
+
+
+def element_type(dtype: torch.dtype) -> Attribute:
+    """Raises CodaError for a type that the IR lacks, such as complex numbers."""
+    if dtype not in ELEMENT_TYPES:
+        raise CodaError(
+            f"tensors of type {dtype} cannot be represented",
+            "keep complex and quantized numbers outside of the exported model",
+        )
+    return ELEMENT_TYPES[dtype]
+
+
+def tensor_type(value: torch.Tensor) -> AnyTensor:
+    """The type of a (fake) tensor; symbolic extents are dynamic."""
+    extents: Sequence[object] = value.shape
+    return TensorType(element_type(value.dtype), list(map(_static_extent, extents)))
+
+
+def _static_extent(extent: object) -> int:
+    return extent if isinstance(extent, int) else DYNAMIC_INDEX
+
+
+def dims_of(value: torch.Tensor) -> Dims:
+    """The extents of a (fake) tensor by number and symbol."""
+    extents: Sequence[object] = value.shape
+    return tuple(map(dim_of, extents))
+
+
+def dim_of(extent: object) -> Dim:
+    """An extent of a (fake) tensor, which is a number or symbolic."""
+    if isinstance(extent, int):
+        return extent
+    expression = expression_of(extent)
+    factors = expression.args if expression.is_Mul else (expression,)
+    if all(factor.is_Symbol or (factor.is_Integer and factor > 0) for factor in factors):
+        return "*".join(sorted(map(str, factors), key=lambda text: (not text.isdigit(), text)))
+    return UNNAMED
+
+
+def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:
+    """`coda.dims` of an argument or a result."""
+    return ArrayAttr(
+        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(dim) for dim in dims]
+    )
+
+
+_SYMPY_FUNCTIONS = {"Max": "max", "Min": "min"}
+
+
+def expression_of(value: object) -> Any:
+    """The expression (of sympy) behind a symbolic integer."""
+    node: Any = getattr(value, "node")  # noqa: B009 (torch.SymInt has no type for it)
+    return node.expr
+
+
+def symbolic_text(value: object) -> str:
+    """An integer that depends on symbols, as the arguments of `torch.call` have it.
+
+    Raises CodaError for what they cannot express.
+    """
+    if isinstance(value, int):
+        return str(value)
+    return _expression_text(expression_of(value))
+
+
+def _expression_text(expression: Any) -> str:
+    if expression.is_Integer:
+        return str(int(expression))
+    if expression.is_Symbol:
+        return str(expression)
+    parts = [_expression_text(argument) for argument in expression.args]
+    function = type(expression).__name__
+    if function in _SYMPY_FUNCTIONS:
+        return f"{_SYMPY_FUNCTIONS[function]}({', '.join(parts)})"
+    if expression.is_Add:
+        return f"({' + '.join(parts)})"
+    if expression.is_Mul:
+        return f"({' * '.join(parts)})"
+    if function in ("FloorDiv", "CleanDiv"):
+        return f"({parts[0]} // {parts[1]})"
+    if function in ("Mod", "PythonMod"):
+        return f"({parts[0]} % {parts[1]})"
+    if expression.is_Pow and parts[1].isdigit():
+        return f"({' * '.join([parts[0]] * int(parts[1]))})"
+    raise CodaError(f"the size {expression} cannot be computed", "simplify the model's shapes")
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def location_of(node: Node) -> LocationAttr:
+    """Where in the model a node comes from: the innermost line, named after the module."""
+    frames = list(_FRAME.finditer(node.stack_trace or ""))
+    if not frames:
+        return UnknownLoc()
+    place = FileLineColLoc(
+        StringAttr(frames[-1]["file"]), IntAttr(int(frames[-1]["line"])), IntAttr(1)
+    )
+    module = module_path(node)
+    return NameLoc(StringAttr(module), place) if module else place
+
+
+def module_path(node: Node) -> str:
+    """The innermost module that a node belongs to, such as `model.layers.0.mlp`."""
+    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    paths = [path for path, _ in stack.values()]
+    return paths[-1].replace("L['self'].", "") if paths else ""
+
+
+def tensors_in(value: object) -> Iterable[torch.Tensor]:
+    """The tensors among the results of a node."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for element in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from tensors_in(element)  # pyright: ignore[reportUnknownArgumentType]

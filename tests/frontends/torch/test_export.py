@@ -1,0 +1,194 @@
+"""Export of PyTorch models: the same numbers, the model's own weights, and clear refusals."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import coda_ir
+from coda_ir.api import find_entry
+from coda_ir.backends.reference import run_function
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.torch import ExportedModel, export
+from coda_ir.remarks import source_position
+
+DYNAMIC: Any = torch.export.Dim.DYNAMIC
+
+
+class Block(nn.Module):
+    """A norm, a gated network and a residual."""
+
+    def __init__(self, width: int = 16, hidden: int = 24):
+        super().__init__()
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+        self.register_buffer("scale", torch.tensor(0.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(x)
+        return x + self.scale * self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+def run(model: ExportedModel, *args: Any, precision: Any = "stated", **kwargs: Any) -> Any:
+    tensors = model.arguments(*args, **kwargs)
+    return model.result(run_function(find_entry(model.module), tensors, precision))
+
+
+def operators(model: ExportedModel) -> Counter[str]:
+    return Counter(
+        op.callee.data if isinstance(op, CallOp) else op.name for op in model.module.walk()
+    )
+
+
+def test_a_block_becomes_named_operators():
+    model = Block()
+    exported = export(model, (torch.randn(2, 3, 16),), dynamic_shapes=({0: DYNAMIC, 1: DYNAMIC},))
+    found = operators(exported)
+    assert not any(name.startswith("aten") for name in found)
+    assert found["coda.linear"] == 3 and found["coda.rms_norm"] == found["coda.silu"] == 1
+    for shape in ((2, 3, 16), (1, 1, 16), (5, 7, 16)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(exported, x), model(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_compiled_by_triton():
+    model = Block()
+    exported = export(model, (torch.randn(2, 3, 16),), dynamic_shapes=({0: DYNAMIC, 1: DYNAMIC},))
+    compiled = coda_ir.compile(exported.module, device="cpu")
+    x = torch.randn(3, 5, 16)
+    with torch.no_grad():
+        result = compiled(*exported.arguments(x))
+    torch.testing.assert_close(result, model(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_the_models_own():
+    model = Block()
+    exported = export(model, (torch.randn(3, 16),))
+    assert set(exported.weights) == {*dict(model.named_parameters()), "scale"}
+    x = torch.randn(3, 16)
+    with torch.no_grad():
+        model.down.weight.mul_(2)
+    torch.testing.assert_close(run(exported, x), model(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_tied_weights_are_one_argument():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(11, 8)
+            self.head = nn.Linear(8, 11, bias=False)
+            self.head.weight = self.table.weight
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.head(self.table(ids))
+
+    model, ids = Tied(), torch.randint(0, 11, (2, 5))
+    exported = export(model, (ids,))
+    assert len(exported.weights) == 1
+    torch.testing.assert_close(run(exported, ids), model(ids).detach())
+
+
+def test_structured_inputs_and_outputs():
+    class Structured(nn.Module):
+        def forward(self, x: dict[str, torch.Tensor], flag: bool, scale: float = 1.0) -> Any:
+            y = x["a"] * scale
+            return {"sum": y + x["b"], "pair": (y, None)} if flag else y
+
+    example = {"a": torch.randn(4), "b": torch.randn(4)}
+    exported = export(Structured(), (example, True), {"scale": 3.0})
+    result = run(exported, example, True, scale=3.0)
+    assert result["pair"][1] is None
+    torch.testing.assert_close(result["sum"], example["a"] * 3 + example["b"])
+
+
+def test_places_in_the_model():
+    exported = export(Block(), (torch.randn(3, 16),))
+    (norm,) = [op for op in exported.module.walk() if op.name == "coda.rms_norm"]
+    position = source_position(norm.location)
+    assert position is not None and position[0].endswith(".py")
+    (gate,) = [op for op in exported.module.walk() if op.name == "coda.silu"]
+    position = source_position(gate.location)
+    assert position is not None and position[0] == __file__
+
+
+class Operators(nn.Module):
+    """Operators of PyTorch, with and without a counterpart."""
+
+    def forward(self, x: Any, mask: torch.Tensor, ids: torch.Tensor) -> Any:
+        parts = torch.split(x, [3, 5], -1)
+        joined = torch.cat([parts[1], parts[0]], -1).transpose(-1, -2).contiguous()
+        y = torch.where(mask, x, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
+        z = (x**2).mean(-1, keepdim=True).rsqrt() + x.amax(-1)[..., None] - x.sum(-1, keepdim=True)
+        u = x.flatten(1).unflatten(1, (-1, 2)).cumsum(1).mul(2).clamp(-1, 1).sort(-1)[1]
+        v = F.gelu(x, approximate="tanh") / (1 + x.abs()) + 1 / x.exp() - x.to(torch.bfloat16)
+        w = F.pad(x[:, 1:, ::2], (1, 0)) ** 0.5
+        return joined, y, z, u, v, w, ids.sum(), x[ids % x.shape[0]], x.new_zeros(x.shape[0] + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_operators(dtype: torch.dtype):
+
+    def example(batch: int) -> tuple[torch.Tensor, ...]:
+        x = torch.randn(batch, 4, 8, dtype=dtype)
+        return x, torch.rand(batch, 4, 8) > 0.3, torch.randint(0, 9, (5,))
+
+    shapes = ({0: DYNAMIC}, {0: DYNAMIC}, None)
+    exported = export(Operators(), example(3), dynamic_shapes=shapes)
+    inputs = example(4)
+    for got, wanted in zip(run(exported, *inputs), Operators()(*inputs), strict=True):
+        assert got.dtype == wanted.dtype
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
+        torch.testing.assert_close(got, wanted, equal_nan=True, **tolerance)  # pyright: ignore
+
+
+class Branch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+class InPlace(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1)
+
+
+class Complex(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(torch.polar(x, x))
+
+
+class DataDependentSize(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(x.nonzero().shape[0] + 1)
+
+
+def test_sizes_that_depend_on_data():
+    x = torch.tensor([1.0, 0.0, 2.0])
+    assert run(export(DataDependentSize(), (x,)), x).shape == (3,)
+
+
+class ItemSize(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size = x.sum().to(torch.int64).item()
+        torch._check_is_size(size)  # pyright: ignore
+        return torch.zeros(size)  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Branch(), "Branch cannot be captured"),
+        (InPlace(), "changes x in place"),
+        (Complex(), "tensors of type torch.complex64 cannot be represented"),
+        (ItemSize(), "a size depends on the values of a tensor"),
+    ],
+)
+def test_refusals(model: nn.Module, message: str):
+    with pytest.raises(CodaError, match=message) as caught:
+        export(model, (torch.randn(4),))
+    assert caught.value.remedy
