@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -18,7 +19,7 @@ from coda_ir.pipeline.spec import FUNCTION_ANCHOR, MODULE_ANCHOR, Pipeline
 
 
 class InvalidAfterPassError(VerifyException):
-    """A pass left a module that does not verify: a defect of the pass."""
+    """A pass made IR that does not verify: a defect of the pass."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,12 @@ class PassManager:
             try:
                 self._run_pass(run, context, module, instrumentations)
             except Exception as error:
-                for watcher in reversed(instrumentations):
-                    watcher.after_failure(run, module, error)
-                raise
+                try:
+                    for watcher in reversed(instrumentations):
+                        watcher.after_failure(run, module, error)
+                finally:
+                    # Also where a watcher fails, the first error is the one to tell.
+                    raise error
         for watcher in reversed(instrumentations):
             watcher.after_pipeline(module)
 
@@ -68,7 +72,7 @@ class PassManager:
     ) -> None:
         for watcher in instrumentations:
             watcher.before_pass(run, module)
-        with limit_rewrites(module, self.max_rewrites):
+        with limit_rewrites(module, self.max_rewrites), _named_in_errors(run):
             if run.anchor == FUNCTION_ANCHOR:
                 run_on_functions(run.pass_, context, module)
             else:
@@ -76,7 +80,8 @@ class PassManager:
         if self.verify_each:
             for watcher in reversed(instrumentations):
                 watcher.before_verify(run, module)
-            verify_after(run, module)
+            with _named_in_errors(run):
+                module.verify()
         for watcher in reversed(instrumentations):
             watcher.after_pass(run, module)
 
@@ -90,10 +95,11 @@ def pipeline_of(runs: Iterable[PassRun]) -> Pipeline:
     return Pipeline(tuple(steps))
 
 
-def verify_after(run: PassRun, module: ModuleOp) -> None:
-    """Raises InvalidAfterPassError, with the notes of the verifier, for an invalid module."""
+@contextmanager
+def _named_in_errors(run: PassRun) -> Generator[None]:
+    """Name the pass where it made invalid IR, keeping the notes of the verifier."""
     try:
-        module.verify()
+        yield
     except VerifyException as error:
         invalid = InvalidAfterPassError(f"invalid IR after pass '{run}': {error}")
         for note in getattr(error, "__notes__", ()):

@@ -8,6 +8,7 @@ any of these, each of which gets the `Session` with the options and what the too
   it sees the errors, and may swallow them (`--verify-diagnostics`, `--remarks`)
 * `instrumentations`: what watches the passes run (`--timing`, `--print-ir-after`)
 * `write`: the output in place of the target's (`--run`, `--emit`)
+* `finish`: a report in the end, also where an error ends the run (`--timing`)
 
 To add one:
 

@@ -1,23 +1,99 @@
-"""The command line of `coda-opt`."""
+"""The command line of `coda-opt`, and its manual page."""
 
 from __future__ import annotations
 
 import argparse
 from importlib.metadata import version
+from typing import Any
 
 from coda_ir import __version__
 from coda_ir.tools.opt.features import FEATURES
 
-DESCRIPTION = "Read a program, run passes on it, and print it, emit code for it or execute it."
+DESCRIPTION = """\
+Read a program, run passes on it, and print it, emit code for it or execute it.
+The input is a .coda program or IR in the syntax of MLIR (.mlir)."""
+
+EPILOG = """\
+pipelines:
+  a,b{x=1 y=2}                   passes in order, with options
+  builtin.module(func.func(a,b),c)
+                                 a and b on every function by itself, then c
+
+examples:
+  coda-opt layer.coda                                   the IR of a program
+  coda-opt layer.coda -p coda-to-gemm --remarks=missed  fuse it, and say what was not fused
+  coda-opt layer.coda -p coda-to-gemm,schedule,plan-buffers -t triton -o layer.py
+                                                        emit Triton kernels
+  coda-opt layer.coda -p coda-to-gemm --run --dim B=2   execute the fused program
+  coda-opt layer.coda -p coda-to-gemm --print-ir-after-change -o /dev/null
+                                                        what each pass changed
+  coda-opt layer.coda -p coda-to-gemm --timing --statistics -o /dev/null
+                                                        what each pass took and did
+  source <(coda-opt --print-completion bash)            complete command lines
+
+exit codes:
+  0    success
+  1    the input is wrong, or a check that was asked for failed
+  2    the command line is wrong
+  3    a defect of the tool or of a pass; a reproducer is written
+  130  interrupted
+
+environment:
+  CODA_CACHE_DIR    folder of the generated kernels (default: ~/.cache/coda_ir)
+  TRITON_INTERPRET  1 to run Triton kernels in its interpreter
+
+The manual is docs/coda-opt.md."""
+
+
+class GroupedParser(argparse.ArgumentParser):
+    """A parser in which features share groups: a title names one group, however often asked."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self._groups_by_title: dict[str | None, Any] = {}
+        super().__init__(*args, **kwargs)
+
+    def add_argument_group(self, *args: Any, **kwargs: Any) -> Any:
+        """The group of this title, made where it does not exist."""
+        title = args[0] if args else kwargs.get("title")
+        if title not in self._groups_by_title:
+            self._groups_by_title[title] = super().add_argument_group(*args, **kwargs)
+        return self._groups_by_title[title]
+
+
+class ManualPage(argparse.RawDescriptionHelpFormatter):
+    """Options in a column of their own, descriptions beside it where they fit."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=32, width=98)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """`-o, --output-file FILE`: the value once, not after each name of the option."""
+        text = super()._format_action_invocation(action)
+        first, *names = action.option_strings or [""]
+        if not names or action.nargs == 0:
+            return text
+        value = text.removeprefix(first).partition(", ")[0]
+        return ", ".join(action.option_strings) + value
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the command line, with the options of every feature."""
-    parser = argparse.ArgumentParser(prog="coda-opt", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("-v", "--version", action="version", version=_version())
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser = GroupedParser(
+        prog="coda-opt",
+        usage="%(prog)s [OPTION]... [FILE]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=ManualPage,
+        allow_abbrev=False,
+        add_help=False,
+    )
     for feature in FEATURES:
         feature.register_arguments(parser)
+    information = parser.add_argument_group("information")
+    information.add_argument("-h", "--help", action="help", help="show this page, and exit")
+    information.add_argument(
+        "-v", "--version", action="version", version=_version(), help="show the version, and exit"
+    )
     return parser
 
 

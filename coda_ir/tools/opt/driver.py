@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.universe import Universe
 from xdsl.utils.diagnostic import Diagnostic
@@ -15,7 +16,7 @@ from xdsl.utils.diagnostic import Diagnostic
 from coda_ir.pipeline import parse_pipeline
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 from coda_ir.remarks import collect_remarks
-from coda_ir.tools.opt import passes, source, target
+from coda_ir.tools.opt import passes, reproducer, source, target
 from coda_ir.tools.opt.command_line import make_parser
 from coda_ir.tools.opt.feature import Chunk, Session
 from coda_ir.tools.opt.features import FEATURES
@@ -23,14 +24,28 @@ from coda_ir.tools.opt.features import FEATURES
 
 def run(arguments: Sequence[str]) -> int:
     """Run the tool; the exit code. Raises what a wrong input or a defect raises."""
-    session = make_session(make_parser().parse_args(arguments))
+    session = make_session(parse_arguments(arguments))
     for feature in FEATURES:
         code = feature.action(session)
         if code is not None:
             return code
-    with _global_settings(session.options):
-        process_input(session)
+    try:
+        with session.timer.running(), _global_settings(session.options):
+            process_input(session)
+    finally:
+        for feature in FEATURES:
+            feature.finish(session)
     return session.exit_code
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options, after those in a reproducer where one is run. Raises CodaError for a bad one."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if options.run_reproducer:
+        recorded = reproducer.recorded_arguments(options)
+        options = parser.parse_args([*recorded, *arguments])
+    return options
 
 
 def make_session(options: argparse.Namespace) -> Session:
@@ -71,15 +86,24 @@ def process_input(session: Session) -> None:
 
 def process_chunk(session: Session, chunk: Chunk) -> str:
     """The output for one piece of the input."""
+    timer = session.timer
     with collect_remarks() as session.remarks:
-        module = session.parse(chunk)
+        with timer.part("parse").running():
+            module = session.parse(chunk)
         watchers = [each for feature in FEATURES for each in feature.instrumentations(session)]
-        passes.pass_manager(session).run(session.context, module, watchers)
-        for feature in FEATURES:
-            text = feature.write(session, module)
-            if text is not None:
-                return text
-        return target.write(session, module)
+        with timer.part("passes").running():
+            passes.pass_manager(session).run(session.context, module, watchers)
+        with timer.part("output").running():
+            return output_of(session, module)
+
+
+def output_of(session: Session, module: ModuleOp) -> str:
+    """What the first feature writes for the module, or else the target."""
+    for feature in FEATURES:
+        text = feature.write(session, module)
+        if text is not None:
+            return text
+    return target.write(session, module)
 
 
 @contextmanager

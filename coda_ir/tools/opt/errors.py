@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import (
 )
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.pipeline import InvalidAfterPassError, PipelineError
+from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
 
 SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 """The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
@@ -58,7 +58,12 @@ def render_error(error: BaseException) -> str:
 
 def render_defect(error: BaseException) -> str:
     """One line about an error that is no fault of the input."""
+    return f"coda-opt: internal error: {one_line(error)}"
+
+
+def one_line(error: BaseException) -> str:
+    """The kind of an error and the first line of its message."""
     first = (str(error).strip().splitlines() or [""])[0]
-    if not isinstance(error, InvalidAfterPassError):
-        first = f"{type(error).__name__}: {first}".removesuffix(": ")
-    return f"coda-opt: internal error: {first}"
+    if isinstance(error, InvalidAfterPassError | RewriteLoopError):
+        return first
+    return f"{type(error).__name__}: {first}".removesuffix(": ")

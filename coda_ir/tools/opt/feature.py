@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from coda_ir.pipeline import PassInstrumentation, PassRegistry, Pipeline
+from coda_ir.pipeline.timing import Timer
 from coda_ir.remarks import Remark
 from coda_ir.tools.opt.errors import FAILURE
 
@@ -49,6 +50,7 @@ class Session:
     """Prints IR as the options of the command line ask for."""
     chunk: Chunk = field(default_factory=lambda: Chunk("stdin", b"", "mlir"))
     """The piece that is worked on."""
+    timer: Timer = field(default_factory=lambda: Timer("coda-opt"))
     remarks: list[Remark] = field(default_factory=list[Remark])
     """The remarks of the passes on that piece so far."""
     exit_code: int = 0
@@ -75,6 +77,10 @@ def _no_output(session: Session, module: ModuleOp) -> str | None:
     return None
 
 
+def _no_report(session: Session) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Feature:
     """Options of the command line and what they do, at the places where a feature can act."""
@@ -88,3 +94,5 @@ class Feature:
     """What watches the passes run on one piece of the input."""
     write: Callable[[Session, ModuleOp], str | None] = _no_output
     """The output for a module in place of the target's; None to leave it to the others."""
+    finish: Callable[[Session], None] = _no_report
+    """Reports on the whole run, after the last piece of the input, also where one failed."""

@@ -1,11 +1,23 @@
-"""The features of `coda-opt`; the order is that of their options in `--help`, and of nesting."""
+"""The features of `coda-opt`, in the order in which they act.
+
+What a feature watches is nested: the first one sees the beginning of a pass first and its end
+last. `measure` is the last, so that it does not time the others.
+"""
 
 from coda_ir.tools.opt import (
     check_equivalence,
+    completion,
     diagnostics,
+    emit,
     execution,
+    listing,
+    measure,
     passes,
+    print_ir,
+    reduce,
     remarks,
+    reproducer,
+    round_trip,
     source,
     target,
 )
@@ -15,11 +27,23 @@ FEATURES: tuple[Feature, ...] = (
     Feature(source.register_arguments),
     Feature(passes.register_arguments),
     Feature(target.register_arguments),
+    Feature(reduce.register_arguments, action=reduce.reduce_input),
+    Feature(execution.register_arguments, write=execution.write),
+    Feature(emit.register_arguments, action=emit.prepare, write=emit.write),
     Feature(diagnostics.register_arguments, around_chunk=diagnostics.expected_errors),
-    Feature(remarks.register_arguments, around_chunk=remarks.printed_remarks),
+    Feature(round_trip.register_arguments, instrumentations=round_trip.instrumentations),
     Feature(
         check_equivalence.register_arguments,
         instrumentations=check_equivalence.instrumentations,
     ),
-    Feature(execution.register_arguments, write=execution.write),
+    Feature(remarks.register_arguments, around_chunk=remarks.printed_remarks),
+    Feature(print_ir.register_arguments, instrumentations=print_ir.instrumentations),
+    Feature(reproducer.register_arguments, instrumentations=reproducer.instrumentations),
+    Feature(
+        measure.register_arguments,
+        instrumentations=measure.instrumentations,
+        finish=measure.report_timing,
+    ),
+    Feature(listing.register_arguments, action=listing.act),
+    Feature(completion.register_arguments),
 )

@@ -6,6 +6,7 @@ import argparse
 
 from coda_ir.pipeline import PassManager
 from coda_ir.tools.opt.arguments import positive
+from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.feature import Session
 
 
@@ -15,6 +16,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "-p",
         "--passes",
         "--pass-pipeline",
+        action=PassesAction,
         default="",
         metavar="PIPELINE",
         help="passes in order, such as coda-to-gemm,schedule{target=sm_90}; see --list-passes",

@@ -9,13 +9,14 @@ from pathlib import PurePath
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.ir_reader import read_module
 from coda_ir.sources import decode_source
 from coda_ir.tools.opt.arguments import named, number
+from coda_ir.tools.opt.completion import FileAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Chunk
+from coda_ir.verification import verify_module
 
 STDIN = "-"
 
@@ -28,7 +29,11 @@ SEPARATORS = {"coda": (b"\n# -----", b"\n// -----"), "mlir": (b"// -----",)}
 def register_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("input")
     group.add_argument(
-        "input_file", nargs="?", metavar="FILE", help="a .coda or .mlir file; by default, stdin"
+        "input_file",
+        nargs="?",
+        action=FileAction,
+        metavar="FILE",
+        help="a .coda or .mlir file; by default, stdin",
     )
     group.add_argument(
         "-f",
@@ -117,22 +122,19 @@ def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
 
 
 def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
-    """The verified module that a piece of the input describes. Raises what a wrong one raises."""
-    if chunk.syntax == "coda":
-        from coda_ir.frontends.coda_text import parse_text
+    """The verified module that a piece of the input describes. Raises CodaError for a wrong one."""
+    text, verify = decode_source(chunk.data, chunk.name), not options.disable_verify
+    if chunk.syntax != "coda":
+        return read_module(
+            text,
+            chunk.name,
+            context,
+            verify=verify,
+            implicit_module=not options.no_implicit_module,
+        )
+    from coda_ir.frontends.coda_text import parse_text
 
-        text = decode_source(chunk.data, chunk.name)
-        module = parse_text(text, chunk.name, constants=dict(options.const))
-    else:
-        module = _parse_mlir(chunk, context, implicit_module=not options.no_implicit_module)
-    if not options.disable_verify:
-        module.verify()
+    module = parse_text(text, chunk.name, constants=dict(options.const))
+    if verify:
+        verify_module(module, {chunk.name: text})
     return module
-
-
-def _parse_mlir(chunk: Chunk, context: Context, *, implicit_module: bool) -> ModuleOp:
-    try:
-        return Parser(context, chunk.data.decode(), chunk.name).parse_module(implicit_module)
-    except ValueError as error:
-        # xDSL's parser lets some malformed names escape as plain ValueErrors.
-        raise CodaError(f"{chunk.name}: {error}") from error

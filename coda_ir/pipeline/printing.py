@@ -1,0 +1,116 @@
+"""Printing the IR around the passes of a pipeline, to a stream or into a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import IO, Protocol
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun
+
+
+class Everything:
+    """The container that has everything: all passes."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class PrintSelection:
+    """When to print: before and after which passes, by name; a pipeline pass stands for its first
+    or its last step. `after_change` leaves out what a pass did not change.
+    """
+
+    before: Container[str] = ()
+    after: Container[str] = ()
+    after_change: bool = False
+    after_failure: bool = False
+
+
+class Sink(Protocol):
+    """Where dumps go."""
+
+    def write(self, run: PassRun, when: str, name: str, text: str) -> None:
+        """Take the IR at a point: `when` is `Before`, `After` or `Failed`."""
+        ...
+
+
+@dataclass(frozen=True)
+class StreamSink:
+    """All dumps one after the other, each with a header as mlir-opt has it."""
+
+    stream: IO[str]
+
+    def write(self, run: PassRun, when: str, name: str, text: str) -> None:
+        title = f"After {name} Failed" if when == "Failed" else f"{when} {name}"
+        print(f"// -----// IR Dump {title} //----- //\n{text.rstrip()}\n", file=self.stream)
+
+
+@dataclass(frozen=True)
+class FolderSink:
+    """One file for each dump: `03_defer-rms-norm.mlir`, `03_defer-rms-norm.before.mlir`."""
+
+    folder: Path
+
+    def write(self, run: PassRun, when: str, name: str, text: str) -> None:
+        """Raises OSError where the file cannot be written."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        suffix = "" if when == "After" else f".{when.lower()}"
+        path = self.folder / f"{run.index:02}_{name}{suffix}.mlir"
+        path.write_text(text, encoding="utf-8")
+
+
+@dataclass
+class PrintIR(PassInstrumentation):
+    """Prints the module around the passes of `runs` that `selection` names."""
+
+    selection: PrintSelection
+    sink: Sink
+    print_module: Callable[[ModuleOp], str]
+    runs: Sequence[PassRun]
+    _before: str = field(default="", init=False)
+    """What the module was before the pass that runs, where changes matter."""
+
+    def before_pass(self, run: PassRun, module: ModuleOp) -> None:
+        if self.selection.after_change:
+            self._before = self.print_module(module)
+        for name in self._chosen(run, self.selection.before, run.index - 1):
+            self.sink.write(run, "Before", name, self.print_module(module))
+
+    def after_pass(self, run: PassRun, module: ModuleOp) -> None:
+        names = self._chosen(run, self.selection.after, run.index + 1)
+        if not names:
+            return
+        text = self.print_module(module)
+        if self.selection.after_change and text == self._before:
+            return
+        for name in names:
+            self.sink.write(run, "After", name, text)
+
+    def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
+        if self.selection.after_failure:
+            # The generic form, since what a pass left half done may have no other.
+            self.sink.write(run, "Failed", run.pass_.name, generic_text(module))
+
+    def _chosen(self, run: PassRun, selected: Container[str], neighbour: int) -> list[str]:
+        """Which names of `selected` the point stands for: of the pass, and of the pipeline passes
+        that begin or end there, since the neighbour is no step of theirs.
+        """
+        if isinstance(selected, Everything):
+            return [run.pass_.name]
+        shared = self.runs[neighbour].parents if 0 <= neighbour < len(self.runs) else ()
+        names = [run.pass_.name, *(name for name in run.parents if name not in shared)]
+        return [name for name in names if name in selected]
+
+
+def generic_text(module: ModuleOp) -> str:
+    """The module in the generic form, which needs no valid IR."""
+    output = StringIO()
+    Printer(output, print_generic_format=True).print_op(module)
+    return output.getvalue() + "\n"

@@ -1,0 +1,38 @@
+"""`--timing` and `--statistics`: reports on stderr about what the passes cost and did."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from coda_ir.pipeline import PassInstrumentation
+from coda_ir.pipeline.statistics import CountOperators
+from coda_ir.pipeline.timing import TimePasses
+from coda_ir.tools.opt.feature import Session
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("reports")
+    group.add_argument(
+        "--timing", action="store_true", help="print where the time went, as a tree, to stderr"
+    )
+    group.add_argument(
+        "--statistics",
+        action="store_true",
+        help="print what each pass did (operators, rewrites), to stderr",
+    )
+    # What xDSL calls it.
+    group.add_argument("--time-passes", dest="timing", action="store_true", help=argparse.SUPPRESS)
+
+
+def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
+    if session.options.statistics:
+        yield CountOperators(session.remarks, sys.stderr)
+    if session.options.timing:
+        yield TimePasses(session.timer.part("passes"))
+
+
+def report_timing(session: Session) -> None:
+    if session.options.timing:
+        sys.stderr.write(session.timer.report())

@@ -1,0 +1,95 @@
+"""`--print-ir-before`, `--print-ir-after` and the like: the IR around the passes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Container, Iterable
+from pathlib import Path
+
+from coda_ir.pipeline import PassInstrumentation
+from coda_ir.pipeline.printing import Everything, FolderSink, PrintIR, PrintSelection, StreamSink
+from coda_ir.pipeline.spec_parser import closest
+from coda_ir.tools.opt.completion import PassesAction
+from coda_ir.tools.opt.errors import UsageError
+from coda_ir.tools.opt.feature import Session
+from coda_ir.tools.opt.passes import pass_manager
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("printing the IR around passes")
+    for point in ("before", "after"):
+        group.add_argument(
+            f"--print-ir-{point}",
+            metavar="PASS,...",
+            action=PassesAction,
+            type=_names,
+            default=[],
+            help=f"print the IR {point} these passes to stderr",
+        )
+        group.add_argument(
+            f"--print-ir-{point}-all", action="store_true", help=f"the same {point} every pass"
+        )
+    group.add_argument(
+        "--print-ir-after-change",
+        action="store_true",
+        help="after passes only where they changed it; alone, after all of these",
+    )
+    group.add_argument(
+        "--print-ir-after-failure",
+        action="store_true",
+        help="print the IR that a failing pass has left, in the generic form",
+    )
+    group.add_argument(
+        "--print-ir-tree-dir",
+        metavar="DIR",
+        type=Path,
+        help="write DIR/NN_PASS.mlir instead, one file per pass; alone, after all passes",
+    )
+    # What xDSL calls it.
+    group.add_argument(
+        "--print-between-passes",
+        dest="print_ir_after_all",
+        action="store_true",
+        help=argparse.SUPPRESS,
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
+    """The printer that the options ask for, if any. Raises UsageError for an unknown pass."""
+    options, selection = session.options, select(session.options)
+    for name in (*options.print_ir_before, *options.print_ir_after):
+        if name not in session.passes:
+            remedy = closest(name, session.passes, "coda-opt --list-passes lists all")
+            raise UsageError(f"argument --print-ir-before/after: unknown pass '{name}'", remedy)
+    if selection == PrintSelection():
+        return ()
+    folder = options.print_ir_tree_dir
+    if folder is not None and options.split_input_file:
+        folder = folder / str(session.chunk.index)
+    sink = StreamSink(sys.stderr) if folder is None else FolderSink(folder)
+    runs = pass_manager(session).runs()
+    return (PrintIR(selection, sink, session.print_module, runs),)
+
+
+def select(options: argparse.Namespace) -> PrintSelection:
+    """When to print. A file or a change is asked for after all passes unless some are named."""
+    named = options.print_ir_before or options.print_ir_after or options.print_ir_before_all
+    alone = options.print_ir_tree_dir is not None and not named
+    alone = alone and not options.print_ir_after_failure
+    changed = options.print_ir_after_change and not options.print_ir_after
+    after_all = options.print_ir_after_all or alone or changed
+    return PrintSelection(
+        before=_container(options.print_ir_before, everything=options.print_ir_before_all),
+        after=_container(options.print_ir_after, everything=after_all),
+        after_change=options.print_ir_after_change,
+        after_failure=options.print_ir_after_failure,
+    )
+
+
+def _container(names: list[str], *, everything: bool) -> Container[str]:
+    return Everything() if everything else tuple(names)

@@ -1,0 +1,125 @@
+"""Crash reproducers: the IR before a failing pass, and the command line that makes it fail.
+
+A reproducer is an `.mlir` file that begins with comments:
+
+    // coda-opt crash reproducer: coda-opt --run-reproducer FILE
+    // configuration: --passes='builtin.module(cse)' --max-rewrites=100
+    // pass 'cse' failed: KeyError: 'x'
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.pipeline import PassInstrumentation, PassRun, pipeline_of
+from coda_ir.pipeline.printing import generic_text
+from coda_ir.sources import read_source
+from coda_ir.tools.opt.errors import is_defect, one_line
+from coda_ir.tools.opt.feature import Session
+from coda_ir.tools.opt.passes import pass_manager
+
+CONFIGURATION = re.compile(r"^// configuration: (.*)$", re.MULTILINE)
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("crashes")
+    group.add_argument(
+        "--crash-reproducer",
+        metavar="FILE",
+        type=Path,
+        help="where to write the IR and the passes with which a pass fails (default: a new"
+        " temporary file)",
+    )
+    group.add_argument(
+        "--run-reproducer",
+        action="store_true",
+        help="run FILE with the passes and options that are written in it",
+    )
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+
+def recorded_arguments(options: argparse.Namespace) -> list[str]:
+    """The command line in a reproducer. Raises CodaError for a file that is none."""
+    if options.input_file is None:
+        raise CodaError("--run-reproducer needs a FILE", "name the reproducer")
+    found = CONFIGURATION.search(read_source(options.input_file))
+    if found is None:
+        raise CodaError(
+            f"{options.input_file}: not a crash reproducer: no line '// configuration: ...'",
+            "leave out --run-reproducer and say which passes to run with -p",
+        )
+    try:
+        return shlex.split(found[1])
+    except ValueError as error:
+        raise CodaError(f"{options.input_file}: configuration: {error}") from error
+
+
+def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
+    return (WriteReproducer(session),)
+
+
+class WriteReproducer(PassInstrumentation):
+    """Writes a reproducer where a pass fails by a defect, and says so on stderr."""
+
+    def __init__(self, session: Session):
+        self._session = session
+
+    def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
+        if not is_defect(error):
+            return
+        reason = f"pass '{run}' failed: {one_line(error)}"
+        path = _path(self._session.options)
+        path.write_text(reproducer(self._session, run, reason), encoding="utf-8")
+        print(
+            f"coda-opt: note: {reason}\n"
+            f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
+            file=sys.stderr,
+        )
+
+
+def _path(options: argparse.Namespace) -> Path:
+    if options.crash_reproducer is not None:
+        return options.crash_reproducer
+    with tempfile.NamedTemporaryFile(prefix="coda-opt-", suffix=".mlir", delete=False) as file:
+        return Path(file.name)
+
+
+def reproducer(session: Session, failing: PassRun, reason: str) -> str:
+    """The text of a reproducer: the module before `failing`, and what remains to be run.
+
+    The passes before it run once more, on the input; nothing has to be kept while all is well.
+    """
+    manager = pass_manager(session)
+    runs = manager.runs()
+    module = session.parse(session.chunk)
+    done = pipeline_of(runs[: failing.index])
+    replace(manager, pipeline=done, verify_each=False).run(session.context, module)
+    remaining = pipeline_of(runs[failing.index :])
+    configuration = shlex.join(configuration_of(session.options, str(remaining)))
+    return (
+        "// coda-opt crash reproducer: coda-opt --run-reproducer FILE\n"
+        f"// configuration: {configuration}\n// {reason}\n{generic_text(module)}"
+    )
+
+
+def configuration_of(options: argparse.Namespace, pipeline: str) -> Sequence[str]:
+    """The options that decide what the passes do."""
+    arguments = [f"--passes={pipeline}", "--frontend=mlir"]
+    for flag in ("allow_unregistered_dialect", "disable_verify"):
+        if getattr(options, flag):
+            arguments.append(f"--{flag.replace('_', '-')}")
+    if not options.verify_each:
+        arguments.append("--no-verify-each")
+    if options.max_rewrites is not None:
+        arguments.append(f"--max-rewrites={options.max_rewrites}")
+    return arguments

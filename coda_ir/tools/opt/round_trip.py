@@ -1,0 +1,86 @@
+"""`--verify-roundtrip`: what is printed has to be read again as the same IR."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from io import StringIO
+from itertools import zip_longest
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.ir_reader import read_module
+from coda_ir.pipeline import PassInstrumentation
+from coda_ir.tools.opt.feature import Session
+
+MISSING = "<end of the text>"
+
+
+class RoundTripError(CodaError):
+    """Printed IR is not read, or read as other IR."""
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("checks")
+    group.add_argument(
+        "--verify-roundtrip",
+        action="store_true",
+        help="check that printing and parsing give the same IR, before and after the passes",
+    )
+
+
+def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
+    return (VerifyRoundTrip(session.context),) if session.options.verify_roundtrip else ()
+
+
+class VerifyRoundTrip(PassInstrumentation):
+    """Checks the round trip of the module before the first pass and after the last one."""
+
+    def __init__(self, context: Context):
+        self._context = context
+
+    def before_pipeline(self, module: ModuleOp) -> None:
+        check_round_trip(module, self._context, "the input")
+
+    def after_pipeline(self, module: ModuleOp) -> None:
+        check_round_trip(module, self._context, "the result of the passes")
+
+
+def check_round_trip(module: ModuleOp, context: Context, what: str) -> None:
+    """Print, parse and print again, in the custom and in the generic form.
+
+    Raises RoundTripError, which names the first line that differs.
+    """
+    for form, generic in (("custom", False), ("generic", True)):
+        text = to_text(module, generic=generic)
+        try:
+            again = read_module(text, f"<{what}, {form} form>", context)
+        except CodaError as error:
+            raise RoundTripError(
+                f"the {form} form of {what} is not read again: {error}",
+                "this is a defect of a printer or a parser of an operator",
+            ) from error
+        _compare(text, to_text(again, generic=generic), f"the {form} form of {what}")
+        # What the custom form does not print at all shows in the generic form only.
+        expected = to_text(module, generic=True)
+        _compare(expected, to_text(again, generic=True), f"{what}, read from its {form} form,")
+
+
+def _compare(before: str, after: str, what: str) -> None:
+    pairs = zip_longest(before.splitlines(), after.splitlines(), fillvalue=MISSING)
+    for number, (first, second) in enumerate(pairs, 1):
+        if first != second:
+            raise RoundTripError(
+                f"{what} differs after a round trip, first in line {number}:\n"
+                f"  - {first.strip()}\n  + {second.strip()}",
+                "this is a defect of a printer or a parser of an operator",
+            )
+
+
+def to_text(module: ModuleOp, *, generic: bool) -> str:
+    output = StringIO()
+    Printer(output, print_generic_format=generic).print_op(module)
+    return output.getvalue()
