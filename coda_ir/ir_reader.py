@@ -1,50 +1,26 @@
 """Reads `.mlir` text: a verified module, or a `CodaError` with the place of the mistake.
 
 xDSL's parser lets errors of Python itself (KeyError, AssertionError, OverflowError, ...) escape
-on malformed text, and expands some short texts without a bound. Both end here.
+on malformed text. They end here, and only here.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    ComplexType,
-    IndexType,
-    IntegerType,
-    ModuleOp,
-    RankedStructure,
-)
-from xdsl.ir import Operation, TypeAttribute
-from xdsl.parser import Parser, ParserState
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.lexer import Span
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRange
 from coda_ir.dominance import misplaced_use
-from coda_ir.ir_locations import LineIndex
+from coda_ir.ir_parser import MAX_DEPTH, ModuleParser, too_deep
 
-MAX_DEPTH = 64
-MAX_WIDTH_DIGITS = 3
-MAX_DENSE_ELEMENTS = 1 << 20
-
-_INTEGER_TYPE = re.compile(r"[su]?i(\d+)")
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
-_BRACKETS = re.compile(
-    r"""
-    "(?:[^"\\\n]|\\.)*+"?      # strings, also those that are not closed
-    | //[^\n]*                 # comments
-    | -> | [<>]=               # no brackets
-    | (?P<open>[(\[{<]) | (?P<close>[)\]}>])
-    """,
-    re.VERBOSE,
-)
 
 
 def read_module(
@@ -75,13 +51,13 @@ class _Reader:
         self.text = text
         self.filename = filename
         self.context = context
-        self.parser: _Parser | None = None
+        self.parser: ModuleParser | None = None
 
     def read(self, *, implicit_module: bool) -> ModuleOp:
         """The module, not verified."""
-        self._check_depth()
+        self._check_depth(self.text)
         try:
-            self.parser = _Parser(self.context, self.text, self.filename)
+            self.parser = ModuleParser(self.context, self.text, self.filename)
             return self.parser.parse_module(implicit_module)
         except ParseError as error:
             raise self._syntax_error(error) from error
@@ -104,18 +80,17 @@ class _Reader:
         if misplaced is not None:
             op, error = misplaced
             raise self._error(*self._place(op), _message(error)) from error
+        if self.parser is not None and self.parser.attribute_aliases:
+            self._check_depth(str(module))
 
-    def _check_depth(self) -> None:
+    def _check_depth(self, text: str) -> None:
         """Refuse what would exhaust the stack here or, in a later pass, anywhere."""
-        depth = 0
-        for match in _BRACKETS.finditer(self.text):
-            if match["open"]:
-                depth += 1
-            elif match["close"]:
-                depth = max(0, depth - 1)
-            if depth > MAX_DEPTH:
-                message = f"brackets are nested more than {MAX_DEPTH} levels deep"
-                raise self._error(match.start(), match.end(), message)
+        position = too_deep(text)
+        if position is not None:
+            # In what the text stands for, which it need not be itself, the place says nothing.
+            position = position if text is self.text else 0
+            message = f"brackets are nested more than {MAX_DEPTH} levels deep"
+            raise self._error(position, position + 1, message)
 
     def _place(self, op: Operation | None) -> tuple[int, int]:
         """From where to where the name of an operator stands."""
@@ -156,75 +131,14 @@ class _Reader:
         return Diagnostic(severity, place, message.strip() or "malformed IR")
 
 
-class _Lexer(MLIRLexer):
-    """xDSL's lexer, but linear: its own expression for strings takes time that is exponential in
-    the length of one that is not closed.
-    """
-
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-
-
-class _Parser(Parser):
-    """xDSL's parser with the places of the operators, and with bounds on what short texts make.
-
-    `positions` has the offset of the name of each operator. An operator without a `loc(...)` gets
-    that place as its location.
-    """
-
-    def __init__(self, context: Context, text: str, filename: str):
-        super().__init__(context, "", filename)
-        self._resume_from(ParserState(_Lexer(Input(text, filename))))
-        self.positions: dict[Operation, int] = {}
-        self._begun: list[int] = []
-        self._lines = LineIndex(text, filename)
-        self._dense_elements = 0
-
-    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
-        results = super()._parse_op_result_list()
-        self._begun.append(self.pos)
-        return results
-
-    def parse_operation(self) -> Operation:
-        op = super().parse_operation()
-        self.positions[op] = position = self._begun.pop()
-        self._lines.locate(op, position)
-        return op
-
-    def _get_op_by_name(self, name: str) -> type[Operation]:
-        start = self._begun[-1]
-        if self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack) is None:
-            self.raise_error(f"Operation {name} is not registered", start, start + len(name))
-        return super()._get_op_by_name(name)
-
-    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
-        integer = _INTEGER_TYPE.fullmatch(self._current_token.text)
-        if integer is not None and len(integer[1]) > MAX_WIDTH_DIGITS:
-            self.raise_error(
-                f"the integer type has more than {MAX_WIDTH_DIGITS} digits, expected at most i999"
-            )
-        return super()._parse_optional_integer_or_float_type()
-
-    def _parse_dense_literal_type(
-        self,
-    ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
-        start = self.pos
-        type = super()._parse_dense_literal_type()
-        self._dense_elements += math.prod(type.get_shape())
-        if self._dense_elements > MAX_DENSE_ELEMENTS:
-            self.raise_error(
-                f"the dense literals of the text have more than {MAX_DENSE_ELEMENTS} elements",
-                start,
-                start + 1,
-            )
-        return type
-
-
 def _message(error: Exception) -> str:
     """What an exception says, for a reader who does not know that it is one."""
     if isinstance(error, RecursionError):
         return "the text is nested too deeply"
     if isinstance(error, VerifyException):
         return str(error)
+    if "integer string conversion" in str(error):
+        return "the number has too many digits"
     return f"malformed IR: {error}" if str(error) else "malformed IR"
 
 

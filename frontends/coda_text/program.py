@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TypeAlias
 
 from coda_ir.diagnostics import CodaError
@@ -145,7 +144,7 @@ class Loader:
 
     def understood(self, text: str, file: str) -> Scope:
         """As `load`, but where errors were reported, what the parser understood."""
-        self._loading.append(os.path.realpath(file))
+        self._loading.append(_real_path(file))
         return self._scope(text, file)
 
     def _check_overrides(self) -> None:
@@ -212,7 +211,7 @@ class Loader:
     def _import(self, node: Import, scope: Scope) -> None:
         target = str(node.path.value)
         path = os.path.normpath(os.path.join(os.path.dirname(scope.file), target))
-        key = os.path.realpath(path)
+        key = _real_path(path)
         if key in self._loading:
             self.reporter.error(
                 scope.file,
@@ -232,19 +231,34 @@ class Loader:
 
     def _load_import(self, path: str, key: str, node: Import, scope: Scope) -> Scope | None:
         try:
+            _check_kind(path)
             text = self.read(path)
         except CodaError as error:
             self.reporter.error(
                 scope.file,
                 node.path.span,
                 f"cannot import: {error.message}",
-                error.remedy if Path(path).exists() and error.remedy else PATHS_ARE_RELATIVE,
+                error.remedy if os.path.exists(path) and error.remedy else PATHS_ARE_RELATIVE,
             )
             return None
         self._loading.append(key)
         self._by_path[key] = self._scope(text, path)
         self._loading.pop()
         return self._by_path[key]
+
+
+def _real_path(path: str) -> str:
+    """The path without links, or `path` itself where it cannot be one."""
+    try:
+        return os.path.realpath(path)
+    except (ValueError, OSError):
+        return path
+
+
+def _check_kind(path: str) -> None:
+    """Raise CodaError for devices and pipes, whose text may have no end."""
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise CodaError(f"{path}: this is not a file", "name a file")
 
 
 def _overridden(name: str, value: Number, override: Number) -> Number:

@@ -1,0 +1,199 @@
+"""xDSL's parser with the places of operators, and with bounds where xDSL has none.
+
+Some short texts stand for something exponentially large or deep: an alias of aliases, a dense
+literal, the width of an integer. They are syntax errors here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    ComplexType,
+    DictionaryAttr,
+    IndexType,
+    IntegerType,
+    RankedStructure,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap, AffineSet
+from xdsl.parser import Parser, ParserState
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer
+
+from coda_ir.ir_locations import LineIndex
+
+MAX_DEPTH = 64
+MAX_WIDTH_DIGITS = 3
+MAX_EXTENT = 2**63 - 1
+MAX_DENSE_ELEMENTS = 1 << 20
+MAX_ALIAS_SIZE = 1000
+MAX_ALIAS_DEPTH = 16
+MAX_AFFINE_DEPTH = 24
+
+_INTEGER_TYPE = re.compile(r"[su]?i(\d+)")
+_BRACKETS = re.compile(
+    r"""
+    "(?:[^"\\\n]|\\.)*+"?      # strings, also those that are not closed
+    | //[^\n]*                 # comments
+    | -> | [<>]=               # no brackets
+    | (?P<open>(?P<pair>[(<](?=\{))|[(\[{<]) | (?P<close>[)\]}>])
+    """,
+    re.VERBOSE,
+)
+
+
+def too_deep(text: str, limit: int = MAX_DEPTH) -> int | None:
+    """The offset of the first bracket that is nested too deeply for recursion; None without one.
+
+    The pairs `({` and `<{` of the generic syntax count as one.
+    """
+    weights: list[int] = []
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        if match["open"]:
+            weights.append(0 if match["pair"] else 1)
+            depth += weights[-1]
+        elif match["close"] and weights:
+            depth -= weights.pop()
+        if depth > limit:
+            return match.start()
+    return None
+
+
+class LinearLexer(MLIRLexer):
+    """xDSL's expression for strings takes time that is exponential in the length of a string that
+    is not closed; this one does not.
+    """
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+class ModuleParser(Parser):
+    """Parses one text. `positions` has the offset of the name of each operator, which is also the
+    location of an operator without a `loc(...)`.
+    """
+
+    def __init__(self, context: Context, text: str, filename: str):
+        super().__init__(context, "", filename)
+        self._resume_from(ParserState(LinearLexer(Input(text, filename))))
+        self.positions: dict[Operation, int] = {}
+        self._begun: list[int] = []
+        self._lines = LineIndex(text, filename)
+        self._dense_elements = 0
+        self._extents: dict[int, _Extent] = {}
+
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        results = super()._parse_op_result_list()
+        self._begun.append(self.pos)
+        return results
+
+    def parse_operation(self) -> Operation:
+        op = super().parse_operation()
+        self.positions[op] = position = self._begun.pop()
+        self._lines.locate(op, position)
+        return op
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        if self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack) is None:
+            start = self._begun[-1]
+            self.raise_error(f"Operation {name} is not registered", start, start + len(name))
+        return super()._get_op_by_name(name)
+
+    def _parse_alias_def(self) -> None:
+        start, name = self.pos, self._current_token.text
+        super()._parse_alias_def()
+        extent = self._extent(self.attribute_aliases[name])
+        if extent.size > MAX_ALIAS_SIZE or extent.depth > MAX_ALIAS_DEPTH:
+            self.raise_error(
+                f"the alias {name} stands for more than {MAX_ALIAS_SIZE} attributes, or nests more "
+                f"than {MAX_ALIAS_DEPTH} deep",
+                start,
+                start + len(name),
+            )
+
+    def _extent(self, attribute: Attribute) -> _Extent:
+        key = id(attribute)
+        if key not in self._extents:
+            parts = [self._extent(part) for part in _parts(attribute)]
+            self._extents[key] = _Extent(
+                1 + sum(part.size for part in parts),
+                1 + max((part.depth for part in parts), default=0),
+            )
+        return self._extents[key]
+
+    def parse_affine_map(self) -> AffineMap:
+        start = self.pos
+        affine_map = super().parse_affine_map()
+        self._check_affine(affine_map.results, start)
+        return affine_map
+
+    def parse_affine_set(self) -> AffineSet:
+        start = self.pos
+        affine_set = super().parse_affine_set()
+        sides = ((constraint.lhs, constraint.rhs) for constraint in affine_set.constraints)
+        self._check_affine([expression for side in sides for expression in side], start)
+        return affine_set
+
+    def _check_affine(self, expressions: Iterable[AffineExpr], start: int) -> None:
+        if any(_affine_depth(expression) > MAX_AFFINE_DEPTH for expression in expressions):
+            self.raise_error(
+                f"affine expressions nest more than {MAX_AFFINE_DEPTH} deep", start, start + 1
+            )
+
+    def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
+        start = self.pos
+        extent = super().parse_shape_dimension(allow_dynamic)
+        if extent > MAX_EXTENT:
+            self.raise_error("the extent has more than 64 bits", start, start + 1)
+        return extent
+
+    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
+        integer = _INTEGER_TYPE.fullmatch(self._current_token.text)
+        if integer is not None and len(integer[1]) > MAX_WIDTH_DIGITS:
+            self.raise_error(f"the integer type has more than {'9' * MAX_WIDTH_DIGITS} bits")
+        return super()._parse_optional_integer_or_float_type()
+
+    def _parse_dense_literal_type(
+        self,
+    ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
+        start = self.pos
+        type = super()._parse_dense_literal_type()
+        self._dense_elements += math.prod(type.get_shape())
+        if self._dense_elements > MAX_DENSE_ELEMENTS:
+            message = f"the dense literals have more than {MAX_DENSE_ELEMENTS} elements"
+            self.raise_error(message, start, start + 1)
+        return type
+
+
+class _Extent(NamedTuple):
+    """How many attributes are written where one is, shared ones each time, and how deep."""
+
+    size: int
+    depth: int
+
+
+def _parts(attribute: Attribute) -> Iterable[Attribute]:
+    """The attributes that `attribute` consists of."""
+    if isinstance(attribute, ParametrizedAttribute):
+        return attribute.parameters
+    if isinstance(attribute, ArrayAttr):
+        return cast(ArrayAttr[Attribute], attribute).data
+    return attribute.data.values() if isinstance(attribute, DictionaryAttr) else ()
+
+
+def _affine_depth(expression: AffineExpr) -> int:
+    """How deep the operations of an affine expression nest; at most `MAX_DEPTH` is told."""
+    pending, deepest = [(expression, 1)], 0
+    while pending and deepest < MAX_DEPTH:
+        node, depth = pending.pop()
+        deepest = max(deepest, depth)
+        if isinstance(node, AffineBinaryOpExpr):
+            pending += [(node.lhs, depth + 1), (node.rhs, depth + 1)]
+    return deepest
