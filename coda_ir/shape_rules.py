@@ -180,6 +180,11 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
         _port_domain(port.kind, dims, rank) for port, dims in pairs if port.kind != PortKind.TABLE
     ]
     domain = broadcast_dims([(1,) * rank, *known])
+    if not domain:
+        # A single element is a domain of one column, but a tile of it has no dimension.
+        results = _results(segment, (), 1, None, 0)
+        tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
+        return [() if tile else dims for tile, dims in zip(tiles, results, strict=True)]
     # What is 1 in all ports may still be broadcast by the type of the result.
     *rows, columns = (UNKNOWN if dim == 1 else dim for dim in domain)
     return _results(segment, tuple(rows), columns, None, 0)

@@ -219,7 +219,7 @@ class SegmentEmitter:
                 for arg in segment.port_args(index)
             ),
         ]
-        self.extents = spread_extents(extents)
+        self.extents = spread_extents(segment.block, extents)
         emitter = RegionEmitter(self.names, self._group_reduce, self.helpers)
         region = emitter.emit(segment.block, values)
         self.lines += region.lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import (
     KernelArgument,
@@ -179,11 +179,11 @@ def port_extent(kind: PortKind) -> Extent:
             return True, True
 
 
-def spread_extents(arguments: Sequence[tuple[SSAValue, Extent]]) -> dict[SSAValue, Extent]:
+def spread_extents(
+    block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
+) -> dict[SSAValue, Extent]:
     """How every value of a region varies, given that of the region's arguments."""
     extents = dict(arguments)
-    block = arguments[0][0].owner
-    assert not isinstance(block, Operation)
     for op in block.ops:
         if op.results:
             by_row = any(extents[operand][0] for operand in op.operands)
