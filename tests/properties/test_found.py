@@ -1,0 +1,48 @@
+"""What random programs have found: each program that failed once, reduced."""
+
+import pytest
+from generator.case import Case
+from generator.emitted import check_emitted
+from generator.lowering import check_every_pass, check_idempotent, lower_to_gemm, schedule
+from generator.program import Program
+from generator.rounding import Rounding, check_stated
+from support.programs import parse_mlir
+
+SCALAR_CODE = """
+func.func @f(%x: tensor<8xbf16>) -> tensor<8xbf16> {
+  %c = coda.constant {value = 0.5 : f64} : tensor<bf16>
+  %a = coda.abs %c : (tensor<bf16>) -> tensor<bf16>
+  %s = coda.softmax %x : (tensor<8xbf16>) -> tensor<8xbf16>
+  %y = coda.mul %s, %a : (tensor<8xbf16>, tensor<bf16>) -> tensor<8xbf16>
+  %n = coda.rms_norm %y {eps = 1.0e-6 : f64} : (tensor<8xbf16>) -> tensor<8xbf16>
+  func.return %n, %a : tensor<8xbf16>, tensor<bf16>
+}
+""".replace("-> tensor<8xbf16> {", "-> (tensor<8xbf16>, tensor<bf16>) {", 1)
+"""The shape rule of a map over one element raised."""
+
+SCALED_HEADS = """
+func.func @f(%x: tensor<5x8xf32>, %w: tensor<16x8xf32>, %cos: tensor<5x2xf32>,
+             %sin: tensor<5x2xf32>) -> tensor<5x16xf32> {
+  %z = coda.linear %x, %w : (tensor<5x8xf32>, tensor<16x8xf32>) -> tensor<5x16xf32>
+  %n = coda.rms_norm %z {eps = 1.0e-6 : f64, group = 4 : i64}
+    : (tensor<5x16xf32>) -> tensor<5x16xf32>
+  %c = coda.constant {value = 3.0 : f64} : tensor<f32>
+  %s = coda.mul %n, %c : (tensor<5x16xf32>, tensor<f32>) -> tensor<5x16xf32>
+  %y = coda.rope %s, %cos, %sin {head_dim = 4 : i64, layout = "half_split"}
+    : (tensor<5x16xf32>, tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x16xf32>
+  func.return %y : tensor<5x16xf32>
+}
+"""
+"""Code between the norm of heads and the rotation kept the rotation out of the GEMM."""
+
+
+@pytest.mark.parametrize("text", [SCALAR_CODE, SCALED_HEADS], ids=["scalar code", "scaled heads"])
+def test_found(text: str):
+    case = Case(Program(parse_mlir(text)))
+    check_every_pass(case)
+    lowered = lower_to_gemm(case)
+    check_idempotent(case, lowered)
+    rounding = Rounding(case)
+    check_stated(rounding, lowered, "GEMM level")
+    check_emitted(case, rounding, schedule(case, lowered, "interpreter"))
+    assert not any(line.startswith("refused") for line in case.checked)
