@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
+    from coda_ir.backends.triton.aot import KernelResources
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Target: TypeAlias = Literal["triton", "reference"]
@@ -262,6 +263,19 @@ class CompiledFunction:
     def kernels(self) -> tuple[str, ...]:
         """Names of the generated kernels in the order of their first launch; () for `reference`."""
         return tuple(self._generated.KERNELS) if self.target == "triton" else ()
+
+    def resources(self, arch: str) -> tuple[KernelResources, ...]:
+        """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and
+        compiled for it: registers, spills, shared memory, occupancy. Needs no GPU.
+
+        Raises CodaError for an unknown architecture, and where a kernel does not compile.
+        """
+        from coda_ir.backends.triton import emit_program
+        from coda_ir.backends.triton.aot import compile_kernels, find_architecture
+
+        block, options = self._lowering.module("block"), find_architecture(arch).schedule
+        program = emit_program(Lowering(block, options).module("scheduled"), self.name)
+        return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
 
     @cached_property
     def _generated(self) -> ModuleType:

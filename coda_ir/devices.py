@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from importlib import import_module
+from typing import Any
 
 import torch
 
@@ -67,11 +68,19 @@ def _is_interpreting() -> bool:
 
 def schedule_options(device: torch.device) -> str:
     """The options of the pass `schedule` that fit `device`."""
+    from coda_ir.backends.triton.aot import ARCHITECTURES
+
     if device.type == "cpu":
         return "target=interpreter"
+    architecture = ARCHITECTURES.get(_architecture_name(device))
+    return "target=portable" if architecture is None else architecture.schedule
+
+
+def _architecture_name(device: torch.device) -> str:
+    """`sm_90` or `gfx942`."""
     if torch.version.hip is not None:
-        return "target=gfx942"
-    major, _ = torch.cuda.get_device_capability(device)
-    if major == 9:
-        return "target=sm_90 mainloop=tma"
-    return "target=sm_80" if major == 8 else "target=portable"
+        cuda: Any = torch.cuda  # its properties have no types
+        # The name ends in features, as in gfx942:sramecc+:xnack-.
+        return str(cuda.get_device_properties(device).gcnArchName).partition(":")[0]
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,11 +12,12 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import find_entry
-from coda_ir.arguments import Signature, TensorSpec, format_dims, short_name
+from coda_ir.arguments import ArgumentError, Signature, TensorSpec, format_dims, short_name
 from coda_ir.backends.reference import run_function
 from coda_ir.devices import require_triton_for, resolve_device
 from coda_ir.diagnostics import CodaError
 from coda_ir.random_inputs import random_inputs
+from coda_ir.tensor_files import check_suffix, read_tensors, write_tensors
 
 SHOWN_ELEMENTS = 4
 
@@ -31,6 +32,7 @@ class RunOptions:
     seed: int
     inputs: str | None
     device: str
+    save_outputs: str | None = None
 
     @staticmethod
     def from_args(args: argparse.Namespace) -> RunOptions:
@@ -41,6 +43,7 @@ class RunOptions:
             seed=args.seed,
             inputs=args.inputs,
             device=args.device,
+            save_outputs=args.save_outputs,
         )
 
 
@@ -48,22 +51,34 @@ def run_module(module: ModuleOp, options: RunOptions) -> str:
     """Execute one function; the text has a line for each result.
 
     A line tells the type, the Frobenius norm, the first elements, and the largest difference from
-    float64 over the largest value.
+    float64 over the largest value. The results are also written to the file `save_outputs`.
     """
+    if options.save_outputs is not None:
+        check_suffix(Path(options.save_outputs))
     func = find_entry(module, options.entry)
     signature, device = Signature.of(func), resolve_device(options.device)
     if options.inputs is None:
         named = random_inputs(func, options.sizes, seed=options.seed, device=device)
+        tensors, _ = signature.check(signature.collect((), named), device)
     else:
-        named = load_inputs(Path(options.inputs), signature, device)
-    tensors, _ = signature.check(signature.collect((), named), device)
+        tensors = load_inputs(Path(options.inputs), signature, device, options.sizes)
     if options.target == "reference":
         results = run_function(func, tensors, "stated")
     else:
         results = _run_triton(module, signature.name, tensors, device)
+    if options.save_outputs is not None:
+        write_tensors(Path(options.save_outputs), name_results(signature, results))
     exact = run_function(func, tensors, "float64")
     lines = map(describe_result, signature.results, results, exact)
     return "".join(f"{line}\n" for line in lines)
+
+
+def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The results by name; where several have one name, all but the first get a number."""
+    named: dict[str, torch.Tensor] = {}
+    for index, (spec, result) in enumerate(zip(signature.results, results, strict=True)):
+        named[f"{spec.name}_{index}" if spec.name in named else spec.name] = result
+    return named
 
 
 def _run_triton(
@@ -78,41 +93,33 @@ def _run_triton(
     return results if isinstance(results, tuple) else (results,)
 
 
-def load_inputs(path: Path, signature: Signature, device: torch.device) -> dict[str, torch.Tensor]:
+def load_inputs(
+    path: Path, signature: Signature, device: torch.device, sizes: Mapping[str, int]
+) -> list[torch.Tensor]:
     """The arguments in a `.npz` or `.safetensors` file; other tensors in it are left out.
 
     Floats are rounded to the element type of the argument, since NumPy has no bfloat16. Raises
-    CodaError for a file of another kind or with damaged content.
+    CodaError for a file of another kind, with damaged content, or without a tensor that fits an
+    argument, and for sizes of symbols that the tensors do not have.
     """
+    stored = read_tensors(path)
+    missing = [spec for spec in signature.arguments if spec.name not in stored]
+    if missing:
+        raise CodaError(
+            f"{path}: lacks {', '.join(map(str, missing))}",
+            f"the file has {', '.join(stored) or 'no tensors'}; {signature.name} takes "
+            + ", ".join(spec.name for spec in signature.arguments),
+        )
+    values = [_as_argument(stored[s.name], s).to(device) for s in signature.arguments]
     try:
-        stored = _read_tensors(path)
-    except (ValueError, EOFError) as error:
-        raise CodaError(f"{path}: {error}", "pass a .npz or .safetensors file") from error
-    return {
-        spec.name: _as_argument(stored[spec.name], spec).to(device)
-        for spec in signature.arguments
-        if spec.name in stored
-    }
-
-
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Raises ValueError for a file of another kind, OSError for one that cannot be read."""
-    match path.suffix:
-        case ".npz":
-            import numpy
-
-            with numpy.load(path) as archive:
-                return {name: torch.as_tensor(archive[name]) for name in archive.files}
-        case ".safetensors":
-            from safetensors import SafetensorError
-            from safetensors.torch import load
-
-            try:
-                return load(path.read_bytes())
-            except SafetensorError as error:
-                raise ValueError(str(error)) from error
-        case suffix:
-            raise ValueError(f"unknown kind of file '{suffix}'")
+        tensors, bindings = signature.check(values, device)
+    except ArgumentError as error:
+        raise CodaError(f"{path}: {error.message}", "store a tensor that fits") from error
+    for symbol, size in sizes.items():
+        if bindings.get(symbol) != size:
+            found = bindings.get(symbol, "unknown")
+            raise CodaError(f"{path}: {symbol} is {found}, not {size}", "leave out --dim")
+    return tensors
 
 
 def _as_argument(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 
 def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, float | int]]:
@@ -19,6 +20,19 @@ def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, flo
             raise argparse.ArgumentTypeError(f"'{text}': {error}") from error
 
     return parse_assignment
+
+
+def one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
+    """A parser of names, which suggests a known one for an unknown one."""
+
+    def parse_name(text: str) -> str:
+        if text in known:
+            return text
+        close = get_close_matches(text, known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(known)}"
+        raise argparse.ArgumentTypeError(f"unknown {kind} '{text}': {hint}")
+
+    return parse_name
 
 
 def number(text: str) -> float | int:

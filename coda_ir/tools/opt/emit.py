@@ -12,11 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import Pipeline
 from coda_ir.pipeline.spec_parser import closest
+from coda_ir.tools.opt.arguments import one_of
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session
 
 if TYPE_CHECKING:
-    from coda_ir.backends.triton.aot import Architecture, CompiledKernel, MachineLevel
+    from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel
     from coda_ir.backends.triton.kernel import EmittedKernel
     from coda_ir.passes.lower_to import LowerToPass
 
@@ -27,6 +28,10 @@ RESOURCES = ("resources", "resources-json")
 PICTURES = ("dot", "svg")
 LEVELS = (*IR, "triton", *MACHINE, *RESOURCES, *PICTURES)
 VIEWS = ("ir", "fusion")
+ARCHITECTURES = (
+    *("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"),
+    *("gfx90a", "gfx942", "gfx950"),
+)
 
 COMMENTS = {"llvm": ";", "amdgcn": ";"}
 """What begins a comment, where that is not `//`."""
@@ -38,6 +43,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--emit",
+        type=one_of("level", LEVELS),
+        choices=LEVELS,
         metavar="LEVEL",
         help="print the program as IR (block, gemm, scheduled), as a module of Triton (triton), "
         "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), what its kernels use of a "
@@ -45,6 +52,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--arch",
+        type=one_of("architecture", ARCHITECTURES),
+        choices=ARCHITECTURES,
         metavar="NAME",
         help="architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
         "gfx950; no GPU is needed",
@@ -64,11 +73,6 @@ def prepare(session: Session) -> None:
     if options.emit is None:
         _check_unused(options)
         return
-    if options.emit not in LEVELS:
-        raise UsageError(
-            f"argument --emit: unknown level '{options.emit}'",
-            closest(options.emit, LEVELS, f"use one of {', '.join(LEVELS)}"),
-        )
     if options.target != "mlir" or options.run:
         other = "--run" if options.run else "-t/--target"
         raise UsageError(f"argument --emit: not allowed with {other}", "choose one of them")
@@ -103,21 +107,12 @@ def _check_applies(options: argparse.Namespace) -> None:
     if arch is not None and level in (*PICTURES, "block", "gemm"):
         raise UsageError(f"argument --arch: {level} is the same for every architecture")
     if compiled and arch is not None:
-        from coda_ir.backends.triton.aot import check_level
+        from coda_ir.backends.triton.aot import check_level, find_architecture
 
         try:
-            check_level(_architecture(arch), _machine_level(level))
+            check_level(find_architecture(arch), _machine_level(level))
         except CodaError as error:
             raise UsageError(f"argument --emit: {error.message}", error.remedy) from error
-
-
-def _architecture(name: str) -> Architecture:
-    from coda_ir.backends.triton.aot import find_architecture
-
-    try:
-        return find_architecture(name)
-    except CodaError as error:
-        raise UsageError(f"argument --arch: {error.message}", error.remedy) from error
 
 
 def _machine_level(level: str) -> MachineLevel | None:
@@ -125,12 +120,13 @@ def _machine_level(level: str) -> MachineLevel | None:
 
 
 def _lowering(options: argparse.Namespace) -> LowerToPass:
+    from coda_ir.backends.triton.aot import find_architecture
     from coda_ir.passes.lower_to import LowerToPass
 
     level = options.emit if options.emit in IR else "scheduled"
     if options.arch is None:
         return LowerToPass(level)
-    schedule = _architecture(options.arch).schedule.split()
+    schedule = find_architecture(options.arch).schedule.split()
     return LowerToPass(level, **dict(option.split("=") for option in schedule))
 
 
@@ -162,7 +158,12 @@ def _picture(options: argparse.Namespace, module: ModuleOp) -> str:
 def _compiled(session: Session, module: ModuleOp) -> str:
     """The kernels in machine code, or what they use; fails where one is too large for the GPU."""
     from coda_ir.backends.triton import emit_program
-    from coda_ir.backends.triton.aot import check_fits, compile_kernels, resources_table
+    from coda_ir.backends.triton.aot import (
+        check_fits,
+        compile_kernels,
+        find_architecture,
+        resources_table,
+    )
 
     options = session.options
     kernels = _selected(emit_program(module, options.entry).kernels, options.kernel)
@@ -173,7 +174,7 @@ def _compiled(session: Session, module: ModuleOp) -> str:
     except CodaError as error:
         session.fail(f"coda-opt: error: {error}")
     if options.emit == "resources":
-        return resources_table(_architecture(options.arch), resources)
+        return resources_table(find_architecture(options.arch), resources)
     if options.emit == "resources-json":
         return json.dumps([kernel.to_dict() for kernel in resources], indent=2) + "\n"
     return "\n".join(_section(kernel, options.emit) for kernel in compiled)

@@ -34,6 +34,11 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--inputs", metavar="FILE", help="tensors by argument name, from .npz or .safetensors"
     )
+    group.add_argument(
+        "--save-outputs",
+        metavar="FILE",
+        help="write the results by name to a .npz (bfloat16 as float32) or .safetensors file",
+    )
     group.add_argument("--device", help="device of the inputs (default: cpu)", default="cpu")
 
 

@@ -1,0 +1,76 @@
+"""Tensors by name in `.npz` and `.safetensors` files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from zipfile import BadZipFile
+from zlib import error as ZlibError
+
+import numpy
+import torch
+
+from coda_ir.diagnostics import CodaError
+
+SUFFIXES = (".npz", ".safetensors")
+
+
+class TensorFileError(CodaError):
+    """A file of another kind, or with damaged content."""
+
+
+def check_suffix(path: Path) -> None:
+    """Raises TensorFileError for a file that is named like neither kind."""
+    if path.suffix not in SUFFIXES:
+        raise TensorFileError(
+            f"{path}: unknown kind of file '{path.suffix}'", "pass a .npz or .safetensors file"
+        )
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors in a file. Raises TensorFileError, and OSError where it cannot be read."""
+    from safetensors import SafetensorError
+
+    check_suffix(path)
+    try:
+        return _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+    except (ValueError, TypeError, EOFError, BadZipFile, ZlibError, SafetensorError) as error:
+        raise TensorFileError(
+            f"{path}: {error}", "pass a .npz or .safetensors file of numbers"
+        ) from error
+
+
+def _read_npz(path: Path) -> dict[str, torch.Tensor]:
+    archive = numpy.load(path)
+    if isinstance(archive, numpy.ndarray):
+        raise ValueError("one array without a name, expected an archive of numpy.savez")
+    with archive:
+        return {name: torch.as_tensor(archive[name]) for name in archive.files}
+
+
+def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load
+
+    return load(path.read_bytes())
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write tensors to a file; bfloat16 is float32 in a .npz, since NumPy does not have it.
+
+    Raises TensorFileError for a file that is named like neither kind, and OSError where it cannot
+    be written.
+    """
+    from safetensors.torch import save
+
+    check_suffix(path)
+    # Results may be views of one another, which safetensors refuses.
+    dense = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    if path.suffix == ".safetensors":
+        path.write_bytes(save(dense))
+        return
+    with path.open("wb") as file:
+        numpy.savez(file, allow_pickle=False, **{n: _as_numpy(t) for n, t in dense.items()})
+
+
+def _as_numpy(tensor: torch.Tensor) -> numpy.ndarray:
+    return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
