@@ -98,6 +98,7 @@ class TestImports:
 RUN = re.compile(r"RUN:(.*)")
 CHECK = re.compile(r"\b(?P<prefix>[A-Z][A-Z0-9_-]*?)(?:-(?:NEXT|SAME|DAG|NOT|LABEL|EMPTY))?:")
 PREFIX = re.compile(r"--?check-prefix(?:es)?[ =](\S+)")
+EXPECTED = re.compile(r"(?://|#).*\bexpected-(?:error|warning|note|remark)")
 
 
 def golden_faults(text: str) -> list[str]:
@@ -109,13 +110,17 @@ def golden_faults(text: str) -> list[str]:
         faults.append("no RUN line")
     prefixes: set[str] = set()
     for command in commands:
+        if "--verify-diagnostics" in command and "filecheck" not in command:
+            if not EXPECTED.search(text):
+                faults.append(f"no diagnostic is expected: {command.strip()}")
+            continue
         if "filecheck" not in command and "diff" not in command:
             faults.append(f"RUN line without filecheck: {command.strip()}")
         named = PREFIX.findall(command)
         prefixes.update(name for names in named for name in names.split(","))
         if not named:
             prefixes.add("CHECK")
-    compared = all("diff" in command and "filecheck" not in command for command in commands)
+    compared = all("filecheck" not in command for command in commands)
     return faults + ([] if compared else check_faults(text, prefixes))
 
 
@@ -167,6 +172,10 @@ class TestGoldens:
                 "# RUN: coda-opt %s | filecheck %s --check-prefix GEMM\n# GEMM: a\n# CHECK: b\n",
                 "no RUN line reads CHECK:",
             ),
+            (
+                "// RUN: coda-opt %s --verify-diagnostics\nfunc.func @f() { func.return }\n",
+                "no diagnostic is expected: coda-opt %s --verify-diagnostics",
+            ),
         ],
     )
     def test_the_check_can_fail(self, text: str, fault: str):
@@ -175,6 +184,10 @@ class TestGoldens:
     def test_the_check_can_pass(self):
         run = "// RUN: coda-opt %s \\\n// RUN:   | filecheck %s --check-prefixes=A,B\n"
         text = run + "// A: x\n// B-NEXT: y\n"
+        assert golden_faults(text) == []
+
+    def test_comments_say_what_is_expected(self):
+        text = "// RUN: coda-opt %s --verify-diagnostics\n// expected-error@below {{x}}\n"
         assert golden_faults(text) == []
 
 

@@ -7,7 +7,6 @@ last. `measure` is the last, so that it does not time the others.
 from coda_ir.tools.opt import (
     check_equivalence,
     completion,
-    diagnostics,
     emit,
     execution,
     listing,
@@ -15,11 +14,12 @@ from coda_ir.tools.opt import (
     passes,
     print_ir,
     reduce,
-    remarks,
+    remarks_output,
     reproducer,
     round_trip,
     source,
     target,
+    verify_diagnostics,
 )
 from coda_ir.tools.opt.feature import Feature
 
@@ -30,13 +30,19 @@ FEATURES: tuple[Feature, ...] = (
     Feature(reduce.register_arguments, action=reduce.reduce_input),
     Feature(execution.register_arguments, write=execution.write),
     Feature(emit.register_arguments, action=emit.prepare, write=emit.write),
-    Feature(diagnostics.register_arguments, around_chunk=diagnostics.expected_errors),
+    Feature(
+        verify_diagnostics.register_arguments,
+        around_chunk=verify_diagnostics.checked_diagnostics,
+    ),
     Feature(round_trip.register_arguments, instrumentations=round_trip.instrumentations),
     Feature(
         check_equivalence.register_arguments,
         instrumentations=check_equivalence.instrumentations,
     ),
-    Feature(remarks.register_arguments, around_chunk=remarks.printed_remarks),
+    Feature(
+        remarks_output.register_arguments,
+        around_chunk=remarks_output.reported_remarks,
+    ),
     Feature(print_ir.register_arguments, instrumentations=print_ir.instrumentations),
     Feature(reproducer.register_arguments, instrumentations=reproducer.instrumentations),
     Feature(

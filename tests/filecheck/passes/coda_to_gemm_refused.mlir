@@ -13,7 +13,8 @@ func.func @attention(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<24x8xb
   func.return %o : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes; help: put the producer of the input and the norm into one function
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: help: put the producer of the input and the norm into one function
 // REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: the operator is not attention; costs 64*d0 bytes
 // CHECK:      func.func @attention(
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -40,7 +41,8 @@ func.func @mean(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
   func.return %m : tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes; help: give the last dimension as a number or a const
+// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
+// REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @mean(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<?x8xf32>)

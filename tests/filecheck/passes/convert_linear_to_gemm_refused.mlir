@@ -9,7 +9,7 @@ func.func @double(%x: tensor<?x8xf64>, %w: tensor<16x8xf64>) -> tensor<?x16xf64>
 }
 
 // REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %x has element type f64; failed condition: float32 holds every value;
-// REMARK-SAME: help: use f32, or the reference target
+// REMARK: help: use f32, or the reference target
 // CHECK:      func.func @double(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xf64>, tensor<16x8xf64>) -> tensor<?x16xf64>
 // CHECK-NEXT:   func.return %z : tensor<?x16xf64>

@@ -9,7 +9,8 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes; help: put the producer of the input and the norm into one function
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: help: put the producer of the input and the norm into one function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.layer_norm %x, %g {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -27,7 +28,8 @@ func.func @softmax(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>) -> tensor<?x8xbf16>
   func.return %z : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: coda.softmax uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes; help: use the norm only as the input of linear or @
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: coda.softmax uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes
+// REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @softmax(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
@@ -73,7 +75,8 @@ func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>)
   func.return %z : tensor<?x16xf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes; help: use bf16 or f32
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes
+// REMARK: help: use bf16 or f32
 // CHECK:      func.func @float16(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf16>) -> tensor<?x8xf16>
 // CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)

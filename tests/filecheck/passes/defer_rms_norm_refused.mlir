@@ -9,7 +9,8 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes; help: put the producer of the input and the norm into one function
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: help: put the producer of the input and the norm into one function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -27,7 +28,8 @@ func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x comes from coda.embedding; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes; help: put the producer of the input and the norm into one function
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x comes from coda.embedding; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: help: put the producer of the input and the norm into one function
 // CHECK:      func.func @embedding(
 // CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -47,7 +49,8 @@ func.func @non_linear(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes; help: use the norm only as the input of linear or @
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes
+// REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @non_linear(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
@@ -70,7 +73,8 @@ func.func @weight(%x: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> tensor<8x8xf32> {
   func.return %z : tensor<8x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.linear uses it; failed condition: every consumer of the norm is a GEMM; costs 512 bytes; help: use the norm only as the input of linear or @
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.linear uses it; failed condition: every consumer of the norm is a GEMM; costs 512 bytes
+// REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @weight(
 // CHECK-NEXT:   %s = coda.exp %v : (tensor<8x8xf32>) -> tensor<8x8xf32>
 // CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<8x8xf32>) -> tensor<8x1xf32>
@@ -108,7 +112,8 @@ func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>)
   func.return %z : tensor<?x16xf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes; help: use bf16 or f32
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes
+// REMARK: help: use bf16 or f32
 // CHECK:      func.func @float16(
 // CHECK-NEXT:   %s = coda.silu %x
 // CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf16>) -> tensor<?x1xf32>

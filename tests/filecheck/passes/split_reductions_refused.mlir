@@ -15,7 +15,8 @@ func.func @mean(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
   func.return %mean : tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes; help: give the last dimension as a number or a const
+// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
+// REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @mean(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<?x8xf32>)
@@ -42,7 +43,8 @@ func.func @rms(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
   func.return %rstd : tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.norm_stats: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes; help: give the last dimension as a number or a const
+// REMARK: remark[missed] split-reductions: coda.norm_stats: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
+// REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @rms(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<?x8xf32>)

@@ -1,73 +1,73 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 // What the verifiers of linear maps refuse.
 
-// CHECK: operand x has rank 0, expected at least 1
 func.func @f(%x: tensor<bf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{operand x has rank 0, expected at least 1}}
   %r = coda.linear %x, %w : (tensor<bf16>, tensor<16x8xbf16>) -> tensor<16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand weight has rank 1, expected 2
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
+  // expected-error@below {{operand weight has rank 1, expected 2}}
   %r = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand weight of shape 8x16 has K = 16 in dimension 1, expected 8, the last dimension of operand x
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8x16xbf16>) {
+  // expected-error@below {{operand weight of shape 8x16 has K = 16 in dimension 1, expected 8, the last dimension of operand x}}
   %r = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand weight of shape 16x8 has K = 16 in dimension 0, expected 8, the last dimension of operand x
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{operand weight of shape 16x8 has K = 16 in dimension 0, expected 8, the last dimension of operand x}}
   %r = coda.matmul %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand weight has element type f32, expected bf16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xf32>) {
+  // expected-error@below {{operand weight has element type f32, expected bf16}}
   %r = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xf32>) -> tensor<?x16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand bias has shape 8, expected 16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<8xbf16>) {
+  // expected-error@below {{operand bias has shape 8, expected 16}}
   %r = coda.linear %x, %w, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<?x16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand bias has element type f32, expected bf16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xf32>) {
+  // expected-error@below {{operand bias has element type f32, expected bf16}}
   %r = coda.linear %x, %w, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xf32>) -> tensor<?x16xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: result has shape ?x8, expected ?x16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result has shape ?x8, expected ?x16}}
   %r = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: linear maps need floating-point operands and results
 func.func @f(%x: tensor<?x8xi32>, %w: tensor<16x8xi32>) {
+  // expected-error@below {{linear maps need floating-point operands and results}}
   %r = coda.linear %x, %w : (tensor<?x8xi32>, tensor<16x8xi32>) -> tensor<?x16xi32>
   func.return
 }

@@ -1,129 +1,129 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 // What the verifiers of norms, softmax and reductions refuse.
 
-// CHECK: operand x has rank 0, expected at least 1
 func.func @f(%x: tensor<bf16>) {
+  // expected-error@below {{operand x has rank 0, expected at least 1}}
   %r = coda.rms_norm %x {eps = 1.0e-6} : (tensor<bf16>) -> tensor<bf16>
   func.return
 }
 
 // -----
 
-// CHECK: property group is 3, expected a divisor of the 8 columns
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property group is 3, expected a divisor of the 8 columns}}
   %r = coda.rms_norm %x {eps = 1.0e-6, group = 3 : i64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: property group is 0, expected a divisor of the 8 columns
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property group is 0, expected a divisor of the 8 columns}}
   %r = coda.rms_norm %x {eps = 1.0e-6, group = 0 : i64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand weight has shape 8, expected 4
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
+  // expected-error@below {{operand weight has shape 8, expected 4}}
   %r = coda.rms_norm %x, %w {eps = 1.0e-6, group = 4 : i64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand weight has element type f32, expected bf16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xf32>) {
+  // expected-error@below {{operand weight has element type f32, expected bf16}}
   %r = coda.rms_norm %x, %w {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xf32>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: result has element type f32, expected bf16
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has element type f32, expected bf16}}
   %r = coda.rms_norm %x {eps = 1.0e-6} : (tensor<?x8xbf16>) -> tensor<?x8xf32>
   func.return
 }
 
 // -----
 
-// CHECK: 3 parameters, expected a weight and a bias at most
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
+  // expected-error@below {{3 parameters, expected a weight and a bias at most}}
   %r = coda.layer_norm %x, %w, %w, %w {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: operand bias has shape 4, expected 8
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %b: tensor<4xbf16>) {
+  // expected-error@below {{operand bias has shape 4, expected 8}}
   %r = coda.layer_norm %x, %w, %b {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<4xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: result has shape ?x4, expected ?x8
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has shape ?x4, expected ?x8}}
   %r = coda.layer_norm %x {eps = 1.0e-6} : (tensor<?x8xbf16>) -> tensor<?x4xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: property kind is "batch", expected "rms" or "layer"
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property kind is "batch", expected "rms" or "layer"}}
   %r = coda.norm_stats %x {kind = "batch", eps = 1.0e-6} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
   func.return
 }
 
 // -----
 
-// CHECK: 1 results, expected 2 for kind "layer"
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{1 results, expected 2 for kind "layer"}}
   %r = coda.norm_stats %x {kind = "layer", eps = 1.0e-6} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
   func.return
 }
 
 // -----
 
-// CHECK: result has shape ?x8, expected ?x1
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has shape ?x8, expected ?x1}}
   %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6} : (tensor<?x8xbf16>) -> tensor<?x8xf32>
   func.return
 }
 
 // -----
 
-// CHECK: result has element type bf16, expected f32
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has element type bf16, expected f32}}
   %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6} : (tensor<?x8xbf16>) -> tensor<?x1xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: result has shape ?x1, expected ?x8
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has shape ?x1, expected ?x8}}
   %r = coda.softmax %x : (tensor<?x8xbf16>) -> tensor<?x1xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: property kind is "product", expected one of sum, mean, max, lse
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property kind is "product", expected one of sum, mean, max, lse}}
   %r = coda.reduce %x {kind = "product"} : (tensor<?x8xbf16>) -> tensor<?x1xbf16>
   func.return
 }
 
 // -----
 
-// CHECK: result has shape ?, expected ?x1
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has shape ?, expected ?x1}}
   %r = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> tensor<?xbf16>
   func.return
 }

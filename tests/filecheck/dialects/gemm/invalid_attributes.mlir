@@ -1,11 +1,11 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 // What the verifiers and parsers of the attributes refuse.
 
-// CHECK: schedule: BN is 8, expected a power of two of at least 16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x8x16", warps = 4, stages = 2, group_m = 8>
+    // expected-error@below {{schedule: BN is 8, expected a power of two of at least 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -16,10 +16,10 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: schedule: BM is 48, expected a power of two of at least 16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "48x16x16", warps = 4, stages = 2, group_m = 8>
+    // expected-error@below {{schedule: BM is 48, expected a power of two of at least 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -30,10 +30,10 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: schedule: warps is 3, expected 1, 2, 4, 8 or 16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 3, stages = 2, group_m = 8>
+    // expected-error@below {{schedule: warps is 3, expected 1, 2, 4, 8 or 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -44,10 +44,10 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: schedule: stages is 0, expected at least 1
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 4, stages = 0, group_m = 8>
+    // expected-error@below {{schedule: stages is 0, expected at least 1}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -58,10 +58,10 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: schedule: group_m is 0, expected at least 1
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 4, stages = 1, group_m = 0>
+    // expected-error@below {{schedule: group_m is 0, expected at least 1}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -72,9 +72,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: unknown main loop 'magic', expected one of pointer, tma
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
+    // expected-error@below {{unknown main loop 'magic', expected one of pointer, tma}}
     schedule<magic, "16x16x16", warps = 4, stages = 1, group_m = 1>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -86,9 +86,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: expected a tile shape such as "128x256x64"
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
+    // expected-error@below {{expected a tile shape such as "128x256x64"}}
     schedule<tma, "16x16", warps = 4, stages = 1, group_m = 1>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -100,9 +100,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: Expected 'warps'
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
+    // expected-error@below {{Expected 'warps'}}
     schedule<tma, "16x16x16", stages = 1, group_m = 1>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -114,9 +114,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: Expected 'halves'
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
+    // expected-error@below {{Expected 'halves'}}
     columns(%w : tensor<16x8xbf16>) pair<thirds>
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%a: f32, %b: f32):

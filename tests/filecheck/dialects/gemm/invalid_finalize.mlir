@@ -1,9 +1,9 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 // What the verifier of gemm.finalize refuses.
 
-// CHECK: property axis is "tile", expected "row" or "col"
 func.func @f(%p: tensor<?x?xf32>) {
+  // expected-error@below {{property axis is "tile", expected "row" or "col"}}
   %r = "gemm.finalize"(%p) <{axis = "tile", combiners = [#gemm<combiner add>], port_kinds = [], operandSegmentSizes = array<i32: 1, 0>}> ({
   ^epilogue(%a: f32):
     gemm.yield %a : f32
@@ -13,8 +13,8 @@ func.func @f(%p: tensor<?x?xf32>) {
 
 // -----
 
-// CHECK: no partials, expected at least one
 func.func @f() {
+  // expected-error@below {{no partials, expected at least one}}
   %r = gemm.finalize row () -> (tensor<?x1xf32>) {
   ^epilogue(%a: f32):
     gemm.yield %a : f32
@@ -24,8 +24,8 @@ func.func @f() {
 
 // -----
 
-// CHECK: partial 1 has shape 4x?, expected 3x?
 func.func @f(%p: tensor<3x?xf32>, %q: tensor<4x?xf32>) {
+  // expected-error@below {{partial 1 has shape 4x?, expected 3x?}}
   %r = gemm.finalize row (add %p : tensor<3x?xf32>, max %q : tensor<4x?xf32>) -> (tensor<3x1xf32>) {
   ^epilogue(%a: f32, %b: f32):
     gemm.yield %a : f32
@@ -35,8 +35,8 @@ func.func @f(%p: tensor<3x?xf32>, %q: tensor<4x?xf32>) {
 
 // -----
 
-// CHECK: partial 0 has element type bf16, expected f32
 func.func @f(%p: tensor<?x?xbf16>) {
+  // expected-error@below {{partial 0 has element type bf16, expected f32}}
   %r = gemm.finalize row (add %p : tensor<?x?xbf16>) -> (tensor<?x1xf32>) {
   ^epilogue(%a: f32):
     gemm.yield %a : f32
@@ -46,8 +46,8 @@ func.func @f(%p: tensor<?x?xbf16>) {
 
 // -----
 
-// CHECK: port 0 is row, expected col or scalar
 func.func @f(%p: tensor<?x?xf32>, %q: tensor<8xf32>) {
+  // expected-error@below {{port 0 is row, expected col or scalar}}
   %r = gemm.finalize row (add %p : tensor<?x?xf32>) row(%q : tensor<8xf32>) -> (tensor<?x1xf32>) {
   ^epilogue(%a: f32, %b: f32):
     gemm.yield %a : f32
@@ -57,8 +57,8 @@ func.func @f(%p: tensor<?x?xf32>, %q: tensor<8xf32>) {
 
 // -----
 
-// CHECK: port 0 has shape ?x2, expected ?
 func.func @f(%p: tensor<?x?xf32>, %q: tensor<?x2xf32>) {
+  // expected-error@below {{port 0 has shape ?x2, expected ?}}
   %r = gemm.finalize row (add %p : tensor<?x?xf32>) col(%q : tensor<?x2xf32>) -> (tensor<?x1xf32>) {
   ^epilogue(%a: f32, %b: f32):
     gemm.yield %a : f32
@@ -68,8 +68,8 @@ func.func @f(%p: tensor<?x?xf32>, %q: tensor<?x2xf32>) {
 
 // -----
 
-// CHECK: result 0 has shape ?x2, expected ?x1 or ?
 func.func @f(%p: tensor<?x?xf32>) {
+  // expected-error@below {{result 0 has shape ?x2, expected ?x1 or ?}}
   %r = gemm.finalize row (add %p : tensor<?x?xf32>) -> (tensor<?x2xf32>) {
   ^epilogue(%a: f32):
     gemm.yield %a : f32
@@ -79,8 +79,8 @@ func.func @f(%p: tensor<?x?xf32>) {
 
 // -----
 
-// CHECK: result 0 has shape 8, expected 16x1 or 16
 func.func @f(%p: tensor<?x16xf32>) {
+  // expected-error@below {{result 0 has shape 8, expected 16x1 or 16}}
   %r = gemm.finalize col (add %p : tensor<?x16xf32>) -> (tensor<8xf32>) {
   ^epilogue(%a: f32):
     gemm.yield %a : f32
@@ -90,8 +90,8 @@ func.func @f(%p: tensor<?x16xf32>) {
 
 // -----
 
-// CHECK: region takes (f32), expected (f32, f32): the accumulators, then the ports
 func.func @f(%p: tensor<?x?xf32>) {
+  // expected-error@below {{region takes (f32), expected (f32, f32): the accumulators, then the ports}}
   %r = gemm.finalize row (add %p : tensor<?x?xf32>, max %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
   ^epilogue(%a: f32):
     gemm.yield %a : f32
@@ -101,8 +101,8 @@ func.func @f(%p: tensor<?x?xf32>) {
 
 // -----
 
-// CHECK: region yields (f32), expected (f32, f32)
 func.func @f(%p: tensor<?x?xf32>) {
+  // expected-error@below {{region yields (f32), expected (f32, f32)}}
   %r, %s = gemm.finalize row (add %p : tensor<?x?xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
   ^epilogue(%a: f32):
     gemm.yield %a : f32

@@ -1,17 +1,17 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 // What the verifier of gemm.fused refuses: operands, pairs, ports and results.
 
-// CHECK: no columns(...), expected at least one
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{no columns(...), expected at least one}}
   "gemm.fused"(%x) <{segments = [], operandSegmentSizes = array<i32: 1, 0, 0>}> : (tensor<?x8xbf16>) -> ()
   func.return
 }
 
 // -----
 
-// CHECK: columns() has no weight, expected at least one
 func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{columns() has no weight, expected at least one}}
   %r = "gemm.fused"(%x) <{segments = [#gemm.segment<0, nk, [], [tile]>], operandSegmentSizes = array<i32: 1, 0, 0>}> ({
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32
@@ -21,8 +21,8 @@ func.func @f(%x: tensor<?x8xbf16>) {
 
 // -----
 
-// CHECK: operand x is a scalar, expected at least one dimension
 func.func @f(%x: tensor<bf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{operand x is a scalar, expected at least one dimension}}
   %r = gemm.fused %x : tensor<bf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -34,8 +34,8 @@ func.func @f(%x: tensor<bf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: operand x has element type i32, expected a float type
 func.func @f(%x: tensor<?x8xi32>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{operand x has element type i32, expected a float type}}
   %r = gemm.fused %x : tensor<?x8xi32>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -47,8 +47,8 @@ func.func @f(%x: tensor<?x8xi32>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: weight 0 has rank 1, expected 2
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
+  // expected-error@below {{weight 0 has rank 1, expected 2}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -60,8 +60,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
 
 // -----
 
-// CHECK: weight 0 of shape 16x8 in layout kn has K = 16, expected 8, the last dimension of operand x
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{weight 0 of shape 16x8 in layout kn has K = 16, expected 8, the last dimension of operand x}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) kn
     -> (tile : tensor<?x16xbf16>) {
@@ -73,8 +73,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: weight 1 of shape 8x16 in layout nk has K = 16, expected 8, the last dimension of operand x
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x16xbf16>) {
+  // expected-error@below {{weight 1 of shape 8x16 in layout nk has K = 16, expected 8, the last dimension of operand x}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>, %v : tensor<8x16xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -86,8 +86,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x16xbf16>)
 
 // -----
 
-// CHECK: weight 0 has element type f32, expected bf16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xf32>) {
+  // expected-error@below {{weight 0 has element type f32, expected bf16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -99,8 +99,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xf32>) {
 
 // -----
 
-// CHECK: pair group is 3, expected an even number
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{pair group is 3, expected an even number}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves, 3>
     -> (tile : tensor<?x16xbf16>) {
@@ -112,8 +112,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: pair group is 6, expected a divisor of the 16 columns
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{pair group is 6, expected a divisor of the 16 columns}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves, 6>
     -> (tile : tensor<?x16xbf16>) {
@@ -125,8 +125,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: pair mode on 3 columns, expected an even number
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<3x8xbf16>) {
+  // expected-error@below {{pair mode on 3 columns, expected an even number}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<3x8xbf16>) pair<adjacent>
     -> (tile : tensor<?x3xbf16>) {
@@ -138,8 +138,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<3x8xbf16>) {
 
 // -----
 
-// CHECK: pair mode on 2 weights, expected 'halves' without a group
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{pair mode on 2 weights, expected 'halves' without a group}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>, %w : tensor<16x8xbf16>) pair<adjacent>
     -> (tile : tensor<?x32xbf16>) {
@@ -151,8 +151,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: pair mode takes one weight, or two weights with the same number of columns
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x8xbf16>) {
+  // expected-error@below {{pair mode takes one weight, or two weights with the same number of columns}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>, %v : tensor<8x8xbf16>) pair<halves>
     -> (tile : tensor<?x24xbf16>) {
@@ -164,8 +164,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x8xbf16>) 
 
 // -----
 
-// CHECK: port 0 (half_row) is a pair port, expected only in pair mode
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<8xbf16>) {
+  // expected-error@below {{port 0 (half_row) is a pair port, expected only in pair mode}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) half_row(%p : tensor<8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -177,8 +177,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<8xbf16>) {
 
 // -----
 
-// CHECK: port 0 (tile) has shape ?x8, expected ?x16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x8xbf16>) {
+  // expected-error@below {{port 0 (tile) has shape ?x8, expected ?x16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) tile(%p : tensor<?x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -190,8 +190,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x8xbf16>) 
 
 // -----
 
-// CHECK: port 0 (half_tile) has shape ?x16, expected ?x8
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x16xbf16>) {
+  // expected-error@below {{port 0 (half_tile) has shape ?x16, expected ?x8}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves> half_tile(%p : tensor<?x16xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -203,8 +203,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x16xbf16>)
 
 // -----
 
-// CHECK: port 0 (row) has shape 8, expected 16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<8xbf16>) {
+  // expected-error@below {{port 0 (row) has shape 8, expected 16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) row(%p : tensor<8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -216,8 +216,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<8xbf16>) {
 
 // -----
 
-// CHECK: port 0 (half_row) has shape 16, expected 8
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<16xbf16>) {
+  // expected-error@below {{port 0 (half_row) has shape 16, expected 8}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves> half_row(%p : tensor<16xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -229,8 +229,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<16xbf16>) {
 
 // -----
 
-// CHECK: port 0 (col) has shape ?x2, expected ?x1 or ?
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x2xf32>) {
+  // expected-error@below {{port 0 (col) has shape ?x2, expected ?x1 or ?}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) col(%p : tensor<?x2xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -242,8 +242,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x2xf32>) {
 
 // -----
 
-// CHECK: port 0 (scalar) has shape 2, expected one element
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2xf32>) {
+  // expected-error@below {{port 0 (scalar) has shape 2, expected one element}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) scalar(%p : tensor<2xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -255,8 +255,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2xf32>) {
 
 // -----
 
-// CHECK: port 0 (table) is a scalar, expected at least one dimension
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<f32>) {
+  // expected-error@below {{port 0 (table) is a scalar, expected at least one dimension}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) table(%p : tensor<f32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -268,8 +268,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<f32>) {
 
 // -----
 
-// CHECK: port 0 (table) has 3 columns, expected a divisor of the 16 columns
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x3xf32>) {
+  // expected-error@below {{port 0 (table) has 3 columns, expected a divisor of the 16 columns}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) table(%p : tensor<?x3xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -281,8 +281,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x3xf32>) {
 
 // -----
 
-// CHECK: port 0 (half_table) has 16 columns, expected a divisor of the 8 columns
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x16xf32>) {
+  // expected-error@below {{port 0 (half_table) has 16 columns, expected a divisor of the 8 columns}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves> half_table(%p : tensor<?x16xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -294,8 +294,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x16xf32>) 
 
 // -----
 
-// CHECK: port 0 (table) has rows 2x3, expected the last row dimensions of ?
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x3x16xf32>) {
+  // expected-error@below {{port 0 (table) has rows 2x3, expected the last row dimensions of ?}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) table(%p : tensor<2x3x16xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -307,8 +307,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x3x16xf32>
 
 // -----
 
-// CHECK: result 0 (half) is a pair port, expected only in pair mode
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (half) is a pair port, expected only in pair mode}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (half : tensor<?x8xbf16>) {
@@ -320,8 +320,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (tile) has shape ?x8, expected ?x16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (tile) has shape ?x8, expected ?x16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x8xbf16>) {
@@ -333,8 +333,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (half) has shape ?x16, expected ?x8
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (half) has shape ?x16, expected ?x8}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves>
     -> (half : tensor<?x16xbf16>) {
@@ -346,8 +346,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (partial_row) has shape ?, expected ?x?
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (partial_row) has shape ?, expected ?x?}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (partial_row<add> : tensor<?xf32>) {
@@ -359,8 +359,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (partial_col) has shape ?x8, expected ?x16
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (partial_col) has shape ?x8, expected ?x16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (partial_col<add> : tensor<?x8xf32>) {
@@ -372,8 +372,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (partial_row) has element type bf16, expected f32
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (partial_row) has element type bf16, expected f32}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (partial_row<add> : tensor<?x?xbf16>) {
@@ -385,8 +385,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (select) names port 0 of 0, expected a col port of integers
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (select) names port 0 of 0, expected a col port of integers}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (select<0> : tensor<?xf32>) {
@@ -398,8 +398,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: result 0 (select) names port 0 (col of f32), expected a col port of integers
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?xf32>) {
+  // expected-error@below {{result 0 (select) names port 0 (col of f32), expected a col port of integers}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) col(%p : tensor<?xf32>)
     -> (select<0> : tensor<?xf32>) {
@@ -411,8 +411,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?xf32>) {
 
 // -----
 
-// CHECK: result 0 (select) names port 0 (row of i64), expected a col port of integers
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<16xi64>) {
+  // expected-error@below {{result 0 (select) names port 0 (row of i64), expected a col port of integers}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) row(%p : tensor<16xi64>)
     -> (select<0> : tensor<?xf32>) {
@@ -424,8 +424,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<16xi64>) {
 
 // -----
 
-// CHECK: result 0 (select) is not supported in pair mode
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?xi64>) {
+  // expected-error@below {{result 0 (select) is not supported in pair mode}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves> col(%p : tensor<?xi64>)
     -> (select<0> : tensor<?xf32>) {
@@ -437,8 +437,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?xi64>) {
 
 // -----
 
-// CHECK: partial_row is used by coda.neg as if it were complete, expected gemm.finalize
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{partial_row is used by coda.neg as if it were complete, expected gemm.finalize}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (partial_row<add> : tensor<?x?xf32>) {

@@ -1,10 +1,10 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 // What is refused in the region of an epilogue.
 
-// CHECK: region uses %outer of type f32 in arith.addf, which is defined outside of it; expected a port (ports are the only way in)
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %outer = arith.constant 1.0 : f32
+  // expected-error@below {{region uses %outer of type f32 in arith.addf, which is defined outside of it; expected a port (ports are the only way in)}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -17,8 +17,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: region has 2 blocks, expected 1
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region has 2 blocks, expected 1}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -32,8 +32,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: region takes (f32, f32), expected (f32): the accumulators, then the ports
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region takes (f32, f32), expected (f32): the accumulators, then the ports}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -45,8 +45,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: region takes (bf16), expected (f32): the accumulators, then the ports
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region takes (bf16), expected (f32): the accumulators, then the ports}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -58,8 +58,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: region contains coda.constant, expected pure operators of arith and math
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region contains coda.constant, expected pure operators of arith and math}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -72,12 +72,12 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: Operation arith.negf terminates block in single-block region but is not a terminator
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
+    // expected-error@below {{Operation arith.negf terminates block in single-block region but is not a terminator}}
     %s = arith.negf %acc : f32
   }
   func.return
@@ -85,8 +85,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: region yields (f32, f32), expected (f32)
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region yields (f32, f32), expected (f32)}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -98,8 +98,8 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: region yields (bf16), expected (f32)
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region yields (bf16), expected (f32)}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
@@ -112,24 +112,24 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-// CHECK: operand has type i64, expected f32
 func.func @f(%i: i64) {
+  // expected-error@below {{operand has type i64, expected f32}}
   %r = gemm.group_reduce add %i over 4 : i64
   func.return
 }
 
 // -----
 
-// CHECK: property group is 0, expected at least 1
 func.func @f(%v: f32) {
+  // expected-error@below {{property group is 0, expected at least 1}}
   %r = gemm.group_reduce add %v over 0 : f32
   func.return
 }
 
 // -----
 
-// CHECK: result has type f64, expected f32
 func.func @f(%v: f32) {
+  // expected-error@below {{result has type f64, expected f32}}
   %r = "gemm.group_reduce"(%v) <{combiner = #gemm<combiner add>, group = #builtin.int<4>}> : (f32) -> f64
   func.return
 }

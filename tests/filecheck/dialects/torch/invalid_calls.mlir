@@ -1,7 +1,7 @@
-// RUN: coda-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 func.func @callee(%x: tensor<8xf32>) {
-  // CHECK: property callee is "cumsum", expected namespace.operator.overload such as "aten.cumsum.default"
+  // expected-error@below {{property callee is "cumsum", expected namespace.operator.overload such as "aten.cumsum.default"}}
   %y = torch.call "cumsum"(%x) {arguments = "{0}"} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }
@@ -9,7 +9,7 @@ func.func @callee(%x: tensor<8xf32>) {
 // -----
 
 func.func @literal(%x: tensor<8xf32>) {
-  // CHECK: property arguments: argument 'open('a')' is not a literal, an operand such as {0}, a symbol or a torch constant
+  // expected-error@below {{property arguments: argument 'open('a')' is not a literal, an operand such as {0}, a symbol or a torch constant}}
   %y = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, open('a')"} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }
@@ -17,7 +17,7 @@ func.func @literal(%x: tensor<8xf32>) {
 // -----
 
 func.func @number(%x: tensor<8xf32>) {
-  // CHECK: property arguments names operand 1, expected 0 to 0
+  // expected-error@below {{property arguments names operand 1, expected 0 to 0}}
   %y = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, {1}"} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }
@@ -25,7 +25,7 @@ func.func @number(%x: tensor<8xf32>) {
 // -----
 
 func.func @unused(%x: tensor<8xf32>) {
-  // CHECK: operand 0 is not in property arguments, expected every operand there
+  // expected-error@below {{operand 0 is not in property arguments, expected every operand there}}
   %y = torch.call "aten.cumsum.default"(%x) {arguments = "1, 2"} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }

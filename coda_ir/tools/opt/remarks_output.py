@@ -1,0 +1,172 @@
+"""`--remarks`: what the passes did and refused, as text or as a YAML stream."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from coda_ir.remarks import REMARK_KINDS, Remark, RemarkKind
+from coda_ir.sources import Sources
+from coda_ir.tools.opt.feature import Session
+
+Format: TypeAlias = Literal["text", "yaml"]
+
+NO_FILTER = re.compile("")
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("remarks")
+    group.add_argument(
+        "--remarks",
+        nargs="?",
+        const=REMARK_KINDS,
+        type=remark_kinds,
+        metavar="KINDS",
+        help="report what the passes did and refused on stderr; KINDS is a list of passed, missed "
+        "and analysis, or all or none (default: all)",
+    )
+    group.add_argument(
+        "--remarks-filter",
+        type=regex,
+        default=NO_FILTER,
+        metavar="REGEX",
+        help="only the remarks of passes in whose names REGEX is found",
+    )
+    group.add_argument(
+        "--remarks-format",
+        choices=get_args(Format),
+        help="text with the lines of the source, or a YAML document per remark (default: text, "
+        "yaml for --remarks-output)",
+    )
+    group.add_argument(
+        "--remarks-output",
+        metavar="FILE",
+        help="write the remarks to FILE instead of stderr",
+    )
+    group.add_argument(
+        "--remarks-summary",
+        action="store_true",
+        help="end with the number of remarks of each kind and pass, on stderr",
+    )
+
+
+def remark_kinds(text: str) -> tuple[RemarkKind, ...]:
+    """A list of kinds, `all` or `none`. Raises ArgumentTypeError for anything else."""
+    if text in ("all", "none"):
+        return REMARK_KINDS if text == "all" else ()
+    kinds = text.split(",")
+    for kind in kinds:
+        if kind not in REMARK_KINDS:
+            raise argparse.ArgumentTypeError(
+                f"invalid choice: '{kind}' (choose from {', '.join(REMARK_KINDS)}, all, none)"
+            )
+    return tuple(kind for kind in REMARK_KINDS if kind in kinds)
+
+
+def regex(text: str) -> re.Pattern[str]:
+    """A regular expression. Raises ArgumentTypeError for one that is not well formed."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from error
+
+
+@dataclass(frozen=True)
+class RemarkSelection:
+    """Which remarks are asked for."""
+
+    kinds: tuple[RemarkKind, ...]
+    passes: re.Pattern[str] = NO_FILTER
+
+    @staticmethod
+    def from_options(options: argparse.Namespace) -> RemarkSelection:
+        """All kinds, unless `--remarks` names some."""
+        kinds = REMARK_KINDS if options.remarks is None else options.remarks
+        return RemarkSelection(kinds, options.remarks_filter)
+
+    def wants(self, remark: Remark) -> bool:
+        return remark.kind in self.kinds and self.passes.search(remark.pass_name) is not None
+
+
+@contextmanager
+def reported_remarks(session: Session) -> Generator[None]:
+    """Report the remarks on a piece of the input, also where something is raised.
+
+    Any option of the group asks for remarks. `--verify-diagnostics` takes them from stderr.
+    """
+    try:
+        yield
+    finally:
+        if is_requested(session.options):
+            _report(session)
+
+
+def is_requested(options: argparse.Namespace) -> bool:
+    """Whether any option asks for remarks."""
+    others = (options.remarks_format, options.remarks_output, options.remarks_summary)
+    return options.remarks is not None or options.remarks_filter != NO_FILTER or any(others)
+
+
+def _report(session: Session) -> None:
+    options = session.options
+    selection = RemarkSelection.from_options(options)
+    remarks = [remark for remark in session.remarks if selection.wants(remark)]
+    format = options.remarks_format or ("yaml" if options.remarks_output else "text")
+    text = to_yaml(remarks) if format == "yaml" else to_text(remarks, _sources(session))
+    if options.remarks_output:
+        # The pieces of a split input follow each other in one file.
+        mode = "a" if session.chunk.index else "w"
+        with Path(options.remarks_output).open(mode, encoding="utf-8") as file:
+            file.write(text)
+    elif options.verify_diagnostics is None:
+        sys.stderr.write(text)
+    if options.remarks_summary:
+        sys.stderr.write(summary(remarks))
+
+
+def _sources(session: Session) -> Sources:
+    return Sources({session.chunk.name: session.chunk.data.decode("utf-8", "replace")})
+
+
+def to_text(remarks: Sequence[Remark], sources: Sources) -> str:
+    """The remarks one after the other, with the lines of the source where these can be read."""
+    return "".join(f"{_render(remark, sources)}\n" for remark in remarks)
+
+
+def _render(remark: Remark, sources: Sources) -> str:
+    position = remark.position
+    return remark.render(None if position is None else sources.get(position[0]))
+
+
+def to_yaml(remarks: Sequence[Remark]) -> str:
+    """A YAML document per remark; `yaml.safe_load_all` gives them as dictionaries.
+
+    The keys are those of `Remark.to_dict`.
+    """
+    import yaml
+
+    return yaml.safe_dump_all(
+        [remark.to_dict() for remark in remarks],
+        explicit_start=True,
+        sort_keys=False,
+        allow_unicode=True,
+        width=10_000,
+    )
+
+
+def summary(remarks: Sequence[Remark]) -> str:
+    """How many remarks of each kind there are, and which passes they are from."""
+    kinds = Counter(remark.kind for remark in remarks)
+    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in REMARK_KINDS if kinds[kind])
+    lines = [f"{len(remarks)} remarks" + (f": {counts}" if counts else "")]
+    by_pass = Counter((remark.pass_name, remark.kind) for remark in remarks)
+    for (name, kind), count in sorted(by_pass.items()):
+        lines.append(f"{count:6} {kind:8} {name}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+// RUN: coda-opt %s -p coda-to-gemm --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix TEXT
+// RUN: coda-opt %s -p coda-to-gemm --remarks=missed,analysis --remarks-format=yaml -o /dev/null 2>&1 | filecheck %s --check-prefix YAML
+// RUN: coda-opt %s -p coda-to-gemm --remarks-filter=^fuse- -o /dev/null 2>&1 | filecheck %s --check-prefix FILTER
+// RUN: coda-opt %s -p coda-to-gemm --remarks-output=%t.yaml --remarks-summary -o /dev/null 2>&1 | filecheck %s --check-prefix SUMMARY
+// RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-output=%t.yaml --remarks-format=text -o /dev/null \
+// RUN:   && cat %t.yaml | filecheck %s --check-prefix FILE
+
+// TEXT: remarks_output.mlir:42:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
+// TEXT-NEXT: %h = coda.rms_norm
+// TEXT-NEXT: ^
+// TEXT-NEXT: help: put the producer of the input and the norm into one function
+// TEXT-NEXT: remarks_output.mlir:44:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
+
+// FILE: remark[missed] defer-rms-norm: coda.rms_norm:
+// FILE-NOT: remark[passed]
+
+// YAML:      ---
+// YAML-NEXT: kind: missed
+// YAML-NEXT: pass: defer-rms-norm
+// YAML-NEXT: operator: coda.rms_norm
+// YAML-NEXT: function: layer
+// YAML-NEXT: message: '{{.+}}'
+// YAML-NEXT: condition: {{.+}}
+// YAML-NEXT: bytes: 64*M
+// YAML-NEXT: suggestion: put the producer
+// YAML-NEXT: location:
+// YAML-NEXT:   file: {{.+}}remarks_output.mlir
+// YAML-NEXT:   line: 42
+// YAML-NEXT:   column: 8
+// YAML-NOT: kind: passed
+
+// FILTER-NOT: remark[missed]
+// FILTER: remark[passed] fuse-pointwise
+
+// SUMMARY-NOT: remark[
+// SUMMARY: 2 remarks: 1 passed, 1 missed
+// SUMMARY-NEXT: 1 missed defer-rms-norm
+// SUMMARY-NEXT: 1 passed fuse-pointwise
+
+func.func @layer(%x: tensor<?x16xbf16> {coda.dims = ["M", 16]}, %w: tensor<8x16xbf16>)
+    -> tensor<?x8xbf16> {
+  %h = coda.rms_norm %x {eps = 1.0e-6 : f64} : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %a = coda.linear %h, %w : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>
+  %y = coda.silu %a : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
