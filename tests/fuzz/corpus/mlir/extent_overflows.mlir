@@ -1,0 +1,3 @@
+func.func @f(%x: tensor<999999999999999999999999999999xf32>) {
+  func.return
+}

@@ -1,0 +1,3 @@
+func.func @f(%x: tensor<½xf32>) {
+  func.return
+}

@@ -1,0 +1,162 @@
+"""What has to be true of every text: an error with a place, or a module that round-trips."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from coda_ir.diagnostics import Diagnostic, DiagnosticError
+from coda_ir.frontends.coda_text import format_text, parse_text
+from coda_ir.ir_parser import MAX_DEPTH, too_deep
+from coda_ir.ir_reader import read_module
+
+Result = TypeVar("Result")
+
+ROOT = Path(__file__).parents[2]
+CODA_FILE = str(ROOT / "examples" / "fuzzed.coda")
+MLIR_FILE = "fuzzed.mlir"
+
+SECONDS = 2.0
+SECONDS_PER_CHARACTER = 1 / 2000
+KILOBYTES = 64_000
+KILOBYTES_PER_CHARACTER = 8
+
+OWN_FOLDERS = ("/coda_ir/", "/dialects/", "/frontends/")
+
+
+class Finding(AssertionError):
+    """A text that the product does not handle as it should."""
+
+
+class TooSlow(BaseException):
+    """Not an Exception, so that no reader takes it for a mistake in the text."""
+
+
+def check_coda(text: str) -> None:
+    """`.coda`: parse, print, read back; format twice; parse what was formatted. Raises Finding."""
+    module, error = outcome(lambda: parse_text(text, CODA_FILE), text, CODA_FILE)
+    if module is not None:
+        module.verify()
+        _check_round_trip(module, text)
+    formatted, format_error = outcome(lambda: format_text(text, CODA_FILE), text, CODA_FILE)
+    if formatted is None:
+        if error is None:
+            raise Finding(f"parses, but is not formatted: {format_error}")
+        return
+    if format_text(formatted, CODA_FILE) != formatted:
+        raise Finding("formatting is not idempotent")
+    again, error_again = outcome(lambda: parse_text(formatted, CODA_FILE), formatted, CODA_FILE)
+    if (module is None) != (again is None):
+        raise Finding(f"formatting changes what is accepted: {error or error_again}")
+    if module is not None and str(module) != str(again):
+        raise Finding("formatting changes the program")
+
+
+def check_mlir(text: str) -> None:
+    """`.mlir`: read, print, read back, in both syntaxes. Raises Finding."""
+    module, _ = outcome(lambda: read_module(text, MLIR_FILE), text, MLIR_FILE)
+    if module is not None:
+        _check_round_trip(module, text)
+
+
+def bounded(check: Callable[[str], None], text: str) -> None:
+    """`check(text)` within time and memory that are linear in the length of `text`."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds = SECONDS + SECONDS_PER_CHARACTER * len(text)
+    try:
+        with _time_limit(seconds):
+            check(text)
+    except TooSlow as error:
+        raise Finding(f"takes more than {seconds:.1f} s") from error
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    if grown > KILOBYTES + KILOBYTES_PER_CHARACTER * len(text):
+        raise Finding(f"takes {grown // 1000} MB of memory")
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Generator[None]:
+    """Raise TooSlow after so much time on the processor: other processes do not count."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TooSlow
+
+    previous = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, previous)
+
+
+def outcome(read: Callable[[], Result], text: str, file: str) -> tuple[Result | None, str | None]:
+    """The result or the error, which has to be a DiagnosticError with places in `text`."""
+    try:
+        return read(), None
+    except DiagnosticError as error:
+        if not error.diagnostics:
+            raise Finding("an error without a diagnostic") from error
+        for diagnostic in error.diagnostics:
+            _check_place(diagnostic, text, file)
+        _check_cause(error.__cause__)
+        rendered = str(error)
+        if "error: " not in rendered or "^" not in rendered:
+            raise Finding(f"an error without a caret: {rendered}") from error
+        return None, rendered
+
+
+def _check_place(diagnostic: Diagnostic, text: str, file: str) -> None:
+    place = diagnostic.range
+    if place is None:
+        raise Finding(f"an error without a place: {diagnostic.message}")
+    if place.file != file:
+        return
+    lines = text.split("\n")
+    if not (1 <= place.line <= len(lines) and 1 <= place.column <= len(lines[place.line - 1]) + 1):
+        raise Finding(f"a place outside of the text: {place}: {diagnostic.message}")
+
+
+def _check_cause(cause: BaseException | None) -> None:
+    """xDSL may fail in any way, which the reader translates; the product says what is wrong."""
+    if cause is None or isinstance(cause, ParseError | VerifyException | RecursionError):
+        return
+    innermost: TracebackType | None = cause.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is None:
+        return
+    file = innermost.tb_frame.f_code.co_filename
+    if "site-packages" not in file and any(folder in file for folder in OWN_FOLDERS):
+        raise Finding(f"an unexplained {type(cause).__name__} in {file}: {cause}") from cause
+
+
+def _check_round_trip(module: ModuleOp, text: str) -> None:
+    # The two syntaxes nest brackets differently, by a few.
+    if too_deep(text, MAX_DEPTH // 2) is not None:
+        return
+    for generic in (False, True):
+        printed = printed_module(module, generic=generic)
+        try:
+            again = read_module(printed, "printed.mlir")
+        except DiagnosticError as error:
+            raise Finding(f"cannot be read back (generic={generic}): {error}") from error
+        if not module.is_structurally_equivalent(again):
+            raise Finding(f"is something else when read back (generic={generic}):\n{printed}")
+        if printed_module(again, generic=generic) != printed:
+            raise Finding(f"is printed in another way when read back (generic={generic})")
+
+
+def printed_module(module: ModuleOp, *, generic: bool) -> str:
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic).print_op(module)
+    return stream.getvalue()
