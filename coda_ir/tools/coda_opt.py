@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -25,8 +26,9 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         return run(arguments)
     except BrokenPipeError:
-        # The reader of the output has seen enough, as in `coda-opt ... | head`.
-        sys.stderr.close()
+        # The reader of the output has seen enough, as in `coda-opt ... | head`. Python flushes
+        # once more when it exits, which must not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
     except KeyboardInterrupt:
         return INTERRUPTED

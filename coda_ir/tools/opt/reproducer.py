@@ -24,7 +24,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import PassInstrumentation, PassRun, pipeline_of
 from coda_ir.pipeline.printing import generic_text
 from coda_ir.sources import read_source
-from coda_ir.tools.opt.errors import is_defect, one_line
+from coda_ir.tools.opt.errors import UsageError, is_defect, one_line
 from coda_ir.tools.opt.feature import Session
 from coda_ir.tools.opt.passes import pass_manager
 
@@ -51,7 +51,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 def recorded_arguments(options: argparse.Namespace) -> list[str]:
     """The command line in a reproducer. Raises CodaError for a file that is none."""
     if options.input_file is None:
-        raise CodaError("--run-reproducer needs a FILE", "name the reproducer")
+        raise UsageError("--run-reproducer needs a FILE", "name the reproducer")
     found = CONFIGURATION.search(read_source(options.input_file))
     if found is None:
         raise CodaError(
