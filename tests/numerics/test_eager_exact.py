@@ -13,7 +13,7 @@ from numerics.eager_models import EAGER_MODELS
 from support.examples import DTYPES, Example, folder_in
 
 import coda_ir
-from coda_ir.api import Lowering, parse
+from coda_ir.api import Lowering, Target, parse
 from coda_ir.context import make_context
 from coda_ir.passes.set_numerics import SetNumericsPass
 
@@ -169,7 +169,7 @@ def exact_model(t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
 
 @types
 @pytest.mark.parametrize("target", ["triton", "reference"])
-def test_every_bit_where_operators_round_correctly(dtype: torch.dtype, target: str):
+def test_every_bit_where_operators_round_correctly(dtype: torch.dtype, target: Target):
     text = EXACT_PROGRAM.replace("T[", f"{DTYPES[dtype]}[")
     block = coda_ir.compile(text, device="cpu", target=target, numerics="eager-exact")
     inputs = exact_inputs(dtype)
