@@ -15,7 +15,7 @@ PASS_CLASSES = {
     "fuse-finalize": "FuseFinalizePass",
     "fuse-pointwise": "FusePointwisePass",
     "fuse-qk-norm": "FuseQkNormPass",
-    "lower-to": "LowerToPass",
+    "group-head-norms": "GroupHeadNormsPass",
     "lower-to": "LowerToPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
     "outline-pointwise": "OutlinePointwisePass",
@@ -23,11 +23,14 @@ PASS_CLASSES = {
     "pair-rope": "PairRopePass",
     "place-column-scale": "PlaceColumnScalePass",
     "plan-buffers": "PlanBuffersPass",
+    "raise-rms-norm": "RaiseRMSNormPass",
+    "raise-rope": "RaiseRopePass",
     "report-unfused": "ReportUnfusedPass",
     "schedule": "SchedulePass",
     "set-numerics": "SetNumericsPass",
     "split-packed-linear": "SplitPackedLinearPass",
     "split-reductions": "SplitReductionsPass",
+    "torch-to-coda": "TorchToCodaPass",
     "state-reduction-order": "StateReductionOrderPass",
 }
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
@@ -17,6 +18,7 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.SoftmaxOp: Refusal(
         "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
     ),
+    CallOp: Refusal("the operator has a counterpart in the dialect coda", "runs through PyTorch"),
     coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
 }
 
@@ -33,7 +35,10 @@ class ReportUnfusedPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             reason = _REASONS.get(type(op))
-            if reason is not None:
+            if isinstance(op, CallOp) and reason is not None:
+                found = f"{op.callee.data} {reason.found}"
+                rewriter.missed(op, Refusal(reason.condition, found))
+            elif reason is not None:
                 rewriter.missed(op, reason)
             elif isinstance(op, coda.NormStatsOp | coda.ReduceOp) and Site.of(op.x) is None:
                 rewriter.missed(

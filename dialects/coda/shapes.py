@@ -116,9 +116,13 @@ def is_integer_tensor(value: SSAValue) -> bool:
 
 
 def expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
-    """Raise unless `value` is a vector of `extent` elements of the type of x's elements."""
+    """Raise unless `value` is a vector of `extent` elements of the type of x's elements, or of f32
+    where that is wider.
+    """
     expect_shape(what, value, (extent,))
-    expect_element_type(what, value, element_type_of(x))
+    is_float32 = isinstance(element_type_of(value), Float32Type)
+    if not (is_float32 and computes_in_float32(element_type_of(x))):
+        expect_element_type(what, value, element_type_of(x))
 
 
 def verify_group(what: str, group: int, columns: int) -> None:

@@ -9,9 +9,11 @@ import torch
 import torch.utils._pytree as _pytree
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.context import make_context
 from coda_ir.frontends.torch.capture import capture
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
+from coda_ir.passes.torch_to_coda import TorchToCodaPass
 
 # PyTorch's trees have no complete types.
 pytree: Any = _pytree
@@ -52,16 +54,24 @@ def export(
     *,
     dynamic_shapes: Any = None,
     name: str | None = None,
+    raise_patterns: bool = True,
 ) -> ExportedModel:
     """Capture `model` called with `args` and `kwargs` as a module of the IR.
 
     `dynamic_shapes` says which dimensions may differ between calls (see `torch.export.export`);
-    the others are fixed. Operators without a counterpart run through PyTorch (`torch.call`). Raises
-    CodaError for a model that cannot be captured.
+    the others are fixed. What the model spells out (norms, rotary embedding) becomes named
+    operators by the pass `torch-to-coda`, unless `raise_patterns` is false; operators without a
+    counterpart run through PyTorch (`torch.call`). Raises CodaError for a model that cannot be
+    captured.
     """
     program = capture(model, args, kwargs, dynamic_shapes)
     function = name or _function_name(model)
-    return ExportedModel(GraphImporter(program, HANDLERS, function).run(), program)
+    imported = GraphImporter(program, HANDLERS, function).run()
+    imported.module.verify()
+    if raise_patterns:
+        TorchToCodaPass().apply(make_context(), imported.module)
+        imported.module.verify()
+    return ExportedModel(imported, program)
 
 
 def _function_name(model: torch.nn.Module) -> str:

@@ -51,7 +51,8 @@ def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SS
     """x ⊙ weight, which the GEMMs take instead of the norm: the column scale stays with x."""
     if weight is None:
         return x
-    return insert.mul(x, weight, f"{x.name_hint}_scaled" if x.name_hint else None)
+    type, name = element_type_of(weight), f"{x.name_hint}_scaled" if x.name_hint else None
+    return insert.cast(insert.mul(insert.cast(x, type), weight, name), element_type_of(x))
 
 
 def float32_gemm(insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSAValue) -> SSAValue:

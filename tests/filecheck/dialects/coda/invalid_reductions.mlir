@@ -34,9 +34,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xf32>) {
-  // expected-error@below {{operand weight has element type f32, expected bf16}}
-  %r = coda.rms_norm %x, %w {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xf32>) -> tensor<?x8xbf16>
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xf16>) {
+  // expected-error@below {{operand weight has element type f16, expected bf16}}
+  %r = coda.rms_norm %x, %w {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xf16>) -> tensor<?x8xbf16>
   func.return
 }
 

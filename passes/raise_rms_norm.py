@@ -1,0 +1,162 @@
+"""Pass `raise-rms-norm`: RMSNorm that is spelled out becomes `coda.rms_norm`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.matching import (
+    defined_by,
+    is_row,
+    number_of,
+    offset_of,
+    only_use,
+    operand_pairs,
+    same_type,
+    unwidened,
+)
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """x · rsqrt(mean(x²) + eps), computed by `op` from `x` in the type of `wide`."""
+
+    op: coda.BinaryOp
+    x: SSAValue
+    wide: SSAValue
+    eps: float
+
+
+@dataclass(frozen=True)
+class RaiseRMSNormPass(FunctionPass):
+    """Finds x · rsqrt(mean(x²) + eps) ⊙ w in whatever way it is written.
+
+        %w32 = coda.cast %x : ... -> f32
+        %sq = coda.mul %w32, %w32
+        %ms = coda.reduce %sq {kind = "mean"}             %y = coda.rms_norm %x, %w {eps = c}
+        %r = coda.rsqrt(coda.add %ms, c)           ->
+        %n = coda.cast(coda.mul %w32, %r) : ... -> bf16
+        %y = coda.mul %n, %w
+
+    The reciprocal root may be a division by the root or its power, the mean a sum over N, the
+    square x·x, and the weight may come before or after the conversion back; an offset weight
+    (1 + w) stays in float32. The mean must be over the whole last dimension, eps must be inside of
+    the root, and the result must have the type of x.
+    """
+
+    name: ClassVar[str] = "raise-rms-norm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            norm = _match(op)
+            if norm is not None:
+                _raise(norm, rewriter)
+
+
+def _match(op: Operation) -> _Norm | None:
+    """The norm that `op` is the last step of, before its weight."""
+    if isinstance(op, coda.MulOp):
+        for x, factor in operand_pairs(op):
+            found = _mean_square(_squared_reciprocal(factor))
+            if found is not None and found[0] is x:
+                return _Norm(op, unwidened(x), x, found[1])
+    if isinstance(op, coda.DivOp):
+        root = defined_by(op.rhs, coda.SqrtOp)
+        found = _mean_square(root.operand if root else None)
+        if found is not None and found[0] is op.lhs:
+            return _Norm(op, unwidened(op.lhs), op.lhs, found[1])
+    return None
+
+
+def _squared_reciprocal(value: SSAValue) -> SSAValue | None:
+    """v where `value` is 1/√v."""
+    rsqrt = defined_by(value, coda.RsqrtOp)
+    if rsqrt is not None:
+        return rsqrt.operand
+    quotient = defined_by(value, coda.DivOp)
+    if quotient is None or number_of(quotient.lhs) != 1:
+        return None
+    root = defined_by(quotient.rhs, coda.SqrtOp)
+    return root.operand if root else None
+
+
+def _mean_square(value: SSAValue | None) -> tuple[SSAValue, float] | None:
+    """(x, eps) where `value` is mean(x²) + eps over the last dimension."""
+    if value is None:
+        return None
+    mean, eps = offset_of(value) or (value, 0.0)
+    square = _mean_of(mean)
+    product = defined_by(square, coda.MulOp) if square is not None else None
+    if product is None or product.lhs is not product.rhs or eps < 0:
+        return None
+    return product.lhs, eps
+
+
+def _mean_of(value: SSAValue) -> SSAValue | None:
+    """x where `value` is the mean of x over its last dimension."""
+    reduce = defined_by(value, coda.ReduceOp)
+    if reduce is not None:
+        return reduce.x if reduce.kind.data == "mean" else None
+    scaled = value.owner
+    if isinstance(scaled, coda.DivOp):
+        total, count = scaled.lhs, number_of(scaled.rhs)
+    elif isinstance(scaled, coda.MulOp):
+        total, factor = scaled.lhs, number_of(scaled.rhs)
+        count = 1 / factor if factor else None
+    else:
+        return None
+    sum_ = defined_by(total, coda.ReduceOp)
+    if sum_ is None or sum_.kind.data != "sum" or count != shape_of(sum_.x)[-1]:
+        return None
+    return sum_.x
+
+
+def _raise(norm: _Norm, rewriter: FunctionRewriter) -> None:
+    last, x, scale = _longest_form(norm)
+    weight = None if scale is None else unwidened(scale)
+    if weight is not None and not _is_weight_type(weight, x):
+        weight = scale
+    raised = coda.RMSNormOp(x, weight, eps=norm.eps)
+    raised.location, raised.result.name_hint = last.location, last.results[0].name_hint
+    rewriter.passed(last, "raised to coda.rms_norm")
+    last.results[0].replace_all_uses_with(raised.result)
+    rewriter.order.replace(last, raised)
+
+
+def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
+    """The last operator that belongs to the norm, the x of its type, and what it is scaled by.
+
+    Behind the normalization come conversions and at most one multiplication with a vector, as long
+    as nothing else reads what is in between.
+    """
+    last: Operation = norm.op
+    scale: SSAValue | None = None
+    best = (last, norm.wide, scale)
+    while (user := only_use(last.results[0])) is not None:
+        if isinstance(user, coda.MulOp) and scale is None:
+            scale = user.rhs if user.lhs is last.results[0] else user.lhs
+            if not is_row(scale, shape_of(norm.x)[-1]):
+                break
+        elif not isinstance(user, coda.CastOp):
+            break
+        last = user
+        for x in (norm.wide, norm.x):
+            if same_type(last.results[0], x) and _fits(scale, x):
+                best = (last, x, scale)
+    return best
+
+
+def _fits(scale: SSAValue | None, x: SSAValue) -> bool:
+    return scale is None or _is_weight_type(scale, x) or _is_weight_type(unwidened(scale), x)
+
+
+def _is_weight_type(weight: SSAValue, x: SSAValue) -> bool:
+    """Whether the weight of a norm of x may have the type of `weight`."""
+    is_float32 = isinstance(element_type_of(weight), Float32Type)
+    return same_type(weight, x) or (is_float32 and computes_in_float32(element_type_of(x)))

@@ -1,0 +1,64 @@
+"""Matching of spelled-out computations on the block level, by what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.passes.support.scalar_code import is_widening_cast
+
+OpT = TypeVar("OpT", bound=Operation)
+
+
+def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:
+    """The operator that computes `value`, where it is of the type `kind`."""
+    return value.owner if isinstance(value.owner, kind) else None
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number that `value` is, where it is a constant, converted or not."""
+    while isinstance(value.owner, coda.CastOp):
+        value = value.owner.operand
+    return float(value.owner.number) if isinstance(value.owner, coda.ConstantOp) else None
+
+
+def unwidened(value: SSAValue) -> SSAValue:
+    """`value` before its conversions to wider types, which are exact."""
+    while isinstance(value.owner, coda.CastOp) and is_widening_cast(value.owner):
+        value = value.owner.operand
+    return value
+
+
+def operand_pairs(op: coda.BinaryOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """The operands of a commutative operator, in both orders."""
+    yield op.lhs, op.rhs
+    yield op.rhs, op.lhs
+
+
+def offset_of(value: SSAValue) -> tuple[SSAValue, float] | None:
+    """(x, c) where `value` is x + c for a number c."""
+    add = defined_by(value, coda.AddOp)
+    for x, constant in operand_pairs(add) if add else ():
+        number = number_of(constant)
+        if number is not None:
+            return x, number
+    return None
+
+
+def is_row(value: SSAValue, columns: int) -> bool:
+    """Whether `value` is a vector of `columns` elements."""
+    return shape_of(value) == (columns,)
+
+
+def only_use(value: SSAValue) -> Operation | None:
+    """The one operator that uses `value`, once."""
+    uses = list(value.uses)
+    return uses[0].operation if len(uses) == 1 else None
+
+
+def same_type(a: SSAValue, b: SSAValue) -> bool:
+    return element_type_of(a) == element_type_of(b)

@@ -1,0 +1,43 @@
+"""Pass `torch-to-coda`: what a PyTorch model spells out becomes named operators."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.passes.group_head_norms import GroupHeadNormsPass
+from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
+from coda_ir.passes.raise_rope import RaiseRopePass
+
+STEPS: tuple[ModulePass, ...] = (
+    CanonicalizePass(),
+    CommonSubexpressionElimination(),
+    RaiseRMSNormPass(),
+    DeadCodeElimination(),
+    GroupHeadNormsPass(),
+    RaiseRopePass(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+)
+
+
+@dataclass(frozen=True)
+class TorchToCodaPass(ModulePass):
+    """Raises the operators of an exported model: the passes of `STEPS` in order.
+
+    Patterns match on what is computed, never on names of modules or classes.
+    """
+
+    name: ClassVar[str] = "torch-to-coda"
+
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes in order."""
+        return STEPS
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PassPipeline(self.steps()).apply(ctx, op)

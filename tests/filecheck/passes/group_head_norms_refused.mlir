@@ -1,0 +1,27 @@
+// RUN: coda-opt %s -p group-head-norms,dce --split-input-file | filecheck %s
+
+// The rows are split, not the columns.
+
+func.func @rows(%q: tensor<?x32xf32>, %w: tensor<32xf32>) -> tensor<?x4x32xf32> {
+  %h = coda.reshape %q : (tensor<?x32xf32>) -> tensor<?x4x32xf32>
+  %y = coda.rms_norm %h, %w {eps = 1.0e-6 : f64} : (tensor<?x4x32xf32>, tensor<32xf32>) -> tensor<?x4x32xf32>
+  func.return %y : tensor<?x4x32xf32>
+}
+
+// CHECK-LABEL: func.func @rows(
+// CHECK-NEXT:   %h = coda.reshape
+// CHECK-NEXT:   %y = coda.rms_norm %h, %w {eps = 1.000000e-06 : f64} : (tensor<?x4x32xf32>
+
+// -----
+
+// The columns of several rows are joined.
+
+func.func @joined(%q: tensor<8x4x8xf32>, %w: tensor<16xf32>) -> tensor<8x2x16xf32> {
+  %h = coda.reshape %q : (tensor<8x4x8xf32>) -> tensor<8x2x16xf32>
+  %y = coda.rms_norm %h, %w {eps = 1.0e-6 : f64} : (tensor<8x2x16xf32>, tensor<16xf32>) -> tensor<8x2x16xf32>
+  func.return %y : tensor<8x2x16xf32>
+}
+
+// CHECK-LABEL: func.func @joined(
+// CHECK-NEXT:   %h = coda.reshape
+// CHECK-NEXT:   %y = coda.rms_norm %h, %w {eps = 1.000000e-06 : f64} : (tensor<8x2x16xf32>

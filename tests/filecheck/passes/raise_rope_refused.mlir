@@ -1,0 +1,101 @@
+// RUN: coda-opt %s -p raise-rope,dce --split-input-file | filecheck %s
+
+// Different angles in the two halves.
+
+func.func @angles(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
+  %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %angles = coda.concat %f, %g {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %cos = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sin = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reshape %cos : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %s = coda.reshape %sin : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %a = coda.mul %h, %c : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %h1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %h2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %neg = coda.neg %h2 : (tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %rotated = coda.concat %neg, %h1 {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
+  %b = coda.mul %rotated, %s : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @angles(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
+
+// -----
+
+// The halves are not swapped.
+
+func.func @order(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
+  %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %angles = coda.concat %f, %f {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %cos = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sin = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reshape %cos : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %s = coda.reshape %sin : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %a = coda.mul %h, %c : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %h1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %h2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %neg = coda.neg %h2 : (tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %rotated = coda.concat %h1, %neg {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
+  %b = coda.mul %rotated, %s : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @order(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
+
+// -----
+
+// The wrong half is negated.
+
+func.func @sign(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
+  %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %angles = coda.concat %f, %f {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %cos = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sin = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reshape %cos : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %s = coda.reshape %sin : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %a = coda.mul %h, %c : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %h1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %h2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %neg = coda.neg %h1 : (tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %rotated = coda.concat %neg, %h2 {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
+  %b = coda.mul %rotated, %s : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @sign(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
+
+// -----
+
+// The heads are an argument: they are no columns.
+
+func.func @argument(%h: tensor<?x4x?x8xf32> {coda.dims = ["B", 4 : i64, "T", 8 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
+  %angles = coda.concat %f, %f {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %cos = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sin = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reshape %cos : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %s = coda.reshape %sin : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %a = coda.mul %h, %c : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %h1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %h2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %neg = coda.neg %h2 : (tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %rotated = coda.concat %neg, %h1 {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
+  %b = coda.mul %rotated, %s : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @argument(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
