@@ -54,5 +54,5 @@ def test_a_dimension_that_nothing_tells():
 def test_an_operator_that_pytorch_does_not_have():
     module = parse_mlir(PROGRAM.replace("aten.cumsum.default", "aten.cum_sum.default"))
     (func,) = module.ops
-    with pytest.raises(CodaError, match="PyTorch has no operator aten.cum_sum.default"):
+    with pytest.raises(CodaError, match=r"PyTorch has no operator aten\.cum_sum\.default"):
         run_function(func, [torch.randn(2, 8), torch.randn(8, 8)])  # pyright: ignore
