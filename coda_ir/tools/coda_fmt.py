@@ -10,6 +10,7 @@ from pathlib import Path
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.sources import decode_source, read_source
+from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
 
 STDIN = "-"
 
@@ -32,10 +33,22 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="coda-fmt", description=__doc__)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a .coda file; - is the input")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        action=FileAction,
+        metavar="FILE",
+        help="a .coda file; - is the input",
+    )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
     mode.add_argument("--check", action="store_true", help="name the files that are not formatted")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes command lines in this shell, and exit",
+    )
     return parser
 
 

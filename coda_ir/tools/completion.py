@@ -1,0 +1,48 @@
+"""Completion of command lines in a shell, by shtab.
+
+An option whose `action` is a `FileAction` completes names of files, one with `choices` those.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+class FileAction(argparse.Action):
+    """Stores its value, which the shell completes as the name of a file."""
+
+    complete: ClassVar[Mapping[str, Any]] = {
+        "bash": "_shtab_compgen_files",
+        "zsh": "_files",
+        "tcsh": "f",
+    }
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, values)
+
+
+class PrintCompletion(argparse.Action):
+    """Prints the completion script of a parser and exits."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        # Not needed by any other run of the tool.
+        import shtab
+
+        print(shtab.complete(parser, shell=values))
+        parser.exit()

@@ -1,0 +1,82 @@
+"""Completion of command lines: a real bash completes them with the script that a tool prints."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coda_ir.tools import coda_fmt
+from coda_ir.tools.opt.command_line import make_parser
+
+BIN = Path(sys.executable).parent
+NEEDS_BASH = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+# What bash does when a user presses the tabulator behind the last word.
+PRESS_TAB = """
+source <({bin}/{tool} --print-completion bash)
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_shtab_{function}
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def complete(tool: str, *words: str, directory: Path | None = None) -> set[str]:
+    """What bash offers for the last of the words of a command line."""
+    script = PRESS_TAB.format(bin=BIN, tool=tool, function=tool.replace("-", "_"))
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", tool, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@NEEDS_BASH
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["--print-ir-after-ch"], {"--print-ir-after-change"}),
+        (["--run-target", ""], {"reference", "triton"}),
+        (["-f", "c"], {"coda"}),
+        (["-p", "coda-to"], {"coda-to-gemm"}),
+        (["-p", "cse,defer-rms"], {"cse,defer-rms-norm"}),
+        (["-p", "builtin.module(func.func(defer-l"], {"builtin.module(func.func(defer-layer-norm"}),
+        (["--print-ir-before", "plan-b"], {"plan-buffers"}),
+    ],
+)
+def test_options_choices_and_passes(words: list[str], expected: set[str]):
+    assert complete("coda-opt", *words) == expected
+
+
+@NEEDS_BASH
+@pytest.mark.parametrize("tool", ["coda-opt", "coda-fmt"])
+def test_files(tool: str, tmp_path: Path):
+    (tmp_path / "layer.coda").touch()
+    assert complete(tool, "lay", directory=tmp_path) == {"layer.coda"}
+
+
+@NEEDS_BASH
+def test_coda_fmt_options():
+    assert complete("coda-fmt", "--ch") == {"--check"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_every_shell(shell: str, capsys: pytest.CaptureFixture[str]):
+    for run in (make_parser().parse_args, coda_fmt.main):
+        with pytest.raises(SystemExit) as stop:
+            run(["--print-completion", shell])
+        assert stop.value.code == 0
+        assert len(capsys.readouterr().out.splitlines()) > 5
+
+
+def test_unknown_shell(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        make_parser().parse_args(["--print-completion", "fish"])
+    assert stop.value.code == 2
+    assert "invalid choice: 'fish'" in capsys.readouterr().err
