@@ -11,7 +11,6 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +23,7 @@ from coda_ir.lsp.check import Check, check_program, read_or_none
 from coda_ir.lsp.compilation import CancelledError, Compilation, compile_program
 from coda_ir.lsp.positions import SourceText
 from coda_ir.lsp.symbols import SymbolTable
+from coda_ir.lsp.worker import Worker
 from coda_ir.sources import read_source
 
 logger = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ class Analyses:
         self._paths: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._remembered: OrderedDict[tuple[str, str, str], Outcome] = OrderedDict()
-        self._checker = ThreadPoolExecutor(1, "coda-check")
-        self._compiler = ThreadPoolExecutor(1, "coda-compile")
+        self._checker = Worker("coda-check")
+        self._compiler = Worker("coda-compile")
 
     # The open files.
 
@@ -180,7 +180,8 @@ class Analyses:
         outcome = self._recall(document)
         if outcome is None:
             text, path = document.source.text, document.path
-            check = await self._run(self._checker, partial(check_program, text, path, self.read))
+            work = partial(check_program, text, path, self.read)
+            check = await self._checker.run(partial(_attempt, work))
             outcome = Outcome(check) if isinstance(check, Check) else _failed(document, check)
         document.outcome = outcome
         if not document.dropped.is_set():
@@ -192,7 +193,7 @@ class Analyses:
         module = outcome.check.module
         if module is not None and outcome.compilation is None:
             work = partial(compile_program, module, self.schedule, document.dropped)
-            result = await self._run(self._compiler, work)
+            result = await self._compiler.run(partial(_attempt, work))
             if isinstance(result, Compilation):
                 outcome.compilation = result
             else:
@@ -200,21 +201,6 @@ class Analyses:
         if not document.dropped.is_set():
             self._remember(document, outcome)
             self._publish(document, outcome, True)
-
-    async def _run(
-        self, executor: ThreadPoolExecutor, work: Callable[[], Result]
-    ) -> Result | str | None:
-        """The result, or why there is none; None where the work was cancelled."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(executor, work)
-        except CancelledError:
-            return None
-        except CodaError as error:
-            return str(error)
-        except Exception as error:
-            # The boundary of the server: a defect of the compiler must not end it.
-            logger.exception("internal error")
-            return f"internal error of the compiler: {type(error).__name__}: {error}"
 
     def _key(self, document: Document) -> tuple[str, str, str]:
         return document.path, document.source.text, self.schedule
@@ -235,12 +221,24 @@ class Analyses:
             self._remembered.popitem(last=False)
 
     def stop(self) -> None:
-        """Drop all work; the threads end as soon as they can."""
+        """Drop all work."""
         for document in self._documents.values():
             _drop(document)
         self._documents.clear()
-        for executor in (self._checker, self._compiler):
-            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _attempt(work: Callable[[], Result]) -> Result | str | None:
+    """The result, or why there is none; None where the work was cancelled."""
+    try:
+        return work()
+    except CancelledError:
+        return None
+    except CodaError as error:
+        return str(error)
+    except Exception as error:
+        # The boundary of the server: a defect of the compiler must not end it.
+        logger.exception("internal error")
+        return f"internal error of the compiler: {type(error).__name__}: {error}"
 
 
 def _drop(document: Document) -> None:

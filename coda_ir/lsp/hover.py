@@ -99,6 +99,8 @@ def _name(check: Check, compilation: Compilation | None, occurrence: Occurrence)
             return _port(check, symbol)
         case _:
             value = check.values.get(place) or check.values.get((symbol.line, symbol.column))
+            if value is None and _epilogue_of(check, symbol) is not None:
+                return f"{_code(f'{symbol.name}: f32')}\n\nOne element of the tile."
             return _code(f"{_prefix(symbol)}{symbol.name}{_typed(value)}")
 
 
@@ -150,15 +152,25 @@ def _runs(check: Check, function: FunctionKernels) -> Iterator[str]:
     )
 
 
-def _port(check: Check, symbol: Symbol) -> str:
-    """An accumulator, operand or result of an epilogue, or a parameter of one that is called."""
+def _epilogue_of(check: Check, symbol: Symbol) -> EpilogueDefinition | None:
+    """The epilogue that a name is local to."""
     for definition in check.scope.meanings.values():
         if isinstance(definition, EpilogueDefinition) and definition.scope.file == symbol.file:
             tree = definition.tree
-            for kinds, ports in ((PORT_KINDS, tree.ports), (RESULT_KINDS, tree.results)):
-                for port in ports:
-                    if port.name.span[:2] == (symbol.line, symbol.column):
-                        return _described_port(port, kinds)
+            if tree.name.span.line <= symbol.line <= tree.body.span.end_line:
+                return definition
+    return None
+
+
+def _port(check: Check, symbol: Symbol) -> str:
+    """An accumulator, operand or result of an epilogue."""
+    definition = _epilogue_of(check, symbol)
+    if definition is not None:
+        tree = definition.tree
+        for kinds, ports in ((PORT_KINDS, tree.ports), (RESULT_KINDS, tree.results)):
+            for port in ports:
+                if port.name.text == symbol.name:
+                    return _described_port(port, kinds)
     return _code(symbol.name)
 
 

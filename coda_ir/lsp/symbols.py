@@ -137,10 +137,11 @@ class _Resolver:
         self.scope = scope
         self.table = table
         self.local: dict[str, Symbol] = {}
+        self.results: set[str] = set()
 
     def file(self) -> None:
         for definition in self.scope.tree.definitions:
-            self.local = {}
+            self.local, self.results = {}, set()
             match definition:
                 case Import():
                     self.table.imports.append(definition)
@@ -179,6 +180,7 @@ class _Resolver:
     def _epilogue(self, node: Epilogue) -> None:
         for port in node.ports:
             self._define(port.name, "port")
+        self.results = {port.name.text for port in node.results}
         self._body(node.body)
         for port in node.results:
             self._define_or_use(port.name, "port")
@@ -196,7 +198,8 @@ class _Resolver:
             if isinstance(statement, Assign):
                 for target in statement.targets:
                     if target.text != "_":
-                        self._define_or_use(target, "variable")
+                        is_result = target.text in self.results
+                        self._define_or_use(target, "port" if is_result else "variable")
 
     # Occurrences.
 
