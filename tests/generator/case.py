@@ -29,6 +29,8 @@ class Case:
     seed: int = 0
     remarks: list[Remark] = field(default_factory=list[Remark])
     """What the passes said about the program."""
+    lowered: ModuleOp | None = None
+    """The program at the GEMM level, once it is known."""
     checked: list[str] = field(default_factory=list[str])
     """What was checked, for statistics."""
 

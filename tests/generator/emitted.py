@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import linecache
-import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -113,10 +112,3 @@ def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _results(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
     tensors = [results] if isinstance(results, torch.Tensor) else results
     return [tensor.cpu().clone() for tensor in tensors]
-
-
-def use_interpreter(environment: Mapping[str, str] = os.environ) -> None:
-    """Let Triton run in its interpreter where there is no GPU; before triton is imported."""
-    has_gpu = Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
-    if not has_gpu and "TRITON_INTERPRET" not in environment:
-        os.environ["TRITON_INTERPRET"] = "1"

@@ -37,7 +37,9 @@ class Rounding:
         worst = self._errors(self.stated[name], self.case.exact[name])
         func = next(f for f in self.case.program.functions if f.sym_name.data == name)
         for sample in range(1, SAMPLES):
-            arguments = arguments_of(func, self.case.program.extents, self.case.seed + 7919 * sample)
+            arguments = arguments_of(
+                func, self.case.program.extents, self.case.seed + 7919 * sample
+            )
             exact = run_function(func, arguments, "float64")
             errors = self._errors(run_function(func, arguments, "stated"), exact)
             worst = list(map(max, worst, errors))

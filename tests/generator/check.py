@@ -1,0 +1,176 @@
+"""Checks programs by their number in a run, and repeats and shrinks the ones that fail."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from generator.case import Case
+from generator.choices import ReplayedChoices, SeededChoices
+from generator.properties import PROPERTIES, SHARES, make_case
+from generator.shrink import shrink
+from generator.violations import Violation
+
+TIME_LIMIT = 120
+"""Seconds for one property of one program; a rewrite loop runs into it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program without a property, by what makes it again."""
+
+    number: int
+    seed: int
+    kind: str
+    name: str
+    """Of the property, as in `PROPERTIES`."""
+    signature: str
+    message: str
+    record: tuple[int, ...]
+    """The decisions of the generator and of the property."""
+    module: str
+    hazards: tuple[str, ...]
+
+
+@dataclass
+class Tally:
+    """What was checked and what was found, of any number of programs."""
+
+    programs: Counter[str] = field(default_factory=Counter[str])
+    """By kind."""
+    checks: Counter[str] = field(default_factory=Counter[str])
+    """By property."""
+    seconds: Counter[str] = field(default_factory=Counter[str])
+    """By property."""
+    notes: Counter[str] = field(default_factory=Counter[str])
+    """What could not be checked."""
+    remarks: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    """Programs by kind of remark, pass and condition."""
+    failures: list[Failure] = field(default_factory=list[Failure])
+
+    def add(self, other: Tally) -> None:
+        self.programs += other.programs
+        self.checks += other.checks
+        self.seconds += other.seconds
+        self.notes += other.notes
+        self.remarks += other.remarks
+        self.failures += other.failures
+
+
+@contextmanager
+def time_limit(seconds: int) -> Generator[None]:
+    """A Violation where the block takes longer; for the main thread of a process."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise Violation("termination", "time limit", f"still running after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def seed_of(run_seed: int, number: int) -> int:
+    return run_seed * 1_000_003 + number
+
+
+def properties_of(number: int) -> list[str]:
+    """The properties that program `number` of a run is checked for."""
+    # Rounds through the kinds, so that every kind meets every property.
+    turn = number // len(SHARES) + number % len(SHARES) * 7
+    return [name for name, property in PROPERTIES.items() if turn % property.every == 0]
+
+
+def check_program(run_seed: int, number: int, tally: Tally) -> None:
+    """Make program `number` and check its properties, each for itself."""
+    seed, kind = seed_of(run_seed, number), SHARES[number % len(SHARES)]
+    tally.programs[kind] += 1
+    case: Case | None = None
+    for name in properties_of(number):
+        choices = SeededChoices(seed)
+        started = time.perf_counter()
+        try:
+            with time_limit(TIME_LIMIT):
+                # The decisions of a property follow those of the program: both are one record.
+                made = make_case(choices, kind, seed)
+                case = case or made
+                PROPERTIES[name].check(case, choices)
+        except Violation as violation:
+            tally.failures.append(_failure(violation, number, seed, kind, name, choices.record))
+        tally.checks[name] += 1
+        tally.seconds[name] += time.perf_counter() - started
+    if case is not None:
+        said = {(r.kind, r.pass_name, r.condition or "") for r in case.remarks}
+        tally.remarks.update(said)
+        tally.notes.update(note for note in case.checked if note.startswith("refused"))
+
+
+def _failure(
+    violation: Violation, number: int, seed: int, kind: str, name: str, record: Sequence[int]
+) -> Failure:
+    program = make_case(ReplayedChoices(record), kind, seed).program
+    return Failure(
+        number=number,
+        seed=seed,
+        kind=kind,
+        name=name,
+        signature=violation.signature,
+        message=str(violation),
+        record=tuple(record),
+        module=program.text or str(program.module),
+        hazards=tuple(sorted(program.hazards)),
+    )
+
+
+def check_range(run_seed: int, start: int, stop: int) -> Tally:
+    tally = Tally()
+    for number in range(start, stop):
+        check_program(run_seed, number, tally)
+    return tally
+
+
+def shrink_failure(failure: Failure, seconds: float = 90.0) -> Failure:
+    """The same failure of a program that is as small as could be found."""
+    found: dict[tuple[int, ...], Violation] = {}
+
+    def fails(record: Sequence[int]) -> list[int] | None:
+        choices = ReplayedChoices(record)
+        try:
+            with time_limit(TIME_LIMIT):
+                case = make_case(choices, failure.kind, failure.seed)
+                PROPERTIES[failure.name].check(case, choices)
+        except Violation as violation:
+            if violation.signature == failure.signature:
+                found[tuple(choices.record)] = violation
+                return choices.record
+        return None
+
+    record = shrink(failure.record, fails, seconds)
+    violation = found.get(tuple(record))
+    if violation is None:
+        return failure
+    return _failure(
+        violation, failure.number, failure.seed, failure.kind, failure.name, tuple(record)
+    )
+
+
+def replay(text: str) -> None:
+    """Check the program of a failure file again; raises its Violation."""
+    name = _header(text, "property").partition(";")[0]
+    kind, seed, *record = _header(text, "record").split()
+    choices = ReplayedChoices(list(map(int, record)))
+    PROPERTIES[name].check(make_case(choices, kind, int(seed)), choices)
+
+
+def _header(text: str, field: str) -> str:
+    """The value of a field in the comments of a failure file."""
+    lines = (line.lstrip("/# ") for line in text.splitlines())
+    return next(line for line in lines if line.startswith(f"{field}: ")).partition(": ")[2]

@@ -1,0 +1,186 @@
+"""Random programs as `.coda` text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from coda_ir.frontends.coda_text import parse_text
+from generator.choices import Choices
+from generator.program import Program
+
+ROWS = (("M",), ("B", "T"), (3,), (2, "T"))
+
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", "sigmoid", "tanh", "abs")
+
+EXTENTS = (2, 1, 3, 5)
+
+
+@dataclass
+class TextBuilder:
+    """Parameters and statements of one function; a name stands for a tile of some columns."""
+
+    choices: Choices
+    rows: tuple[str | int, ...]
+    element: str
+    columns: tuple[int, ...]
+    parameters: list[str] = field(default_factory=list[str])
+    statements: list[str] = field(default_factory=list[str])
+    tiles: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+
+    def parameter(self, *dims: str | int, weight: bool = False, element: str = "") -> str:
+        name = f"p{len(self.parameters)}"
+        type = f"{element or self.element}[{', '.join(map(str, dims))}]"
+        self.parameters.append(f"{'weight ' if weight else ''}{name}: {type}")
+        return name
+
+    def bind(self, expression: str, columns: int) -> None:
+        name = f"v{len(self.statements)}"
+        self.statements.append(f"{name} = {expression}")
+        self.tiles.append((name, columns))
+
+    def tile(self) -> tuple[str, int]:
+        return self.choices.recent(self.tiles)
+
+
+def _linear(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
+    n = b.choices.pick(b.columns)
+    if b.choices.chance(40):
+        return f"{x} @ {b.parameter(k, n, weight=True)}", n
+    w = b.parameter(n, k, weight=True)
+    bias = f", {b.parameter(n, weight=True)}" if b.choices.chance(30) else ""
+    return f"linear({x}, {w}{bias})", n
+
+
+def _norm(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    eps = b.choices.pick((", eps=EPS", ", eps=1e-5", ""))
+    if b.choices.chance(40):
+        params = "".join(f", {b.parameter(n)}" for _ in range(b.choices.integer(0, 2)))
+        return f"layer_norm({x}{params}{eps})", n
+    return f"rms_norm({x}, {b.parameter(n, weight=True)}{eps})", n
+
+
+def _arithmetic(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    others = [name for name, columns in b.tiles if columns == n]
+    makers: Sequence[Callable[[], str]] = (
+        lambda: b.choices.recent(others),
+        lambda: b.choices.pick(("2", "0.5", "HEAD", "EPS", "rsqrt(64)", "-1.5")),
+        lambda: b.parameter(n),
+        lambda: f"mean({x})",
+        lambda: b.parameter(*b.rows, n),
+    )
+    first, second = x, b.choices.pick(makers)()
+    if b.choices.chance(30):
+        first, second = second, first
+    operator = b.choices.pick(("+", "*", "-"))
+    text = f"{first} {operator} {second}"
+    if b.choices.chance(30):
+        text = f"-({text}) + {x}"
+    return text, n
+
+
+def _call(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    return f"{b.choices.pick((*ACTIVATIONS, 'softmax', 'helper'))}({x})", n
+
+
+def _gate(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    gate, columns = _linear(b, x, n)
+    up = f"linear({x}, {b.parameter(columns, n, weight=True)})"
+    return f"{b.choices.pick(ACTIVATIONS)}({gate}) * {up}", columns
+
+
+def _packed(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    w = b.parameter(f"2 * {n}", n, weight=True)
+    name = b.choices.pick(("swiglu", "geglu", "reglu", "geglu_tanh"))
+    return f"{name}(linear({x}, {w}))", n
+
+
+def _epilogue(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
+    n = b.choices.pick(b.columns)
+    w, row = b.parameter(n, k, weight=True), b.parameter(n)
+    tile = b.parameter(*b.rows, n)
+    return f"fused(linear({x}, {w}), {row}, {tile})", n
+
+
+def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if n % 4:
+        return f"softcap({x}, 30.0)", n
+    cos, sin = (b.parameter(b.rows[-1], "HEAD // 2") for _ in range(2))
+    layout = b.choices.pick(('"half_split"', '"interleaved"'))
+    w = b.parameter(n, n, weight=True)
+    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout})", n
+
+
+_MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]] = (
+    (4, _linear),
+    (4, _arithmetic),
+    (3, _call),
+    (3, _norm),
+    (2, _gate),
+    (1, _packed),
+    (1, _heads),
+    (2, _epilogue),
+)
+
+_PROLOGUE = """
+const HEAD = 4
+const EPS = 1e-{exponent}
+
+fn helper(x: {element}[{rows}, C]) {{
+    y = {activation}(x)
+    return x + y * 0.5
+}}
+
+epilogue fused(acc, bias: row, other: tile) -> (y: tile) {{
+    z = {activation}(acc + bias)
+    y = maximum(z, other) - cast(z, bf16) * 0.25
+}}
+"""
+
+
+def coda_program(choices: Choices) -> Program:
+    """One function, with consts, a function that it inlines and an epilogue."""
+    rows = choices.pick(ROWS)
+    element = choices.pick(("bf16", "f32", "f16"))
+    columns = tuple(choices.pick((8, 4, 12, 3)) for _ in range(2))
+    b = TextBuilder(choices, rows, element, columns)
+    n = choices.pick(columns)
+    b.tiles.append((b.parameter(*rows, n), n))
+    for _ in range(choices.integer(1, 7)):
+        x, k = b.tile()
+        b.bind(*choices.weighted(_MAKERS)(b, x, k))
+    text = _text(b)
+    symbols = [dim for dim in rows if isinstance(dim, str)]
+    extents = {symbol: choices.pick(EXTENTS) for symbol in symbols}
+    return Program(parse_text(text, "random.coda"), extents, text=text)
+
+
+def _text(b: TextBuilder) -> str:
+    """The whole file, with blanks and comments where the language allows them."""
+    used = {name for name, _ in b.tiles[-2:]}
+    names = [name for name, _ in b.tiles[1:]]
+    # Every name has to be used: what nothing reads is returned.
+    bodies = [statement.partition(" = ")[2] for statement in b.statements]
+    for name in names:
+        if not any(_mentions(body, name) for body in bodies):
+            used.add(name)
+    results = [name for name, _ in b.tiles if name in used]
+    prologue = _PROLOGUE.format(
+        exponent=b.choices.pick((5, 2)),
+        element=b.element,
+        rows=", ".join(f"R{index}" for index in range(len(b.rows))),
+        activation=b.choices.pick(ACTIVATIONS),
+    )
+    lines = [f"    {statement}{_noise(b.choices)}" for statement in b.statements]
+    header = f"fn f({', '.join(b.parameters)}) {{"
+    return "\n".join([prologue, header, *lines, f"    return {', '.join(results)}", "}", ""])
+
+
+def _mentions(expression: str, name: str) -> bool:
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in expression).split()
+    return name in words
+
+
+def _noise(choices: Choices) -> str:
+    """White space and comments, which the formatter has to keep or to remove."""
+    return choices.weighted(((8, ""), (1, "   # a comment"), (1, "   "), (1, ";"), (1, "\n\n\n")))

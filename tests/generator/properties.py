@@ -1,0 +1,115 @@
+"""The properties of every random program, by name, and how often the nightly run checks each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from generator.block_programs import block_program
+from generator.case import Case
+from generator.choices import Choices
+from generator.coda_programs import coda_program
+from generator.coda_text import check_text
+from generator.emitted import check_emitted
+from generator.gemm_programs import gemm_program
+from generator.lowering import (
+    check_every_pass,
+    check_idempotent,
+    check_random_pipeline,
+    lower_to_gemm,
+    schedule,
+)
+from generator.program import Generator
+from generator.rounding import Rounding, check_stated
+from generator.round_trip import check_round_trip
+
+KINDS: Mapping[str, Generator] = {
+    "block": block_program,
+    "gemm": gemm_program,
+    "coda": coda_program,
+}
+"""The kinds of programs."""
+
+SHARES = ("block",) * 12 + ("gemm",) * 6 + ("coda",) * 2
+"""The kinds of program 0, 1, ... of a run, which repeat."""
+
+
+def round_trip(case: Case, choices: Choices) -> None:
+    check_round_trip(case.program.module, "as generated")
+    check_round_trip(_lowered(case), "GEMM level")
+
+
+def text(case: Case, choices: Choices) -> None:
+    if case.program.text is not None:
+        check_text(case.program.text, case.program.module)
+
+
+def every_pass(case: Case, choices: Choices) -> None:
+    check_every_pass(case)
+
+
+def any_pipeline(case: Case, choices: Choices) -> None:
+    check_random_pipeline(case, choices)
+
+
+def folded_weights(case: Case, choices: Choices) -> None:
+    lower_to_gemm(case, fold_weights=True)
+
+
+def idempotent(case: Case, choices: Choices) -> None:
+    check_idempotent(case, _lowered(case))
+
+
+def levels(case: Case, choices: Choices) -> None:
+    """Block level, GEMM level and scheduled, in float64 and in stated precision."""
+    lowered = _lowered(case)
+    scheduled = schedule(case, lowered, choices.pick(("interpreter", "portable", "sm_90")))
+    rounding = Rounding(case)
+    check_stated(rounding, lowered, "GEMM level")
+    check_stated(rounding, scheduled, "scheduled")
+
+
+def emitted_triton(case: Case, choices: Choices) -> None:
+    scheduled = schedule(case, _lowered(case), "interpreter")
+    check_emitted(case, Rounding(case), scheduled)
+
+
+def emitted_unfused(case: Case, choices: Choices) -> None:
+    """The block level as it is, with only its linear maps as GEMMs."""
+    check_emitted(case, Rounding(case), schedule(case, case.program.module, "interpreter"))
+
+
+def _lowered(case: Case) -> ModuleOp:
+    """The program after coda-to-gemm, once per case."""
+    if case.lowered is None:
+        case.lowered = lower_to_gemm(case)
+    return case.lowered
+
+
+@dataclass(frozen=True)
+class Property:
+    check: Callable[[Case, Choices], None]
+    every: int
+    """The nightly run checks it on one in so many programs."""
+
+
+PROPERTIES: Mapping[str, Property] = {
+    "levels": Property(levels, 1),
+    "text": Property(text, 1),
+    "round trip": Property(round_trip, 8),
+    "every pass": Property(every_pass, 16),
+    "any pipeline": Property(any_pipeline, 5),
+    "folded weights": Property(folded_weights, 4),
+    "idempotent": Property(idempotent, 4),
+    "emitted triton": Property(emitted_triton, 8),
+    "emitted unfused": Property(emitted_unfused, 25),
+}
+
+
+def make_case(choices: Choices, kind: str, seed: int = 0) -> Case:
+    """A program of a kind, with verified IR, and data that the seed chooses."""
+    program = KINDS[kind](choices)
+    program.module.verify()
+    return Case(program, seed)
