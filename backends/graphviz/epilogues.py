@@ -131,6 +131,8 @@ def scalar_label(op: Operation) -> str:
     name = SYMBOLS.get(op.name, op.name.partition(".")[2] or op.name)
     if isinstance(op, GroupReduceOp):
         return f"{op.combiner.data.value} over {op.group.data} columns"
+    if isinstance(op, arith.MulfOp) and op.lhs == op.rhs:
+        return "x²"
     constants = [_operand_constant(operand) for operand in op.operands]
     match op, constants:
         case arith.CmpiOp() | arith.CmpfOp(), [left, right]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 
 from coda_ir.diagnostics import CodaError
@@ -107,8 +106,5 @@ def find_architecture(name: str) -> Architecture:
     """The architecture of that name. Raises CodaError for an unknown one."""
     if name in ARCHITECTURES:
         return ARCHITECTURES[name]
-    known = f"use one of {', '.join(ARCHITECTURES)}"
-    close = get_close_matches(name, ARCHITECTURES, n=1)
-    raise CodaError(
-        f"unknown architecture '{name}'", f"did you mean '{close[0]}'?" if close else known
-    )
+    known = ", ".join(f"{a.name} ({a.products})" for a in _ARCHITECTURES)
+    raise CodaError(f"unknown architecture '{name}'", f"use one of {known}")

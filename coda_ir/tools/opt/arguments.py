@@ -28,7 +28,7 @@ def one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
     def parse_name(text: str) -> str:
         if text in known:
             return text
-        close = get_close_matches(text, known, n=1)
+        close = get_close_matches(text, known, n=1, cutoff=0.8)
         hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(known)}"
         raise argparse.ArgumentTypeError(f"unknown {kind} '{text}': {hint}")
 

@@ -1,0 +1,109 @@
+"""What kernels use of a GPU: figures for known kernels, and errors of ahead-of-time compilation."""
+
+from dataclasses import replace
+
+import pytest
+
+import coda_ir
+from coda_ir.api import Lowering
+from coda_ir.backends.triton.aot import (
+    ARCHITECTURES,
+    KernelCompilationError,
+    KernelResources,
+    check_fits,
+    compile_kernels,
+    find_architecture,
+    resources_table,
+)
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.diagnostics import CodaError
+
+PROGRAM = "fn f(x: bf16[M, 64], weight w: bf16[64, 64]) -> bf16[M, 64] { return linear(x, w) }"
+
+KERNEL = KernelResources("k", "sm_90", 128, 0, 100 * 1024, 8, 3)
+
+
+class TestOccupancy:
+    """Against NVIDIA's occupancy calculator: one SM of an H100 has 64 warps, 65536 registers and
+    228 KiB of shared memory, of which every program takes 1 KiB more than it asks for."""
+
+    @pytest.mark.parametrize(
+        "changes, programs, limit",
+        [
+            ({"registers": 32, "shared_memory": 0}, 8, "warps"),
+            ({"registers": 128, "shared_memory": 0}, 2, "registers"),
+            ({"registers": 129, "shared_memory": 0}, 1, "registers"),
+            ({"registers": 168, "shared_memory": 0, "warps": 12}, 1, "registers"),
+            ({"registers": 32, "shared_memory": 75 * 1024}, 3, "shared memory"),
+            ({"registers": 32, "shared_memory": 75 * 1024 + 1}, 2, "shared memory"),
+            ({"registers": 16, "shared_memory": 0, "warps": 1}, 32, "programs"),
+            ({"shared_memory": 227 * 1024}, 1, "shared memory"),
+            ({"shared_memory": 227 * 1024 + 1}, 0, "shared memory"),
+        ],
+    )
+    def test_hopper(self, changes: dict[str, int], programs: int, limit: str):
+        kernel = replace(KERNEL, **changes)
+        assert (kernel.programs, kernel.limited_by) == (programs, limit)
+        assert kernel.occupancy == programs * kernel.warps / 64
+
+    def test_mi300(self):
+        kernel = KernelResources("k", "gfx942", 128, 0, 32 * 1024, 4, 2)
+        assert (kernel.programs, kernel.limited_by, kernel.occupancy) == (2, "shared memory", 0.25)
+
+    def test_what_does_not_fit(self):
+        kernel = replace(KERNEL, arch="sm_86")
+        message = r"sm_86, which has 101376 bytes .* k needs 102400 bytes"
+        with pytest.raises(CodaError, match=message):
+            check_fits([kernel, replace(kernel, shared_memory=0)])
+        assert "does not fit" in resources_table(kernel.architecture, [kernel])
+
+
+class TestArchitectures:
+    @pytest.mark.parametrize("name", ARCHITECTURES)
+    def test_schedules_exist(self, name: str):
+        module = coda_ir.parse(PROGRAM)
+        module = Lowering(module, ARCHITECTURES[name].schedule).module("scheduled")
+        assert "schedule<" in str(module)
+
+    def test_unknown(self):
+        with pytest.raises(CodaError) as caught:
+            find_architecture("h100")
+        assert "unknown architecture 'h100'" in str(caught.value)
+        assert "sm_90 (H100, H200), " in str(caught.value)
+
+
+def kernel(body: str) -> EmittedKernel:
+    source = f"@triton.jit\ndef k(x_ptr):\n    {body}\n"
+    return EmittedKernel("k", source, (KernelArgument("x_ptr", "*fp32", ""),), "1", num_warps=1)
+
+
+class TestCompiler:
+    def test_nothing_to_compile(self):
+        assert compile_kernels([], "sm_90") == []
+
+    def test_text_and_resources(self):
+        (compiled,) = compile_kernels([kernel("tl.store(x_ptr, 1.0)")], "sm_80", "ptx")
+        assert ".target sm_80" in compiled.text and compiled.name == "k"
+        assert compiled.resources.warps == 1 and compiled.resources.shared_memory == 0
+        assert 0 < compiled.resources.registers <= 16
+
+    def test_a_kernel_that_does_not_compile(self):
+        with pytest.raises(KernelCompilationError) as caught:
+            compile_kernels([kernel("tl.store(x_ptr, unknown)")], "sm_80")
+        message = str(caught.value)
+        assert message.startswith("kernel k does not compile for sm_80:\n")
+        assert "unknown is not defined" in message
+
+    def test_assembly_of_the_other_vendor(self):
+        with pytest.raises(CodaError, match="gfx942 has no sass"):
+            compile_kernels([], "gfx942", "sass")
+        with pytest.raises(CodaError, match="sm_90 has no amdgcn"):
+            compile_kernels([], "sm_90", "amdgcn")
+
+
+def test_resources_of_a_compiled_function():
+    layer = coda_ir.compile(PROGRAM, device="cpu")
+    (used,) = layer.resources("gfx942")
+    assert used.kernel in layer.kernels and used.fits and not used.spills
+    with pytest.raises(CodaError, match="unknown architecture"):
+        layer.resources("cpu")

@@ -1,0 +1,177 @@
+"""`coda-opt --run` with files: inputs by name, saved results, and files that are wrong."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.tensor_files import read_tensors, write_tensors
+from coda_ir.tools.coda_opt import main
+
+PROGRAM = """
+func.func @f(%x: tensor<?x8xbf16> {coda.name = "x", coda.dims = ["M", 8]},
+             %i: tensor<?xi64> {coda.name = "i", coda.dims = ["M"]})
+    -> (tensor<?x8xbf16> {coda.name = "y", coda.dims = ["M", 8]},
+        tensor<?x8xbf16> {coda.name = "y", coda.dims = ["M", 8]}, tensor<?xi64>) {
+  %y = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %y, %y, %i : tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?xi64>
+}
+"""
+
+X = torch.arange(16).reshape(2, 8).bfloat16() / 4
+INDICES = torch.tensor([3, 5])
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "program.mlir"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def stored(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
+    write_tensors(path, tensors)
+    return str(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+class TestFiles:
+    def test_round_trip(self, suffix: str, tmp_path: Path):
+        tensors = {
+            "x": X,
+            "i": INDICES,
+            "empty": torch.zeros(0, 3),
+            "scalar": torch.tensor(2.0),
+            "v": X.T,
+        }
+        read = read_tensors(Path(stored(tmp_path / f"t{suffix}", tensors)))
+        assert read.keys() == tensors.keys()
+        assert all(torch.equal(read[name].to(t.dtype), t) for name, t in tensors.items())
+
+    def test_inputs_and_outputs(self, suffix: str, program: str, tmp_path: Path, capsys: Capture):
+        inputs = stored(tmp_path / f"in{suffix}", {"x": X, "i": INDICES, "unused": INDICES})
+        output = tmp_path / f"out{suffix}"
+        assert main([program, "--run", "--inputs", inputs, "--save-outputs", str(output)]) == 0
+        assert capsys.readouterr().out.startswith("y: bfloat16[2, 8] norm ")
+        results = read_tensors(output)
+        assert results.keys() == {"y", "y_1", "result2"}
+        expected = torch.nn.functional.silu(X.float()).bfloat16()
+        assert torch.equal(results["y"].bfloat16(), expected)
+        assert torch.equal(results["result2"], INDICES)
+
+    @pytest.mark.parametrize(
+        "tensors, message",
+        [
+            ({"x": X}, "lacks i: int64[M]\n  help: the file has x; f takes x, i"),
+            ({}, "lacks x: bfloat16[M, 8], i: int64[M]\n  help: the file has no tensors"),
+            ({"x": X, "i": INDICES.int()}, "argument i has element type int32, expected int64"),
+            ({"x": X, "i": INDICES.float()}, "argument i has element type float32, expected int64"),
+            (
+                {"x": X[:, :7], "i": INDICES},
+                "argument x has shape [2, 7]: dimension 1 is 7, expected 8",
+            ),
+            ({"x": X, "i": INDICES[:1]}, "M"),
+        ],
+    )
+    def test_tensors_that_do_not_fit(
+        self,
+        suffix: str,
+        tensors: dict[str, torch.Tensor],
+        message: str,
+        program: str,
+        tmp_path: Path,
+        capsys: Capture,
+    ):
+        inputs = stored(tmp_path / f"in{suffix}", tensors)
+        assert main([program, "--run", "--inputs", inputs]) == 1
+        text = capsys.readouterr().err
+        assert f"in{suffix}: " in text and message in text
+
+    def test_truncated_file(self, suffix: str, tmp_path: Path):
+        path = tmp_path / f"t{suffix}"
+        write_tensors(path, {"x": torch.zeros(1000)})
+        whole = path.read_bytes()
+        for size in (0, 1, 7, 8, 40, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            with pytest.raises(CodaError, match=rf"t{suffix}: "):
+                read_tensors(path)
+
+    def test_a_folder_and_a_missing_file(
+        self, suffix: str, program: str, tmp_path: Path, capsys: Capture
+    ):
+        folder = tmp_path / f"folder{suffix}"
+        folder.mkdir()
+        assert main([program, "--run", "--inputs", str(folder)]) == 1
+        assert f"folder{suffix}: Is a directory" in capsys.readouterr().err
+        assert main([program, "--run", "--inputs", str(folder / f"in{suffix}")]) == 1
+        assert f"in{suffix}: No such file" in capsys.readouterr().err
+        output = str(folder / "none" / f"out{suffix}")
+        assert main([program, "--run", "--save-outputs", output]) == 1
+        assert f"out{suffix}: No such file" in capsys.readouterr().err
+
+
+def test_bfloat16_is_kept_by_safetensors(tmp_path: Path):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(save({"x": X}))
+    assert read_tensors(path)["x"].dtype == torch.bfloat16
+    write_tensors(path, {"x": X})
+    assert torch.equal(load(path.read_bytes())["x"], X)
+
+
+class TestArchives:
+    """What else can be in a file that is named .npz."""
+
+    def test_objects(self, tmp_path: Path):
+        path = tmp_path / "t.npz"
+        numpy.savez(path, x=numpy.array([{}], dtype=object))
+        with pytest.raises(CodaError, match=r"t\.npz: Object arrays cannot be loaded"):
+            read_tensors(path)
+
+    def test_text(self, tmp_path: Path):
+        path = tmp_path / "t.npz"
+        numpy.savez(path, x=numpy.array(["a"]))
+        with pytest.raises(CodaError, match=r"t\.npz: can't convert"):
+            read_tensors(path)
+
+    def test_one_array(self, tmp_path: Path):
+        with (tmp_path / "t.npz").open("wb") as file:
+            numpy.save(file, numpy.zeros(3))
+        with pytest.raises(CodaError, match="one array without a name"):
+            read_tensors(tmp_path / "t.npz")
+
+    def test_damaged_member(self, tmp_path: Path):
+        path = tmp_path / "t.npz"
+        numpy.savez_compressed(path, x=numpy.arange(1000))
+        data = bytearray(path.read_bytes())
+        data[200:260] = bytes(60)
+        path.write_bytes(data)
+        with pytest.raises(CodaError, match=r"t\.npz: "):
+            read_tensors(path)
+
+    def test_member_that_is_no_array(self, tmp_path: Path):
+        with ZipFile(tmp_path / "t.npz", "w") as archive:
+            archive.writestr("x", b"text")
+        with pytest.raises(CodaError, match=r"t\.npz: "):
+            read_tensors(tmp_path / "t.npz")
+
+
+class TestMistakes:
+    def test_output_of_an_unknown_kind(self, program: str, tmp_path: Path, capsys: Capture):
+        assert main([program, "--run", "--save-outputs", str(tmp_path / "out.pt")]) == 1
+        message = capsys.readouterr().err
+        assert "out.pt: unknown kind of file '.pt'" in message and "norm" not in message
+
+    def test_sizes_that_the_inputs_do_not_have(self, program: str, tmp_path: Path, capsys: Capture):
+        inputs = stored(tmp_path / "in.npz", {"x": X, "i": INDICES})
+        assert main([program, "--run", "--inputs", inputs, "--dim", "M=2"]) == 0
+        assert main([program, "--run", "--inputs", inputs, "--dim", "M=3"]) == 1
+        assert "in.npz: M is 2, not 3\n  help: leave out --dim" in capsys.readouterr().err
+        assert main([program, "--run", "--inputs", inputs, "--dim", "N=3"]) == 1
+        assert "in.npz: N is unknown, not 3" in capsys.readouterr().err
