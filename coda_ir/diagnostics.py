@@ -14,6 +14,9 @@ Severity = Literal["error", "warning", "note", "remark"]
 
 MAX_REPORTED = 20
 
+MAX_WIDTH = 240
+"""Characters of a line that an excerpt shows."""
+
 
 @dataclass(frozen=True)
 class SourceRange:
@@ -52,16 +55,27 @@ class Diagnostic:
 
 
 def excerpt(place: SourceRange, source_text: str) -> list[str]:
-    """The line of `place` and the carets under it."""
+    """The line of `place` and the carets under it; of a very long line, what is around `place`."""
     lines = source_text.split("\n")
     if not 1 <= place.line <= len(lines):
         return []
     line = lines[place.line - 1].rstrip("\r")
     start = min(place.column - 1, len(line))
     stop = min(max(place.end_column - 1, start + 1), max(len(line), start + 1))
+    if len(line) > MAX_WIDTH:
+        line, start, stop = _window(line, start, stop)
     # Tabs stay tabs in front of the carets, so that these align however wide a tab is shown.
     indent = "".join("\t" if character == "\t" else " " for character in line[:start])
     return [f"  {line}", f"  {indent}^{'~' * (stop - start - 1)}"]
+
+
+def _window(line: str, start: int, stop: int) -> tuple[str, int, int]:
+    """The part of a line around `start`, and where `start` and `stop` are in it."""
+    first = max(0, start - MAX_WIDTH // 2)
+    last = min(len(line), first + MAX_WIDTH)
+    before, after = "..." if first else "", "..." if last < len(line) else ""
+    shift = len(before) - first
+    return f"{before}{line[first:last]}{after}", start + shift, min(stop, last) + shift
 
 
 class CodaError(Exception):

@@ -58,14 +58,14 @@ class TestErrors:
         path.write_bytes(b"# na\xefve\n")
         assert main([str(path)]) == 1
         message = capsys.readouterr().err
-        assert "latin1.coda:1:5: not UTF-8: byte 0xef at offset 4" in message
+        assert "latin1.coda:1:5: error: not UTF-8: byte 0xef at offset 4" in message
         assert "help: save the file as UTF-8" in message
 
     def test_mlir_that_is_not_utf8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         path = tmp_path / "latin1.mlir"
         path.write_bytes(b"// na\xefve\n")
         assert main([str(path)]) == 1
-        assert "latin1.mlir:1:6: not UTF-8: byte 0xef at offset 5" in capsys.readouterr().err
+        assert "latin1.mlir:1:6: error: not UTF-8: byte 0xef at offset 5" in capsys.readouterr().err
 
     def test_directory(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (tmp_path / "d.mlir").mkdir()
@@ -236,3 +236,39 @@ def test_xdsl_opt_sees_dialects_and_passes(silu: str):
         [tool, silu, "-p", "plan-buffers"], capture_output=True, text=True, check=False
     )
     assert "coda.silu" in done.stdout, done.stderr
+
+
+def test_reader_that_has_seen_enough(silu: str):
+    """`coda-opt ... | true` is no error, and says nothing."""
+    tool = Path(sys.executable).parent / "coda-opt"
+    process = subprocess.Popen(
+        [tool, silu], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+def test_global_settings_are_restored(silu: str):
+    from xdsl.ir import Attribute
+    from xdsl.utils.diagnostic import Diagnostic
+
+    verify = Attribute.__post_init__
+    assert main([silu, "--disable-verify", "--syntax-highlight"]) == 0
+    assert Attribute.__post_init__ is verify
+    assert not Diagnostic.colored
+
+
+def test_disabled_verification(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([write(tmp_path, WRONG_CAP), "--disable-verify"]) == 0
+    assert "cap = -1.0" in capsys.readouterr().out
+
+
+def test_target_with_options(silu: str, capsys: pytest.CaptureFixture[str]):
+    assert main([silu, "-t", "mlir{print-generic-format=true}"]) == 0
+    assert '"coda.silu"(' in capsys.readouterr().out
+    assert main([silu, "-t", "mlir{colour=true}"]) == 2
+    assert "argument -t/--target" in capsys.readouterr().err
+    assert main([silu, "-t", "mlir{{"]) == 2

@@ -1,6 +1,10 @@
-"""Remarks: rendering, places, collection."""
+"""Remarks: rendering, places, collection, output of the tool."""
+
+import re
+from pathlib import Path
 
 import pytest
+import yaml
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -24,6 +28,7 @@ from coda_ir.remarks import (
     source_position,
 )
 from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.tools.coda_opt import main
 
 
 def at(line: int) -> FileLineColLoc:
@@ -169,3 +174,99 @@ def test_an_exception_loses_no_remark():
         emit_remark(missed("a"))
         raise KeyError
     assert [remark.message for remark in outer] == ["a"]
+
+
+class TestOutput:
+    """The options of `coda-opt` on remarks."""
+
+    PROGRAM = """
+        func.func @f(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x8xf32> {
+          %h = coda.rms_norm %x {eps = 1.0e-6 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+          %a = coda.linear %h, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+          %y = coda.silu %a : (tensor<?x8xf32>) -> tensor<?x8xf32>
+          func.return %y : tensor<?x8xf32>
+        }
+    """
+
+    @pytest.fixture
+    def program(self, tmp_path: Path) -> str:
+        path = tmp_path / "input.mlir"
+        path.write_text(self.PROGRAM)
+        return str(path)
+
+    def test_yaml_loads_back(self, program: str, tmp_path: Path):
+        output = tmp_path / "remarks.yaml"
+        passes = "coda-to-gemm,schedule,plan-buffers"
+        assert main([program, "-p", passes, "--remarks-output", str(output)]) == 0
+        remarks = list(yaml.safe_load_all(output.read_text()))
+        assert {remark["kind"] for remark in remarks} == set(REMARK_KINDS)
+        missed = next(remark for remark in remarks if remark["kind"] == "missed")
+        assert missed["pass"] == "defer-rms-norm"
+        assert missed["operator"] == "coda.rms_norm"
+        assert missed["function"] == "f"
+        assert missed["location"] == {"file": program, "line": 3, "column": 16}
+        assert missed["bytes"] == "64*d0"
+        assert {"message", "condition", "suggestion"} < set(missed)
+
+    def test_no_remarks_are_an_empty_stream(self, program: str, tmp_path: Path):
+        output = tmp_path / "remarks.yaml"
+        assert main([program, "--remarks-output", str(output)]) == 0
+        assert list(yaml.safe_load_all(output.read_text())) == []
+
+    def test_pieces_of_a_split_input_share_a_file(self, tmp_path: Path):
+        path, output = tmp_path / "input.mlir", tmp_path / "remarks.yaml"
+        path.write_text(f"{self.PROGRAM}\n// -----\n{self.PROGRAM}")
+        arguments = ["--split-input-file", "--remarks=missed", "--remarks-output", str(output)]
+        for _ in range(2):
+            assert main([str(path), "-p", "coda-to-gemm", *arguments]) == 0
+            lines = [r["location"]["line"] for r in yaml.safe_load_all(output.read_text())]
+            assert lines == [3, 12]
+
+    @pytest.mark.parametrize(
+        "arguments, expected",
+        [
+            (["--remarks=passed"], {"passed"}),
+            (["--remarks=passed,missed"], {"passed", "missed"}),
+            (["--remarks=all"], set(REMARK_KINDS)),
+            (["--remarks"], set(REMARK_KINDS)),
+            (["--remarks=none"], set[str]()),
+            ([], set[str]()),
+            (["--remarks-filter=schedule"], {"analysis"}),
+            (["--remarks-filter=^defer", "--remarks=passed"], set[str]()),
+        ],
+    )
+    def test_selection(
+        self,
+        program: str,
+        arguments: list[str],
+        expected: set[str],
+        capsys: pytest.CaptureFixture[str],
+    ):
+        assert main([program, "-p", "coda-to-gemm,schedule", *arguments]) == 0
+        assert set(re.findall(r"remark\[(\w+)\]", capsys.readouterr().err)) == expected
+
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            (["--remarks=some"], "invalid choice: 'some'"),
+            (["--remarks-filter=("], "'(' is no regular expression"),
+            (["--remarks-format=xml"], "invalid choice: 'xml'"),
+        ],
+    )
+    def test_wrong_options(
+        self,
+        program: str,
+        arguments: list[str],
+        message: str,
+        capsys: pytest.CaptureFixture[str],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main([program, *arguments])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
+
+    def test_an_output_that_cannot_be_written(
+        self, program: str, capsys: pytest.CaptureFixture[str]
+    ):
+        assert main([program, "--remarks-output=/nowhere/remarks.yaml"]) == 1
+        assert "/nowhere/remarks.yaml: No such file" in capsys.readouterr().err

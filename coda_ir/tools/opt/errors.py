@@ -10,8 +10,10 @@ from xdsl.utils.exceptions import (
     UnregisteredConstructException,
 )
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, DiagnosticError, render_diagnostics
+from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
+from coda_ir.sources import Sources
 
 SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 """The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
@@ -51,9 +53,19 @@ def render_error(error: BaseException) -> str:
             text = "the input is nested too deeply"
         case OSError(filename=str(filename), strerror=str(reason)):
             text = f"{filename}: {reason}"
+        case CodaError():
+            text = _render_with_source(error)
         case _:
             text = "\n".join([str(error), *getattr(error, "__notes__", [])]).strip()
     return text if ": error: " in text else f"coda-opt: error: {text}"
+
+
+def _render_with_source(error: CodaError) -> str:
+    """The message, with the line of the source where it begins with a place."""
+    diagnostics = diagnostics_of(error)
+    if isinstance(error, DiagnosticError) or diagnostics[0].range is None:
+        return str(error)
+    return render_diagnostics(diagnostics, Sources())
 
 
 def render_defect(error: BaseException) -> str:

@@ -1,0 +1,241 @@
+"""--verify-diagnostics: reading expectations, matching, and the exit code of the tool."""
+
+from pathlib import Path
+
+import pytest
+
+from coda_ir.diagnostics import Diagnostic, Severity, SourceRange
+from coda_ir.tools.coda_opt import main
+from coda_ir.tools.opt.expected_diagnostics import (
+    ExpectationError,
+    Mode,
+    compare,
+    parse_expectations,
+)
+from coda_ir.tools.opt.verify_diagnostics import check_diagnostics
+
+FILE = "input.mlir"
+
+
+def emitted(severity: Severity, line: int | None, message: str, file: str = FILE) -> Diagnostic:
+    place = None if line is None else SourceRange(file, line, 3, 4)
+    return Diagnostic(severity, place, message)
+
+
+def mismatches(
+    text: str,
+    *diagnostics: Diagnostic,
+    mode: Mode = "all",
+    counted: frozenset[Severity] = frozenset(),
+) -> list[str]:
+    """`line: message` of what does not fit, `?` for an unknown line."""
+    found = check_diagnostics(diagnostics, text, FILE, mode=mode, counted=counted)
+    return [f"{d.range.line if d.range else '?'}: {d.message}" for d in found]
+
+
+class TestExpectations:
+    @pytest.mark.parametrize(
+        "text, severity, line",
+        [
+            ("x // expected-error {{a}}", "error", 1),
+            ("\n// expected-warning@+2 {{a}}", "warning", 4),
+            ("\n\n// expected-note @-1{{a}}", "note", 2),
+            ("\nx\n// expected-remark@above {{a}}", "remark", 2),
+            ("// expected-error@below {{a}}\nx", "error", 2),
+            ("// expected-error@unknown {{a}}", "error", None),
+        ],
+    )
+    def test_places(self, text: str, severity: str, line: int | None):
+        (expectation,) = parse_expectations(text, FILE)
+        assert (expectation.severity, expectation.line) == (severity, line)
+
+    def test_above_and_below_skip_lines_with_expectations(self):
+        text = (
+            "op\n// expected-error@above {{a}}\n// expected-error@above {{b}}\n"
+            "// expected-error@below {{c}}\n// expected-error@+1 {{d}}\nop"
+        )
+        assert [e.line for e in parse_expectations(text, FILE)] == [1, 1, 6, 6]
+
+    def test_several_on_a_line(self):
+        text = "x // expected-error {{a}} expected-remark@+1 {{b}}, expected-note{{c}}"
+        found = [(e.severity, e.line, e.text) for e in parse_expectations(text, FILE)]
+        assert found == [("error", 1, "a"), ("remark", 2, "b"), ("note", 1, "c")]
+
+    def test_only_comments_count(self):
+        text = '%x = "expected-error {{a}}"\n# expected-error {{a}}'
+        assert parse_expectations(text, FILE) == []
+        (expectation,) = parse_expectations(text, "input.coda")
+        assert expectation.line == 2
+
+    def test_prose_is_no_expectation(self):
+        text = "// an expected-error comment, and expected-errors {{x}}"
+        assert parse_expectations(text, FILE) == []
+
+    @pytest.mark.parametrize(
+        "comment, message, matches",
+        [
+            ("-error {{a {{b}} c}}", "say a {{b}} c!", True),
+            ("-error {{a.c}}", "abc", False),
+            ("-error {{a b}}", "a\n   b", True),
+            ("-error-re {{a {{[0-9]+}} b}}", "x a 12 b", True),
+            ("-error-re {{a {{[0-9]+}} b}}", "a b", False),
+            ("-error-re {{(a) {{x|y}}{{z}}}}", "(a) yz", True),
+            ("-error-re {{^a}}", "^a", True),
+            ("-error-re {{{{^}}a}}", "ba", False),
+        ],
+    )
+    def test_texts(self, comment: str, message: str, matches: bool):
+        (expectation,) = parse_expectations(f"// expected{comment}", FILE)
+        assert expectation.accepts_message(message) is matches
+
+    @pytest.mark.parametrize(
+        "comment, fault",
+        [
+            ("expected-error {a}", "expected a text in {{...}}"),
+            ("expected-error {{a}", "expected a text in {{...}}"),
+            ("expected-error {{ }}", "expected a text in {{...}}"),
+            ("expected-error@below a", "expected a text in {{...}}"),
+            ("expected-error@1 {{a}}", "unknown place '@1'"),
+            ("expected-error-re {{ {{(}} }}", "unterminated subpattern"),
+        ],
+    )
+    def test_malformed(self, comment: str, fault: str):
+        with pytest.raises(ExpectationError) as error:
+            parse_expectations(f"\n// {comment}", FILE)
+        (diagnostic,) = error.value.diagnostics
+        assert fault in diagnostic.message
+        assert str(diagnostic.range) == "input.mlir:2:4"
+        assert mismatches(f"\n// {comment}") == [f"2: {diagnostic.message}"]
+
+
+class TestMatching:
+    def test_all_met(self):
+        text = "// expected-error {{a}} expected-error {{b}}"
+        assert mismatches(text, emitted("error", 1, "xbx"), emitted("error", 1, "a")) == []
+
+    def test_each_expectation_is_met_once(self):
+        text = "// expected-error {{a}}"
+        assert mismatches(text, emitted("error", 1, "a"), emitted("error", 1, "a")) == [
+            "1: unexpected error: a"
+        ]
+        assert mismatches(f"{text} expected-error {{{{a}}}}", emitted("error", 1, "a")) == [
+            '1: expected error "a" was not given on line 1'
+        ]
+
+    @pytest.mark.parametrize(
+        "diagnostic, hint",
+        [
+            (emitted("error", 5, "has a"), "the error is on line 5"),
+            (emitted("error", None, "has a"), "the error is at an unknown place"),
+            (emitted("error", 2, "has a", "x.coda"), "the error is at an unknown place"),
+            (emitted("warning", 2, "has a"), "the text is that of severity warning"),
+            (emitted("error", 2, "b\n c"), "the error there is: b c"),
+            (emitted("error", 5, "b"), None),
+        ],
+    )
+    def test_near_misses(self, diagnostic: Diagnostic, hint: str | None):
+        expected = parse_expectations("// expected-error@+1 {{a}}\n", FILE)
+        missed, unexpected = compare(expected, [diagnostic], FILE)
+        assert missed.remedy == hint
+        assert unexpected.message == f"unexpected {diagnostic.severity}: {diagnostic.message}"
+
+    def test_unknown_places(self):
+        text = "// expected-error@unknown {{a}}"
+        assert mismatches(text, emitted("error", None, "a")) == []
+        assert mismatches(text, emitted("error", 1, "a", "other.mlir")) == []
+        assert len(mismatches(text, emitted("error", 1, "a"))) == 2
+
+    @pytest.mark.parametrize("severity", ["error", "warning"])
+    def test_unexpected_errors_and_warnings_count(self, severity: Severity):
+        assert mismatches("", emitted(severity, 1, "a")) == [f"1: unexpected {severity}: a"]
+        assert mismatches("", emitted(severity, 1, "a"), mode="only-expected") == []
+
+    @pytest.mark.parametrize("severity", ["remark", "note"])
+    def test_unexpected_remarks_and_notes_count_where_some_are_expected(self, severity: Severity):
+        given = emitted(severity, 1, "a"), emitted(severity, 2, "b")
+        text = f"// expected-{severity} {{{{a}}}}"
+        assert mismatches("", *given) == []
+        assert mismatches(text, *given) == [f"2: unexpected {severity}: b"]
+        assert mismatches(text, *given, mode="only-expected") == []
+        assert len(mismatches("", *given, counted=frozenset({severity}))) == 2
+
+    def test_what_is_expected_must_come_in_every_mode(self):
+        text = "// expected-remark {{a}}"
+        assert len(mismatches(text, mode="only-expected")) == 1
+
+    def test_a_remedy_is_a_note(self):
+        given = Diagnostic("error", SourceRange(FILE, 1, 1, 2), "a", "do b")
+        assert mismatches("// expected-error {{a}}", given) == []
+        assert mismatches("// expected-error {{a}} expected-note {{do b}}", given) == []
+        assert mismatches("// expected-error {{a}} expected-note {{do c}}", given) == [
+            '1: expected note "do c" was not given on line 1',
+            "1: unexpected note: do b",
+        ]
+
+
+PROGRAM = """
+func.func @f(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x8xf32> {
+  %y = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>COMMENT
+  func.return %y : tensor<?x8xf32>
+}
+"""
+
+
+class TestTool:
+    @pytest.mark.parametrize(
+        "comment, arguments, code",
+        [
+            ("", [], 0),
+            ("// expected-error {{a}}", [], 1),
+            ("// expected-remark {{[analysis] schedule}}", ["-p", "coda-to-gemm,schedule"], 0),
+            ("// expected-remark {{[missed] schedule}}", ["-p", "coda-to-gemm,schedule"], 1),
+            ("", ["-p", "coda-to-gemm,schedule", "--remarks"], 1),
+            ("", ["-p", "coda-to-gemm,schedule", "--remarks=missed"], 0),
+            ("", ["-p", "coda-to-gemm,schedule", "--remarks", "--remarks-filter=cse"], 0),
+        ],
+    )
+    def test_exit_codes(
+        self,
+        comment: str,
+        arguments: list[str],
+        code: int,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ):
+        path = tmp_path / FILE
+        path.write_text(PROGRAM.replace("COMMENT", f" {comment}"))
+        assert main([str(path), "--verify-diagnostics", *arguments]) == code
+        assert bool(capsys.readouterr().err) is bool(code)
+
+    def test_an_expected_error_prints_nothing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = tmp_path / FILE
+        path.write_text("func.func @f( // expected-error {{argument or type}}")
+        assert main([str(path), "--verify-diagnostics=only-expected"]) == 0
+        assert capsys.readouterr() == ("", "")
+
+    def test_a_wrong_command_line_is_no_diagnostic(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = tmp_path / FILE
+        path.write_text("// expected-error@unknown {{unknown pass}}")
+        assert main([str(path), "--verify-diagnostics", "-p", "nonsense"]) == 2
+        assert main([str(tmp_path / "missing.mlir"), "--verify-diagnostics"]) == 1
+        assert "No such file" in capsys.readouterr().err
+
+    def test_errors_of_the_verifier_have_a_place(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = tmp_path / FILE
+        path.write_text(
+            "func.func @f(%x: tensor<8xf32>) {\n"
+            "  %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>\n"
+            "  func.return\n}\n"
+        )
+        assert main([str(path)]) == 1
+        assert capsys.readouterr().err.endswith(
+            "input.mlir:2:8: error: property cap is -1.0, expected a positive number\n"
+            "    %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>\n"
+            "         ^~~~~~~~~~~~\n"
+        )
