@@ -168,6 +168,11 @@ class TestMistakes:
         message = capsys.readouterr().err
         assert "out.pt: unknown kind of file '.pt'" in message and "norm" not in message
 
+    @pytest.mark.parametrize("option", ["--inputs", "--save-outputs"])
+    def test_files_without_run(self, option: str, program: str, capsys: Capture):
+        assert main([program, option, "x.npz"]) == 2
+        assert f"argument {option}: needs --run" in capsys.readouterr().err
+
     def test_sizes_that_the_inputs_do_not_have(self, program: str, tmp_path: Path, capsys: Capture):
         inputs = stored(tmp_path / "in.npz", {"x": X, "i": INDICES})
         assert main([program, "--run", "--inputs", inputs, "--dim", "M=2"]) == 0

@@ -7,6 +7,7 @@ import argparse
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.tools.opt.arguments import extent, named
+from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session
 
 
@@ -40,6 +41,13 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the results by name to a .npz (bfloat16 as float32) or .safetensors file",
     )
     group.add_argument("--device", help="device of the inputs (default: cpu)", default="cpu")
+
+
+def prepare(session: Session) -> None:
+    """Raises UsageError for files that only an execution reads or writes."""
+    for name in ("inputs", "save_outputs"):
+        if getattr(session.options, name) is not None and not session.options.run:
+            raise UsageError(f"argument --{name.replace('_', '-')}: needs --run", "add --run")
 
 
 def write(session: Session, module: ModuleOp) -> str | None:

@@ -28,7 +28,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(passes.register_arguments),
     Feature(target.register_arguments),
     Feature(reduce.register_arguments, action=reduce.reduce_input),
-    Feature(execution.register_arguments, write=execution.write),
+    Feature(execution.register_arguments, action=execution.prepare, write=execution.write),
     Feature(emit.register_arguments, action=emit.prepare, write=emit.write),
     Feature(
         verify_diagnostics.register_arguments,
