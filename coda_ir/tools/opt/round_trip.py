@@ -65,8 +65,7 @@ def check_round_trip(module: ModuleOp, context: Context, what: str) -> None:
             ) from error
         _compare(text, to_text(again, generic=generic), f"the {form} form of {what}")
         # What the custom form does not print at all shows in the generic form only.
-        expected = to_text(module, generic=True)
-        _compare(expected, to_text(again, generic=True), f"{what}, read from its {form} form,")
+        _compare(_canonical(module), _canonical(again), f"{what}, read from its {form} form,")
 
 
 def _compare(before: str, after: str, what: str) -> None:
@@ -78,6 +77,15 @@ def _compare(before: str, after: str, what: str) -> None:
                 f"  - {first.strip()}\n  + {second.strip()}",
                 "this is a defect of a printer or a parser of an operator",
             )
+
+
+def _canonical(module: ModuleOp) -> str:
+    """The generic form, with properties and attributes in the order of their names."""
+    copy = module.clone()
+    for op in copy.walk():
+        op.properties = dict(sorted(op.properties.items()))
+        op.attributes = dict(sorted(op.attributes.items()))
+    return to_text(copy, generic=True)
 
 
 def to_text(module: ModuleOp, *, generic: bool) -> str:
