@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test filecheck lint format types check wheel clean
+.PHONY: help run test fuzz filecheck lint format types check wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -28,6 +28,13 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+SECONDS ?= 600
+SEED ?= 0
+
+fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
+	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck

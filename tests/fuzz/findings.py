@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fuzz.mutator import tokenize
-from fuzz.oracle import Finding, bounded
+from fuzz.oracle import Finding, TooMuch, bounded
 from fuzz.targets import Target
 
 MOST_SECONDS = 40
@@ -25,6 +25,8 @@ class Findings:
     @staticmethod
     def signature(error: BaseException) -> str:
         """What two failures with the same reason have in common."""
+        if isinstance(error, TooMuch):
+            return str(error).rpartition(" ")[2]
         if isinstance(error, Finding):
             cause = error.__cause__
             inner = "" if cause is None else _frames(cause)

@@ -27,7 +27,8 @@ CODA_FILE = str(ROOT / "examples" / "fuzzed.coda")
 MLIR_FILE = "fuzzed.mlir"
 
 SECONDS = 2.0
-SECONDS_PER_CHARACTER = 1 / 2000
+SECONDS_PER_CHARACTER = 1 / 300
+"""An operator may be one character, and atheris makes Python several times slower."""
 KILOBYTES = 64_000
 KILOBYTES_PER_CHARACTER = 8
 
@@ -36,6 +37,10 @@ OWN_FOLDERS = ("/coda_ir/", "/dialects/", "/frontends/")
 
 class Finding(AssertionError):
     """A text that the product does not handle as it should."""
+
+
+class TooMuch(Finding):
+    """More time or memory than the length of the text explains."""
 
 
 class TooSlow(BaseException):
@@ -69,18 +74,21 @@ def check_mlir(text: str) -> None:
         _check_round_trip(module, text)
 
 
-def bounded(check: Callable[[str], None], text: str) -> None:
-    """`check(text)` within time and memory that are linear in the length of `text`."""
+def bounded(check: Callable[[str], None], text: str, slack: float = 1.0) -> None:
+    """`check(text)` within time and memory that are linear in the length of `text`.
+
+    `slack` multiplies both. Raises Finding where it takes more.
+    """
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = SECONDS + SECONDS_PER_CHARACTER * len(text)
+    seconds = slack * (SECONDS + SECONDS_PER_CHARACTER * len(text))
     try:
         with _time_limit(seconds):
             check(text)
     except TooSlow as error:
-        raise Finding(f"takes more than {seconds:.1f} s") from error
+        raise TooMuch(f"takes more than {seconds:.1f} s") from error
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    if grown > KILOBYTES + KILOBYTES_PER_CHARACTER * len(text):
-        raise Finding(f"takes {grown // 1000} MB of memory")
+    if grown > slack * (KILOBYTES + KILOBYTES_PER_CHARACTER * len(text)):
+        raise TooMuch(f"takes {grown // 1000} MB of memory")
 
 
 @contextmanager
@@ -141,6 +149,7 @@ def _check_cause(cause: BaseException | None) -> None:
 
 
 def _check_round_trip(module: ModuleOp, text: str) -> None:
+    """Print and read back in both syntaxes. Names of values and blocks may change: hints do."""
     # The two syntaxes nest brackets differently, by a few.
     if too_deep(text, MAX_DEPTH // 2) is not None:
         return
@@ -152,8 +161,6 @@ def _check_round_trip(module: ModuleOp, text: str) -> None:
             raise Finding(f"cannot be read back (generic={generic}): {error}") from error
         if not module.is_structurally_equivalent(again):
             raise Finding(f"is something else when read back (generic={generic}):\n{printed}")
-        if printed_module(again, generic=generic) != printed:
-            raise Finding(f"is printed in another way when read back (generic={generic})")
 
 
 def printed_module(module: ModuleOp, *, generic: bool) -> str:
