@@ -1,7 +1,8 @@
 """The arguments of a call of PyTorch, as text: `{0}, [B, T, -1, 16], dtype=torch.float32`.
 
-`{0}` is the first tensor operand; `B` and `T` are symbolic dimensions; `device` is the device that
-the program runs on. Everything else is a literal. The text is read, never executed.
+`{0}` is the first tensor operand and `size({0}, 1)` the extent of its dimension 1; `B` and `T` are
+symbolic dimensions; `device` is the device that the program runs on. Everything else is a literal.
+The text is read, never executed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mod: int.__mod__,
 }
 
+SIZE = "size"
+
 _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
 
 
@@ -41,8 +44,9 @@ class ArgumentTemplate:
             tree = ast.parse(f"f({text})", mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ValueError(f"arguments '{text}' are not a list of literals: {error}") from error
-        is_call = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)
-        if not is_call or any(keyword.arg is None for keyword in tree.keywords):
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+            raise ValueError(f"arguments '{text}' are not a list of literals")
+        if any(keyword.arg is None for keyword in tree.keywords):
             raise ValueError(f"arguments '{text}' are not a list of literals")
         template = ArgumentTemplate(text, tree)
         for node in template._values():
@@ -128,6 +132,8 @@ def _check(node: ast.expr) -> None:
             children = node.args
         case ast.Attribute(value=ast.Name(id="torch")):
             return
+        case ast.Call(func=ast.Name(id="size"), args=[ast.Set() as operand, axis], keywords=[]):
+            children = [operand, axis]
         case ast.Set(elts=[ast.Constant(value=int())]):
             return
         case _:
@@ -157,6 +163,8 @@ class _Scope:
                 return -self.value(node.operand)
             case ast.BinOp():
                 return _OPERATORS[type(node.op)](self.value(node.left), self.value(node.right))
+            case ast.Call(func=ast.Name(id="size")):
+                return self.value(node.args[0]).shape[self.value(node.args[1])]
             case ast.Call(func=ast.Name(id=name)):
                 return _FUNCTIONS[name](*map(self.value, node.args))
             case ast.Attribute():
@@ -179,6 +187,13 @@ class _Renderer(ast.NodeTransformer):
 
     def visit_Set(self, node: ast.Set) -> ast.expr:
         return ast.Name(self._operands[_operand_number(node)])
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id == SIZE:
+            operand, axis = map(self.visit, node.args)
+            return ast.Subscript(ast.Attribute(operand, "shape"), axis)
+        arguments = [self.visit(argument) for argument in node.args]
+        return ast.Call(node.func, arguments, [])
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in CONSTANTS:

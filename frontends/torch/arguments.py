@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,8 +18,16 @@ from coda_ir.frontends.torch.types import symbolic_text
 class ArgumentWriter:
     """Collects the tensor operands of one node while its arguments are written."""
 
-    def __init__(self, tensor: Callable[[object], SSAValue]):
+    def __init__(
+        self,
+        tensor: Callable[[object], SSAValue],
+        extents: Mapping[str, tuple[SSAValue, int]],
+    ):
+        """`tensor` gives the value of a node, `extents` where the symbols are an extent of a value
+        that is computed; all others are extents of arguments.
+        """
         self._tensor = tensor
+        self._extents = extents
         self.operands: list[SSAValue] = []
 
     def call(self, node: Node) -> str:
@@ -41,7 +50,7 @@ class ArgumentWriter:
             case list() | tuple():
                 return f"[{', '.join(map(self._text, argument))}]"  # pyright: ignore
             case torch.SymInt():
-                return symbolic_text(argument)
+                return self._size(argument)
             case torch.dtype() | torch.layout() | torch.memory_format():
                 return str(argument)
             case torch.device():
@@ -55,16 +64,29 @@ class ArgumentWriter:
     def _node(self, node: Node) -> str:
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt | int):
-            return symbolic_text(value)
+            return self._size(value)
         if not isinstance(value, torch.Tensor):
             raise CodaError(
                 f"an operator depends on {node.name}, a number that depends on data",
                 "keep operators such as item outside of the exported model",
             )
-        operand = self._tensor(node)
+        return self._operand(self._tensor(node))
+
+    def _operand(self, operand: SSAValue) -> str:
         if operand not in self.operands:
             self.operands.append(operand)
         return f"{{{self.operands.index(operand)}}}"
+
+    def _size(self, value: object) -> str:
+        """A symbolic size; an extent of a computed value is written as such."""
+
+        def extent(match: re.Match[str]) -> str:
+            if match[0] not in self._extents:
+                return match[0]
+            owner, axis = self._extents[match[0]]
+            return f"size({self._operand(owner)}, {axis})"
+
+        return re.sub(r"[^\W\d]\w*", extent, symbolic_text(value))
 
 
 def _non_finite(number: float) -> str:

@@ -7,8 +7,13 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.importer import GraphInput, GraphSource
+
+WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 KEPT_OPERATORS = frozenset(
     {
@@ -85,6 +90,45 @@ def capture(
         raise CaptureError(
             f"{type(model).__name__} cannot be captured: {_first_lines(error)}", remedy
         ) from error
+
+
+def graph_of(program: ExportedProgram) -> GraphSource:
+    """The graph of an exported program: user inputs first, in order; then the weights in use.
+
+    Raises CodaError for an input of an unknown kind, and for a model that changes its inputs or
+    buffers in place.
+    """
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    tensors: Mapping[str, Any] = {**program.constants, **program.state_dict}
+    inputs: list[GraphInput] = []
+    weights: list[GraphInput] = []
+    for spec in program.graph_signature.input_specs:
+        node = placeholders[spec.arg.name]
+        if spec.kind == InputKind.USER_INPUT:
+            inputs.append(GraphInput(node, node.name))
+        elif spec.kind not in WEIGHT_KINDS:
+            raise CodaError(
+                f"the model has an input {spec.arg.name} of kind {spec.kind.name}",
+                "pass tensors, numbers, None and containers of these only",
+            )
+        elif node.users:
+            assert spec.target is not None, "weights have a name in the model"
+            weights.append(GraphInput(node, spec.target, tensors[spec.target], is_weight=True))
+    return GraphSource(program.graph, [*inputs, *weights], _outputs(program))
+
+
+def _outputs(program: ExportedProgram) -> list[Any]:
+    specs: list[Any] = list(program.graph_signature.output_specs)
+    leaves: Any = program.graph.output_node().args[0]
+    for spec, leaf in zip(specs, leaves, strict=True):
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            raise CodaError(
+                f"the model changes {spec.target} in place",
+                "return the new value instead, or pass a model in eval mode",
+            )
+        if isinstance(leaf, Node) and not isinstance(leaf.meta.get("val"), torch.Tensor):
+            raise CodaError("the model returns a size", "return tensors only")
+    return list(leaves)
 
 
 def _decompositions() -> dict[Any, Any]:

@@ -10,7 +10,7 @@ import torch.utils._pytree as _pytree
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.context import make_context
-from coda_ir.frontends.torch.capture import capture
+from coda_ir.frontends.torch.capture import capture, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
@@ -66,7 +66,7 @@ def export(
     """
     program = capture(model, args, kwargs, dynamic_shapes)
     function = name or _function_name(model)
-    imported = GraphImporter(program, HANDLERS, function).run()
+    imported = GraphImporter(graph_of(program), HANDLERS, function).run()
     imported.module.verify()
     if raise_patterns:
         TorchToCodaPass().apply(make_context(), imported.module)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx import Node
+from torch.fx import Graph, Node
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -38,13 +36,34 @@ Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 """Builds the operators of a node; None where this use of the operator is not known."""
 
 
+@dataclass(frozen=True)
+class GraphInput:
+    """A placeholder of a graph: an argument that the caller passes, or a weight."""
+
+    node: Node
+    name: str
+    weight: torch.Tensor | None = None
+    """The tensor of a weight; None for what the caller passes."""
+    is_weight: bool = False
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """A graph of ATen operators whose nodes have fake values in `meta["val"]`."""
+
+    graph: Graph
+    inputs: Sequence[GraphInput]
+    outputs: Sequence[Any]
+    """The leaves of what it returns: nodes, and constants such as None."""
+
+
 @dataclass
 class ImportedGraph:
     """A module with one function, and what its arguments and results are in the model."""
 
     module: ModuleOp
     inputs: list[str] = field(default_factory=list[str])
-    """Names of the arguments that the caller passes, in the order of the graph's user inputs."""
+    """Names of what the caller passes, in order; empty for what is no tensor."""
     weights: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     """The other arguments by name: parameters, buffers and constants, shared ones once."""
     outputs: list[Any] = field(default_factory=list[Any])
@@ -61,8 +80,8 @@ class ResultNumber:
 class GraphImporter:
     """Walks a graph in order; operators without a counterpart become `torch.call`."""
 
-    def __init__(self, program: ExportedProgram, handlers: Mapping[str, Handler], name: str):
-        self.program = program
+    def __init__(self, source: GraphSource, handlers: Mapping[str, Handler], name: str):
+        self.source = source
         self.handlers = handlers
         self.values: dict[Node, Value] = {}
         self._weights: dict[tuple[Any, ...], SSAValue] = {}
@@ -71,13 +90,15 @@ class GraphImporter:
         self._argument_attributes: list[DictionaryAttr] = []
         self._node: Node | None = None
         self._symbols: set[str] = set()
+        self._extents: dict[str, tuple[SSAValue, int]] = {}
         self.imported = ImportedGraph(ModuleOp([]))
         self._name = name
 
     def run(self) -> ImportedGraph:
         """The imported graph. Raises CodaError for what the IR cannot express."""
-        self._declare_arguments()
-        for node in self.program.graph.nodes:
+        for graph_input in self.source.inputs:
+            self._declare(graph_input)
+        for node in self.source.graph.nodes:
             self._node = node
             if node.op == "call_function":
                 self._import_call(node)
@@ -91,46 +112,26 @@ class GraphImporter:
 
     # Arguments
 
-    def _declare_arguments(self) -> None:
-        """User inputs first, in order; then the weights that are used."""
-        placeholders = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
-        specs = self.program.graph_signature.input_specs
-        users = [spec for spec in specs if spec.kind == InputKind.USER_INPUT]
-        for spec in users:
-            self._declare_input(placeholders[spec.arg.name])
-        for spec in specs:
-            node = placeholders[spec.arg.name]
-            if spec.kind == InputKind.USER_INPUT or not node.users:
-                continue
-            if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                raise CodaError(
-                    f"the model has an input {spec.arg.name} of kind {spec.kind.name}",
-                    "pass tensors, numbers, None and containers of these only",
-                )
-            assert spec.target is not None, "weights have a name in the model"
-            self._declare_weight(node, spec.target)
-
-    def _declare_input(self, node: Node) -> None:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            self.imported.inputs.append(node.name)
-            self.values[node] = self._argument(value, node.name, is_weight=False)
+    def _declare(self, graph_input: GraphInput) -> None:
+        node, weight = graph_input.node, graph_input.weight
+        value: Any = node.meta.get("val")
+        if weight is not None:
+            key = (weight.data_ptr(), tuple(weight.shape), weight.stride(), weight.dtype)
+            if key not in self._weights or not weight.numel():
+                self.imported.weights[graph_input.name] = weight
+                self._weights[key] = self._argument(value, graph_input.name, is_weight=True)
+            self.values[node] = self._weights[key]
+        elif isinstance(value, torch.Tensor):
+            self.imported.inputs.append(graph_input.name)
+            is_weight = graph_input.is_weight
+            self.values[node] = self._argument(value, graph_input.name, is_weight=is_weight)
         else:
-            # A number or None, which the graph has as a constant.
+            # A number or None, which the graph has as a constant, or a symbolic size.
             self.imported.inputs.append("")
-
-    def _declare_weight(self, node: Node, target: str) -> None:
-        tensors: Mapping[str, Any] = {**self.program.constants, **self.program.state_dict}
-        tensor = tensors[target]
-        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-        if key not in self._weights or not tensor.numel():
-            self.imported.weights[target] = tensor
-            self._weights[key] = self._argument(node.meta["val"], target, is_weight=True)
-        self.values[node] = self._weights[key]
 
     def _argument(self, value: torch.Tensor, name: str, *, is_weight: bool) -> SSAValue:
         argument = self._block.insert_arg(tensor_type(value), len(self._block.args))
-        self._learn_symbols([value])
+        self._symbols.update(dim for dim in dims_of(value) if isinstance(dim, str))
         argument.name_hint = _identifier(name)
         attributes: dict[str, Attribute] = {
             "coda.name": StringAttr(name),
@@ -154,11 +155,15 @@ class GraphImporter:
             self._erase_after(mark)
             value = self._call_torch(node)
         self.values[node] = value
-        self._learn_symbols(tensors_in(node.meta["val"]))
+        self._learn_extents(value, node.meta["val"])
 
-    def _learn_symbols(self, values: Iterable[torch.Tensor]) -> None:
-        """The symbols that a program can tell from the shapes of `values`."""
-        self._symbols.update(dim for v in values for dim in dims_of(v) if isinstance(dim, str))
+    def _learn_extents(self, value: Value, expected: object) -> None:
+        """Remember where sizes that no argument tells come from, such as that of nonzero."""
+        values = value if isinstance(value, list) else [value]
+        for result, tensor in zip(values, tensors_in(expected), strict=True):
+            for axis, dim in enumerate(dims_of(tensor)):
+                if isinstance(dim, str) and dim.isidentifier() and dim not in self._symbols:
+                    self._extents.setdefault(dim, (result, axis))
 
     def _erase_after(self, mark: Operation | None) -> None:
         """Drop what a handler built before it gave up."""
@@ -173,7 +178,7 @@ class GraphImporter:
                 "export the part without control flow",
             )
         results = list(tensors_in(node.meta["val"]))
-        writer = ArgumentWriter(self.tensor)
+        writer = ArgumentWriter(self.tensor, self._extents)
         text = writer.call(node)
         call = self.insert(
             CallOp(
@@ -234,20 +239,10 @@ class GraphImporter:
 
     def _return(self) -> None:
         results: list[SSAValue] = []
-        output = self.program.graph.output_node()
-        specs: list[Any] = list(self.program.graph_signature.output_specs)
-        leaves: Any = output.args[0]
-        for spec, leaf in zip(specs, leaves, strict=True):
-            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
-                raise CodaError(
-                    f"the model changes {spec.target} in place",
-                    "return the new value instead, or pass a model in eval mode",
-                )
+        for leaf in self.source.outputs:
             if isinstance(leaf, Node) and leaf in self.values:
                 self.imported.outputs.append(ResultNumber(len(results)))
                 results.append(self.tensor(leaf))
-            elif isinstance(leaf, Node):
-                raise CodaError("the model returns a size", "return tensors only")
             else:
                 self.imported.outputs.append(leaf)
         self._builder.insert(ReturnOp(*results))

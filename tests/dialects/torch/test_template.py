@@ -37,6 +37,14 @@ def test_operands_and_names():
     assert template.symbols == {"M", "N"}
 
 
+def test_sizes_of_operands():
+    template = ArgumentTemplate.parse("[2 * size({1}, -1)], max(size({0}, 0), M)")
+    assert template.operands == [1, 0] and template.symbols == {"M"}
+    tensors = torch.empty(3, 4), torch.empty(5, 6)
+    assert template.evaluate(tensors, {"M": 2}, NAMESPACE) == ([[12], 3], {})
+    assert template.render(["a", "b"], {"M": "m"}) == "[2 * b.shape[-1]], max(a.shape[0], m)"
+
+
 def test_an_unknown_symbol_is_named():
     with pytest.raises(KeyError, match="M"):
         evaluate("[M]")
@@ -52,7 +60,16 @@ def test_python_source():
 @pytest.mark.parametrize(
     "text",
     [
-        *("__import__('os')", "f(1)", "x.y", "lambda: 1", "[i for i in M]", "{0: 1}", "{M}"),
+        *(
+            "__import__('os')",
+            "f(1)",
+            "size(M, 0)",
+            "x.y",
+            "lambda: 1",
+            "[i for i in M]",
+            "{0: 1}",
+            "{M}",
+        ),
         *("torch.a.b", "1 if M else 2", "M ** 2", "*[1]", "**{0}", "a b", "(", "1j", "f'{M}'"),
         "[" * 2000,
     ],
