@@ -54,6 +54,11 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="process the pieces between lines '// -----' (or '# -----') one by one",
     )
+    _register_leniency(parser)
+
+
+def _register_leniency(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("input")
     group.add_argument(
         "--allow-unregistered-dialect",
         action="store_true",
