@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 DEBOUNCE_SECONDS = 0.15
 REMEMBERED = 16
+LONGEST_FAILURE = 400
 
 Result = TypeVar("Result")
 
@@ -238,7 +239,7 @@ def _attempt(work: Callable[[], Result]) -> Result | str | None:
     except Exception as error:
         # The boundary of the server: a defect of the compiler must not end it.
         logger.exception("internal error")
-        return f"internal error of the compiler: {type(error).__name__}: {error}"
+        return f"internal error of the compiler: {type(error).__name__}: {error}"[:LONGEST_FAILURE]
 
 
 def _drop(document: Document) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange
-from coda_ir.frontends.coda_text.lowering import lower_program
+from coda_ir.frontends.coda_text.lowering import lower_functions, lower_program
 from coda_ir.frontends.coda_text.program import Loader, Scope
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.lsp.recording import Recorder, Values
@@ -86,14 +85,13 @@ class _Run:
         """The module; None after syntax errors. Raises DiagnosticError where there are errors."""
         reporter = self.reporter
         if reporter.count:
-            self._record_in_spite_of_errors(scope)
+            self._record_in_spite_of_errors()
             reporter.raise_if_errors()
         return lower_program(scope, self.loader.scopes, reporter, self.recorder.lowering)
 
-    def _record_in_spite_of_errors(self, scope: Scope) -> None:
+    def _record_in_spite_of_errors(self) -> None:
         """Look at the parts without syntax errors; what is wrong there may follow from those."""
-        with suppress(DiagnosticError):
-            lower_program(scope, self.loader.scopes, Reporter(limit=None), self.recorder.lowering)
+        lower_functions(self.loader.scopes, Reporter(limit=None), self.recorder.lowering)
 
     def _read(self, path: str) -> str:
         key = os.path.realpath(path)

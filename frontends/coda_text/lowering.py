@@ -81,7 +81,17 @@ def lower_program(
     `lowering` makes what lowers a function by itself. Raises DiagnosticError where there are
     errors.
     """
-    lowering_of = lowering or FunctionLowering.of_definition
+    lowered = lower_functions(scopes, reporter, lowering or FunctionLowering.of_definition)
+    reporter.raise_if_errors()
+    return ModuleOp([lowered[function] for function in roots(scope)])
+
+
+def lower_functions(
+    scopes: list[Scope],
+    reporter: Reporter,
+    lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering],
+) -> dict[FunctionDefinition, FuncOp]:
+    """Check everything that `scopes` define; the functions that are right, lowered."""
     for each in scopes:
         for epilogue in each.epilogues:
             errors = reporter.count
@@ -90,16 +100,15 @@ def lower_program(
     every = [function for each in scopes for function in each.functions]
     written = sum(function.size for function in every)
     reporter.inlining_left = INLINED_SIZE + INLINED_SIZE_PER_SOURCE_SIZE * written
-    emitted = roots(scope)
+    emitted = {function for each in scopes for function in roots(each)}
     lowered: dict[FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
         errors = reporter.count
-        func = _lowered(function, lowering_of(function, reporter), reporter)
+        func = _lowered(function, lowering(function, reporter), reporter)
         function.failed |= reporter.count > errors
         if func is not None and function in emitted:
             lowered[function] = func
-    reporter.raise_if_errors()
-    return ModuleOp([lowered[function] for function in emitted])
+    return lowered
 
 
 def _lowered(

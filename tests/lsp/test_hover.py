@@ -183,6 +183,14 @@ def test_types_are_known_beside_errors(editor: Editor, tmp_path: Path):
     assert editor.hover(uri, "x1, eps") == "```coda\nx1: bf16[B, T, 256]\n```"
 
 
+def test_types_are_known_beside_a_wrong_const(editor: Editor, tmp_path: Path):
+    text = BLOCK.replace("EPS = 1e-5", "EPS = 1 / 0")
+    uri = editor.open(tmp_path / "a.coda", text)
+    (error,) = editor.diagnostics(uri)
+    assert "division of 1 by zero" in error.message
+    assert editor.hover(uri, "x0 + linear") == "```coda\nx0: bf16[B, T, 256]\n```"
+
+
 def test_the_range_of_a_hover_counts_utf16_units(editor: Editor, tmp_path: Path):
     text = 'fn f(x: bf16[M, 8]) {\n    return glu(x, activation="🙂é"), silu(x)\n}\n'
     uri = editor.open(tmp_path / "a.coda", text)
