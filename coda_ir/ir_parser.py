@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap, AffineSet
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from coda_ir.ir_locations import LineIndex
 
@@ -67,12 +67,20 @@ def too_deep(text: str, limit: int = MAX_DEPTH) -> int | None:
     return None
 
 
-class LinearLexer(MLIRLexer):
-    """xDSL's expression for strings takes time that is exponential in the length of a string that
-    is not closed; this one does not.
+class StringLexer(MLIRLexer):
+    """xDSL's lexer with strings that are read in linear time and as they are printed.
+
+    Its own expression takes time that is exponential in the length of a string that is not closed.
+    What it prints of a string beyond ASCII, escapes, it reads as bytes.
     """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is MLIRTokenKind.BYTES_LIT and _is_utf8(token.span):
+            return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
+        return token
 
 
 class ModuleParser(Parser):
@@ -82,7 +90,7 @@ class ModuleParser(Parser):
 
     def __init__(self, context: Context, text: str, filename: str):
         super().__init__(context, "", filename)
-        self._resume_from(ParserState(LinearLexer(Input(text, filename))))
+        self._resume_from(ParserState(StringLexer(Input(text, filename))))
         self.positions: dict[Operation, int] = {}
         self._begun: list[int] = []
         self._lines = LineIndex(text, filename)
@@ -170,6 +178,14 @@ class ModuleParser(Parser):
             message = f"the dense literals have more than {MAX_DENSE_ELEMENTS} elements"
             self.raise_error(message, start, start + 1)
         return type
+
+
+def _is_utf8(span: Span) -> bool:
+    try:
+        StringLiteral(span.start, span.end, span.input).bytes_contents.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _Extent(NamedTuple):

@@ -1,5 +1,6 @@
 """Attributes of the GEMM level: ports, pairing of columns, column ranges, schedules."""
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
+
+_EXTENT = re.compile(r"[0-9]{1,9}")
 
 
 class PortKind(StrEnum):
@@ -349,7 +352,7 @@ class ScheduleAttr(ParametrizedAttribute):
                 )
             parser.parse_punctuation(",")
             extents = parser.parse_str_literal().split("x")
-            if len(extents) != 3 or not all(extent.isdigit() for extent in extents):
+            if len(extents) != 3 or not all(map(_EXTENT.fullmatch, extents)):
                 parser.raise_error('expected a tile shape such as "128x256x64"')
             bm, bn, bk = map(int, extents)
             warps, stages, group_m = (

@@ -6,19 +6,18 @@ import resource
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from coda_ir.diagnostics import Diagnostic, DiagnosticError
 from coda_ir.frontends.coda_text import format_text, parse_text
 from coda_ir.ir_parser import MAX_DEPTH, too_deep
 from coda_ir.ir_reader import read_module
+from fuzz.seeds import printed
 
 Result = TypeVar("Result")
 
@@ -154,16 +153,10 @@ def _check_round_trip(module: ModuleOp, text: str) -> None:
     if too_deep(text, MAX_DEPTH // 2) is not None:
         return
     for generic in (False, True):
-        printed = printed_module(module, generic=generic)
+        text = printed(module, generic=generic)
         try:
-            again = read_module(printed, "printed.mlir")
+            again = read_module(text, "printed.mlir")
         except DiagnosticError as error:
             raise Finding(f"cannot be read back (generic={generic}): {error}") from error
         if not module.is_structurally_equivalent(again):
-            raise Finding(f"is something else when read back (generic={generic}):\n{printed}")
-
-
-def printed_module(module: ModuleOp, *, generic: bool) -> str:
-    stream = StringIO()
-    Printer(stream, print_generic_format=generic).print_op(module)
-    return stream.getvalue()
+            raise Finding(f"is something else when read back (generic={generic}):\n{text}")

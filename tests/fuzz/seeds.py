@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
+from xdsl.ir import Operation
+from xdsl.printer import Printer
+
 from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.ir_reader import read_module
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
@@ -20,7 +25,7 @@ LANGUAGES = ("coda", "mlir", "pipeline", "expectations")
 @cache
 def seeds(language: str) -> tuple[str, ...]:
     """The texts of a language, each once, in a fixed order."""
-    texts = {**dict.fromkeys(_files(language)), **dict.fromkeys(_snippets(language))}
+    texts = dict.fromkeys((*_files(language), *_snippets(language), *_generic(language)))
     return tuple(text for text in texts if text.strip())
 
 
@@ -37,6 +42,23 @@ def _files(language: str) -> Iterator[str]:
         comment = "#" if language == "coda" else "//"
         pieces = re.split(rf"^{comment} -----\n", text, flags=re.MULTILINE)
         yield from (piece for piece in pieces if len(piece) <= LARGEST)
+
+
+def _generic(language: str) -> Iterator[str]:
+    """The operators of our dialects in the generic syntax."""
+    if language != "mlir":
+        return
+    for path in sorted((ROOT / "tests" / "filecheck" / "dialects").rglob("ops_*.mlir")):
+        module = read_module(path.read_text(encoding="utf-8"), str(path))
+        for op in module.ops:
+            yield printed(op, generic=True)
+
+
+def printed(op: Operation, *, generic: bool) -> str:
+    """An operator in its own or in the generic syntax."""
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic).print_op(op)
+    return stream.getvalue()
 
 
 def _pipelines() -> Iterator[str]:

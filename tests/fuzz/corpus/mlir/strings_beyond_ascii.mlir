@@ -1,0 +1,3 @@
+func.func @"ü"() attributes {a = "naïve", "€" = 1, b = @"é"} {
+  func.return
+}
