@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, OpResult, Region
 
+from coda_ir.diagnostics import Diagnostic, emit_diagnostic
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.call_graph import checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
@@ -30,7 +31,7 @@ from coda_ir.frontends.coda_text.program import (
     FunctionDefinition,
     Scope,
 )
-from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.reporter import Reporter, source_range, suggestion
 from coda_ir.frontends.coda_text.syntax import (
     Assign,
     Call,
@@ -329,15 +330,19 @@ class FunctionLowering(ExpressionLowering):
                 self.output.named.add(value.ssa)
 
     def _check_unused(self) -> None:
+        """An unused variable is an error, an unused parameter a warning: callers may pass it."""
         parameters = {parameter.name.text for parameter in self.definition.tree.parameters}
         for name, variable in self.variables.items():
-            exempt = name in parameters or name.startswith("_") or is_poisoned(variable.value)
-            if not (variable.used or exempt):
-                self.error(
-                    variable.span,
-                    f"'{name}' is never used",
-                    f"remove it, or call it _{name}",
-                )
+            if variable.used or name.startswith("_") or is_poisoned(variable.value):
+                continue
+            remedy = f"remove it, or call it _{name}"
+            if name not in parameters:
+                self.error(variable.span, f"'{name}' is never used", remedy)
+            elif not self.reporter.count:
+                # What is wrong may be why it is not used.
+                place = source_range(self.file, variable.span)
+                message = f"the parameter '{name}' is never used"
+                emit_diagnostic(Diagnostic("warning", place, message, remedy))
 
     # Results.
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coda_ir.diagnostics import Diagnostic, Severity, SourceRange
+from coda_ir.api import parse
+from coda_ir.diagnostics import Diagnostic, Severity, SourceRange, collect_diagnostics
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt.expected_diagnostics import (
     ExpectationError,
@@ -239,3 +240,38 @@ class TestTool:
             "    %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>\n"
             "         ^~~~~~~~~~~~\n"
         )
+
+
+class TestWarnings:
+    PROGRAM = "fn f(x: f32[M, 8], y: f32[M, 8], _z: f32[M]) {\n  return silu(x)\n}\n"
+
+    def test_are_printed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        path = tmp_path / "input.coda"
+        path.write_text(self.PROGRAM)
+        assert main([str(path)]) == 0
+        assert capsys.readouterr().err.endswith(
+            "input.coda:1:20: warning: the parameter 'y' is never used\n"
+            "  fn f(x: f32[M, 8], y: f32[M, 8], _z: f32[M]) {\n"
+            "                     ^\n"
+            "  help: remove it, or call it _y\n"
+        )
+
+    def test_count(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        path = tmp_path / "input.coda"
+        path.write_text(self.PROGRAM)
+        assert main([str(path), "--verify-diagnostics"]) == 1
+        assert "unexpected warning: the parameter 'y'" in capsys.readouterr().err
+
+    def test_not_where_an_error_may_be_the_reason(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ):
+        path = tmp_path / "input.coda"
+        path.write_text(self.PROGRAM.replace("silu(x)", "x + undefined(y)"))
+        assert main([str(path)]) == 1
+        message = capsys.readouterr().err
+        assert "undefined" in message and "warning" not in message
+
+    def test_are_collected_in_python(self):
+        with collect_diagnostics() as warnings:
+            parse(self.PROGRAM)
+        assert [str(warning.range) for warning in warnings] == ["<text>:1:20"]

@@ -1,8 +1,9 @@
-"""`--verify-diagnostics`: check that the input gives the diagnostics that its comments expect."""
+"""Warnings on stderr; `--verify-diagnostics` compares diagnostics with comments in the input."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import get_args
@@ -46,7 +47,8 @@ def checked_diagnostics(session: Session) -> Generator[None]:
     An error in the input ends here, whether expected or not.
     """
     if session.options.verify_diagnostics is None:
-        yield
+        with _printed_warnings(session):
+            yield
         return
     errors: Sequence[Diagnostic] = ()
     with collect_diagnostics() as emitted:
@@ -57,17 +59,35 @@ def checked_diagnostics(session: Session) -> Generator[None]:
                 raise
             errors = diagnostics_of(error)
     found = [*emitted, *map(Remark.to_diagnostic, _selected_remarks(session)), *errors]
-    # A text that is not UTF-8 has been reported as such.
-    text = session.chunk.data.decode("utf-8", "replace")
     mismatches = check_diagnostics(
         found,
-        text,
+        _text(session),
         session.chunk.name,
         mode=session.options.verify_diagnostics,
         counted=_counted(session),
     )
     if mismatches:
-        session.fail(render_diagnostics(mismatches, Sources({session.chunk.name: text})))
+        session.fail(render_diagnostics(mismatches, _sources(session)))
+
+
+@contextmanager
+def _printed_warnings(session: Session) -> Generator[None]:
+    """Print the warnings on a piece of the input to stderr, also where something is raised."""
+    with collect_diagnostics() as emitted:
+        try:
+            yield
+        finally:
+            if emitted:
+                print(render_diagnostics(emitted, _sources(session)), file=sys.stderr)
+
+
+def _text(session: Session) -> str:
+    # A text that is not UTF-8 has been reported as such.
+    return session.chunk.data.decode("utf-8", "replace")
+
+
+def _sources(session: Session) -> Sources:
+    return Sources({session.chunk.name: _text(session)})
 
 
 def check_diagnostics(
