@@ -10,7 +10,12 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import Layout, PackWeightOp
-from coda_ir.passes.legality import NormDeferral, check_norm_consumers
+from coda_ir.passes.legality import (
+    NormDeferral,
+    check_cancellation,
+    check_norm_consumers,
+    check_norm_input,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import (
     OpInserter,
@@ -41,7 +46,8 @@ class DeferLayerNormPass(FunctionPass):
     u and c are computed once per weight. Legal iff x is computed in this function, every consumer
     of the norm is a GEMM, the norm has a weight, and the type is not float16, whose range x ⊙ w may
     leave. Where only the first holds, the norm is split into its statistics and a pointwise
-    operator. The subtraction cancels where abs(mean) >> std.
+    operator. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
+    does one in the mode eager-exact.
     """
 
     name: ClassVar[str] = "defer-layer-norm"
@@ -49,6 +55,10 @@ class DeferLayerNormPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.LayerNormOp):
+                refusal = check_norm_input(op, op.x) or check_cancellation(op)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+                    continue
                 legal = op.weight is not None
                 verdict = check_norm_consumers(op, rewriter.order) if legal else NO_WEIGHT
                 defer_or_split(op, verdict, partial(_defer, op, rewriter), rewriter)

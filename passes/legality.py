@@ -6,7 +6,7 @@ The conditions are those of the design's table of rewrites; the passes only act 
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type, Float32Type
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -126,6 +126,25 @@ def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
         "the numerics mode lets rounding points move",
         f"{found} before the GEMM, and the mode is eager-exact",
         "use the mode fp32-epilogue or deterministic",
+    )
+
+
+def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | None:
+    """E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std units of float32.
+
+    Storing x in a narrower type loses more, up to a ratio of 2^8; nothing hides it in float32, and
+    eager PyTorch computes the variance from differences. See docs/numerics.md.
+    """
+    if numerics_mode(op) == NumericsMode.EAGER_EXACT:
+        found = "eager computes the variance from differences, and the mode is eager-exact"
+    elif isinstance(element_type_of(op.x), Float32Type):
+        found = f"{name_of(op.x)} is float32, where abs(mean) of a row may be far above its std"
+    else:
+        return None
+    return Refusal(
+        "rounding the input costs more accuracy than a difference of sums",
+        f"the statistics run as a kernel of their own: {found}",
+        "use bf16, or RMSNorm",
     )
 
 

@@ -32,30 +32,32 @@ func.func @linear(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>
 // Two consumers share the statistics; without beta only W·w is subtracted; K x N weights are
 // packed as such.
 
-func.func @matmul(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %w: tensor<8x16xf32>, %v: tensor<8x4xf32>) -> (tensor<?x16xf32>, tensor<?x4xf32>) {
-  %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
-  %h = coda.layer_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
-  %z = coda.matmul %h, %w : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
-  %t = coda.matmul %h, %v : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
-  func.return %z, %t : tensor<?x16xf32>, tensor<?x4xf32>
+func.func @matmul(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x16xbf16>, %v: tensor<8x4xbf16>) -> (tensor<?x16xbf16>, tensor<?x4xbf16>) {
+  %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.layer_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.matmul %h, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>
+  %t = coda.matmul %h, %v : (tensor<?x8xbf16>, tensor<8x4xbf16>) -> tensor<?x4xbf16>
+  func.return %z, %t : tensor<?x16xbf16>, tensor<?x4xbf16>
 }
 
 // CHECK:      func.func @matmul(
-// CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %shift = coda.mul %rstd, %mean : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %0 = coda.matmul %s_scaled, %w : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %0 = coda.matmul %s_scaled, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %g_1 = gemm.pack_weight kn %w, %g : (tensor<8x16xf32>, tensor<8xf32>) -> tensor<16xf32>
+// CHECK-NEXT:   %g_1 = gemm.pack_weight kn %w, %g : (tensor<8x16xbf16>, tensor<8xbf16>) -> tensor<16xf32>
 // CHECK-NEXT:   %2 = coda.mul %shift, %g_1 : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %z = coda.sub %1, %2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %3 = coda.matmul %s_scaled, %v : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:   %4 = coda.mul %3, %rstd : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:   %g_2 = gemm.pack_weight kn %v, %g : (tensor<8x4xf32>, tensor<8xf32>) -> tensor<4xf32>
-// CHECK-NEXT:   %5 = coda.mul %shift, %g_2 : (tensor<?x1xf32>, tensor<4xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:   %t = coda.sub %4, %5 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:   func.return %z, %t : tensor<?x16xf32>, tensor<?x4xf32>
+// CHECK-NEXT:   %3 = coda.sub %1, %2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %3 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %4 = coda.matmul %s_scaled, %v : (tensor<?x8xbf16>, tensor<8x4xbf16>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %5 = coda.mul %4, %rstd : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %g_2 = gemm.pack_weight kn %v, %g : (tensor<8x4xbf16>, tensor<8xbf16>) -> tensor<4xf32>
+// CHECK-NEXT:   %6 = coda.mul %shift, %g_2 : (tensor<?x1xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %7 = coda.sub %5, %6 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %t = coda.cast %7 : (tensor<?x4xf32>) -> tensor<?x4xbf16>
+// CHECK-NEXT:   func.return %z, %t : tensor<?x16xbf16>, tensor<?x4xbf16>
 // CHECK-NEXT: }
 
 // -----

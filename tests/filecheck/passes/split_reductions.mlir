@@ -42,18 +42,18 @@ func.func @rms(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %r: tensor<?x16xbf16
 func.func @layer(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
   %z = gemm.fused %x : tensor<?x8xf32>
     columns(%w : tensor<16x8xf32>)
-      -> (tile : tensor<?x16xf32>) {
+      -> (tile : tensor<?x16xbf16>) {
     ^bb0(%acc: f32):
       gemm.yield %acc : f32
     }
-  %rstd, %mean = coda.norm_stats %z {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x16xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  %rstd, %mean = coda.norm_stats %z {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x16xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
   func.return %rstd, %mean : tensor<?x1xf32>, tensor<?x1xf32>
 }
 
 // CHECK:      func.func @layer(
 // CHECK-NEXT:   %z, %partial, %partial_1 = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32):
 // CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
 // CHECK-NEXT:       gemm.yield %acc, %acc, %0 : f32, f32, f32
