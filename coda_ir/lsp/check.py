@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange
+from coda_ir.diagnostics import (
+    CodaError,
+    Diagnostic,
+    DiagnosticError,
+    SourceRange,
+    collect_diagnostics,
+)
 from coda_ir.frontends.coda_text.lowering import lower_functions, lower_program
 from coda_ir.frontends.coda_text.program import Loader, Scope
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -42,20 +48,16 @@ def check_program(text: str, path: str, read: Read) -> Check:
     """Check a program that may be wrong or incomplete. Raises nothing for a wrong one."""
     run = _Run(path, read)
     scope, module = Scope(path), None
-    try:
-        scope = run.loader.understood(text, path)
-        module = run.lowered(scope)
-    except DiagnosticError as error:
-        run.diagnostics += error.diagnostics
-    except RecursionError:
-        run.diagnostics.append(
-            Diagnostic(
-                "error",
-                SourceRange(path, 1, 1, 2),
-                "the program is nested too deeply",
-                "give the inner parts names",
-            )
-        )
+    with collect_diagnostics() as warnings:
+        try:
+            scope = run.loader.understood(text, path)
+            module = run.lowered(scope)
+        except DiagnosticError as error:
+            run.diagnostics += error.diagnostics
+        except RecursionError:
+            run.diagnostics.append(_too_deep(path))
+    # Those of imported files are shown in these.
+    run.diagnostics += (w for w in warnings if w.range is not None and w.range.file == path)
     return Check(
         path,
         text,
@@ -67,6 +69,12 @@ def check_program(text: str, path: str, read: Read) -> Check:
         run.reporter.sources,
         run.inputs,
     )
+
+
+def _too_deep(path: str) -> Diagnostic:
+    place = SourceRange(path, 1, 1, 2)
+    message = "the program is nested too deeply"
+    return Diagnostic("error", place, message, "give the inner parts names")
 
 
 @dataclass

@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
+from lsprotocol.types import DiagnosticSeverity, Position, Range
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.lsp import analysis
+from coda_ir.diagnostics import Diagnostic, SourceRange, emit_diagnostic
+from coda_ir.lsp import analysis, check
 from coda_ir.lsp.analysis import Analyses, Document, Outcome
 from coda_ir.lsp.check import Check, Read, check_program
 from coda_ir.lsp.compilation import CancelledError, Compilation, compile_program
+from coda_ir.lsp.diagnostics import diagnostics
 from coda_ir.lsp.positions import SourceText
 
 TEXT = "fn f(x: bf16[M, 64]) {\n    return silu(x)\n}\n"
@@ -106,6 +110,27 @@ def test_a_defect_of_the_compiler_is_told(stage: str, monkeypatch: pytest.Monkey
         assert found[1].failure == "internal error of the compiler: KeyError: 'defect'"
 
     assert analyze(work)[-1] == (TEXT, True)
+
+
+def test_warnings_of_the_file_itself_are_shown(monkeypatch: pytest.MonkeyPatch):
+    lower = check.lower_program
+
+    def lower_and_warn(*arguments: Any) -> ModuleOp:
+        for file in ("/nowhere/a.coda", "/nowhere/b.coda"):
+            emit_diagnostic(Diagnostic("warning", SourceRange(file, 2, 5, 11), "odd", "change it"))
+        return lower(*arguments)
+
+    monkeypatch.setattr(check, "lower_program", lower_and_warn)
+
+    async def work(analyses: Analyses) -> None:
+        found = await analyses.compiled(put(analyses, TEXT))
+        assert found is not None and found[1].compilation is not None
+        (shown,) = diagnostics(*found, "none", str)
+        assert shown.severity == DiagnosticSeverity.Warning
+        assert shown.message == "odd\nhelp: change it"
+        assert shown.range == Range(Position(1, 4), Position(1, 10))
+
+    analyze(work)
 
 
 def test_closing_ends_the_wait():
