@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test fuzz filecheck lint format types check wheel clean
+.PHONY: help run test faults fuzz filecheck lint format types check wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -31,6 +31,9 @@ test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 
 SECONDS ?= 600
 SEED ?= 0
+
+faults: $(STAMP) ## Plant faults in passes and kernels: how many are seen?
+	PYTHONPATH=tests $(BIN)/python -W ignore -m faults
 
 fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
 	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"

@@ -55,13 +55,17 @@ def assert_equivalent(
 
 
 def run_checked(
-    module: ModuleOp, pipeline: str | Sequence[ModulePass], dims: Mapping[str, int] | None = None
+    module: ModuleOp,
+    pipeline: str | Sequence[ModulePass],
+    dims: Mapping[str, int] | None = None,
+    *,
+    minimize: bool = True,
 ) -> EquivalenceCheck:
     """Run a pipeline on `module`, comparing what it computes before and after every pass.
 
     What comes out reads back from its own text. Raises NotEquivalentError.
     """
-    check = EquivalenceCheck(sizes=dims)
+    check = EquivalenceCheck(sizes=dims, minimize=minimize)
     parsed = (
         parse_pipeline(pipeline, Universe.get_multiverse().all_passes | get_all_passes())
         if isinstance(pipeline, str)

@@ -60,7 +60,8 @@ def goldens() -> list[Golden]:
 
 
 def _run_lines(path: Path) -> list[str]:
-    return re.findall(r"^(?://|#) RUN: (.*)$", path.read_text(), re.MULTILINE)
+    text = re.sub(r"\\\n(?://|#) RUN:", "", path.read_text())
+    return re.findall(r"^(?://|#) RUN: (.*)$", text, re.MULTILINE)
 
 
 def _pipelines(line: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,258 @@
+"""Programs for the faults of kernels: small, of odd sizes, several tiles in every direction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from support import gemm_programs as programs
+from support.emitted import load_module
+from support.goldens import EXAMPLES
+from support.kernel_harness import assert_rounded
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from coda_ir.api import find_entry, parse
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.triton import emit_module
+from coda_ir.context import make_context
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.equivalence.samples import returned
+from coda_ir.pipeline import PassManager, parse_pipeline
+from coda_ir.random_inputs import random_arguments
+from coda_ir.registry import get_all_passes
+from faults.fault import Check
+from faults.guarded import GuardedTorch, checked_accesses, guard_all
+
+TILES = "schedule{target=interpreter},plan-buffers"
+FUSED = f"coda-to-gemm,{TILES}"
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """A program, the passes that make it kernels, and the sizes of its symbols."""
+
+    source: str | Path
+    pipeline: str
+    sizes: Mapping[str, int]
+    constants: Mapping[str, int] | None = None
+
+    def module(self) -> ModuleOp:
+        if isinstance(self.source, Path):
+            text = self.source.read_text().replace("bf16", "f32")
+            from coda_ir.frontends.coda_text import parse_text
+
+            return parse_text(text, self.source.name, constants=dict(self.constants or {}))
+        return parse(self.source)
+
+    def check(self) -> None:
+        """The emitted program agrees with the reference, and writes nowhere else.
+
+        The expected results are those of the scheduled program in float64, and, where it has other
+        tiles of partials, those of the program before.
+        """
+        module = self.module()
+        before = find_entry(module.clone())
+        if self.pipeline:
+            pipeline = parse_pipeline(self.pipeline, get_all_passes())
+            PassManager(pipeline).run(make_context(), module)
+        func = find_entry(module)
+        arguments = [
+            _every_index(argument, parameter)
+            for argument, parameter in zip(
+                random_arguments(before, self.sizes, seed=1), before.args, strict=True
+            )
+        ]
+        expected = run_function(func, arguments)
+        actual = run_guarded(emit_module(module), arguments)
+        for value, got, wanted in zip(returned(func), actual, expected, strict=True):
+            assert_rounded(value, got, wanted)
+        for value, got, wanted in zip(
+            returned(before), actual, run_function(before, arguments), strict=True
+        ):
+            if got.shape == wanted.shape:
+                assert_rounded(value, got, wanted)
+
+
+def _every_index(argument: torch.Tensor, parameter: SSAValue) -> torch.Tensor:
+    """Targets of a `select`: every column in turn, after one that is none."""
+    selects = any(isinstance(use.operation, FusedOp) for use in parameter.uses)
+    if argument.is_floating_point() or not selects:
+        return argument
+    return torch.arange(argument.numel()).reshape(argument.shape) - 1
+
+
+def run_guarded(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The results of an emitted module. Raises OutOfBoundsError."""
+    emitted, guarded = load_module(source), GuardedTorch()
+    setattr(emitted, "torch", guarded)  # noqa: B010
+    with checked_accesses(guarded):
+        results = emitted.run(*guard_all(guarded, arguments))
+    results = [results] if isinstance(results, torch.Tensor) else results
+    return [result.double() for result in results]
+
+
+def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> str:
+    return f'pointer, "{bm}x{bn}x{bk}", warps = {warps}, stages = 3, group_m = {group_m}'
+
+
+SMALL = _schedule(16, 32, 16)
+PARTS = _schedule(32, 128, 16, warps=1)
+
+PARTIAL_COLUMNS = f"""
+func.func @f(%x: tensor<?x40xf32>, %w: tensor<72x40xf32>)
+    -> (tensor<?x72xf32>, tensor<?x72xf32>, tensor<72xf32>) {{
+  %p, %q = gemm.fused %x : tensor<?x40xf32>
+      schedule<{SMALL}>
+      columns(%w : tensor<72x40xf32>)
+      -> (partial_col<add> : tensor<?x72xf32>, partial_col<max> : tensor<?x72xf32>) {{
+  ^epilogue(%acc : f32):
+    %two = arith.constant 2.0 : f32
+    %s = arith.subf %acc, %two : f32
+    gemm.yield %acc, %s : f32, f32
+  }}
+  %c = gemm.finalize col (add %p : tensor<?x72xf32>) -> (tensor<72xf32>) {{
+  ^finalize(%t : f32):
+    gemm.yield %t : f32
+  }}
+  func.return %p, %q, %c : tensor<?x72xf32>, tensor<?x72xf32>, tensor<72xf32>
+}}
+"""
+
+JOINED_WEIGHTS = f"""
+func.func @f(%x: tensor<?x24xf32>, %w: tensor<40x24xf32>, %v: tensor<70x24xf32>,
+             %t: tensor<?xi64>) -> (tensor<?x110xf32>, tensor<?x?xf32>, tensor<?xf32>) {{
+  %y, %p, %l = gemm.fused %x : tensor<?x24xf32>
+      schedule<{SMALL}>
+      columns(%w : tensor<40x24xf32>, %v : tensor<70x24xf32>) col(%t : tensor<?xi64>)
+      -> (tile : tensor<?x110xf32>, partial_row<max> : tensor<?x?xf32>,
+          select<0> : tensor<?xf32>) {{
+  ^epilogue(%acc : f32, %target : i64):
+    %two = arith.constant 2.0 : f32
+    %s = arith.subf %acc, %two : f32
+    gemm.yield %s, %s, %s : f32, f32, f32
+  }}
+  func.return %y, %p, %l : tensor<?x110xf32>, tensor<?x?xf32>, tensor<?xf32>
+}}
+"""
+
+LOSS = """
+func.func @f(%x: tensor<?x24xf32>, %w: tensor<70x24xf32>, %t: tensor<?xi64>) -> tensor<f32> {
+  %z = coda.linear %x, %w : (tensor<?x24xf32>, tensor<70x24xf32>) -> tensor<?x70xf32>
+  %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"}
+    : (tensor<?x70xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %l : tensor<f32>
+}
+"""
+
+PACKED = """
+func.func @f(%w: tensor<40x200xf32>, %v: tensor<200x40xf32>, %g: tensor<200xf32>)
+    -> (tensor<40xf32>, tensor<40xf32>) {
+  %u = gemm.pack_weight nk %w, %g : (tensor<40x200xf32>, tensor<200xf32>) -> tensor<40xf32>
+  %t = gemm.pack_weight kn %v, %g : (tensor<200x40xf32>, tensor<200xf32>) -> tensor<40xf32>
+  func.return %u, %t : tensor<40xf32>, tensor<40xf32>
+}
+"""
+
+NORM_OF_MAXIMA = """
+func.func @f(%x: tensor<?x24xf32>, %w: tensor<200x24xf32>, %v: tensor<40x200xf32>,
+             %g: tensor<200xf32>, %b: tensor<200xf32>) -> (tensor<?x40xf32>, tensor<?x1xf32>) {
+  %z = coda.linear %x, %w : (tensor<?x24xf32>, tensor<200x24xf32>) -> tensor<?x200xf32>
+  %n = coda.neg %z : (tensor<?x200xf32>) -> tensor<?x200xf32>
+  %e = coda.exp %n : (tensor<?x200xf32>) -> tensor<?x200xf32>
+  %m = coda.neg %e : (tensor<?x200xf32>) -> tensor<?x200xf32>
+  %top = coda.reduce %m {kind = "max"} : (tensor<?x200xf32>) -> tensor<?x1xf32>
+  %h = coda.layer_norm %z, %g, %b {eps = 1.0e-5 : f64}
+    : (tensor<?x200xf32>, tensor<200xf32>, tensor<200xf32>) -> tensor<?x200xf32>
+  %y = coda.linear %h, %v : (tensor<?x200xf32>, tensor<40x200xf32>) -> tensor<?x40xf32>
+  func.return %y, %top : tensor<?x40xf32>, tensor<?x1xf32>
+}
+"""
+
+ROWS = """
+func.func @f(%x: tensor<?x37xf32>, %g: tensor<37xf32>, %b: tensor<37xf32>, %t: tensor<?xi64>)
+    -> (tensor<?x37xf32>, tensor<?x37xf32>, tensor<?x37xf32>, tensor<?x1xf32>, tensor<?x1xf32>,
+        tensor<?x1xf32>, tensor<f32>) {
+  %r = coda.rms_norm %x, %g {eps = 1.0e-2 : f64}
+    : (tensor<?x37xf32>, tensor<37xf32>) -> tensor<?x37xf32>
+  %l = coda.layer_norm %x, %g, %b {eps = 1.0e-2 : f64}
+    : (tensor<?x37xf32>, tensor<37xf32>, tensor<37xf32>) -> tensor<?x37xf32>
+  %s = coda.softmax %x : (tensor<?x37xf32>) -> tensor<?x37xf32>
+  %max = coda.reduce %x {kind = "max"} : (tensor<?x37xf32>) -> tensor<?x1xf32>
+  %mean = coda.reduce %x {kind = "mean"} : (tensor<?x37xf32>) -> tensor<?x1xf32>
+  %lse = coda.reduce %x {kind = "lse"} : (tensor<?x37xf32>) -> tensor<?x1xf32>
+  %ce = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "mean"}
+    : (tensor<?x37xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %r, %l, %s, %max, %mean, %lse, %ce : tensor<?x37xf32>, tensor<?x37xf32>,
+    tensor<?x37xf32>, tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xf32>, tensor<f32>
+}
+"""
+
+POINTWISE = """
+func.func @f(%x: tensor<?x?x37xf32> {coda.dims = ["B", "T", 37]},
+             %p: tensor<?x37xf32> {coda.dims = ["T", 37]}, %g: tensor<37xf32>,
+             %c: tensor<?x?x1xf32> {coda.dims = ["B", "T", 1]}) -> tensor<?x?x37xf32> {
+  %a = coda.add %x, %p : (tensor<?x?x37xf32>, tensor<?x37xf32>) -> tensor<?x?x37xf32>
+  %m = coda.mul %a, %g : (tensor<?x?x37xf32>, tensor<37xf32>) -> tensor<?x?x37xf32>
+  %y = coda.sub %m, %c : (tensor<?x?x37xf32>, tensor<?x?x1xf32>) -> tensor<?x?x37xf32>
+  func.return %y : tensor<?x?x37xf32>
+}
+"""
+
+CHAIN = """
+func.func @f(%x: tensor<?x24xf32>, %a: tensor<24x24xf32>, %b: tensor<24x24xf32>,
+             %c: tensor<24x24xf32>, %d: tensor<24x24xf32>) -> tensor<?x24xf32> {
+  %1 = coda.linear %x, %a : (tensor<?x24xf32>, tensor<24x24xf32>) -> tensor<?x24xf32>
+  %2 = coda.linear %1, %b : (tensor<?x24xf32>, tensor<24x24xf32>) -> tensor<?x24xf32>
+  %3 = coda.linear %2, %c : (tensor<?x24xf32>, tensor<24x24xf32>) -> tensor<?x24xf32>
+  %s = coda.add %3, %1 : (tensor<?x24xf32>, tensor<?x24xf32>) -> tensor<?x24xf32>
+  %4 = coda.linear %s, %d : (tensor<?x24xf32>, tensor<24x24xf32>) -> tensor<?x24xf32>
+  func.return %4 : tensor<?x24xf32>
+}
+"""
+
+
+def _kernel_cases() -> dict[str, KernelCase]:
+    rows = {"?": 19}
+    return {
+        "residual norm": KernelCase(programs.residual_norm("f32", 40, 72, SMALL), "", rows),
+        "residual norm, kn": KernelCase(
+            programs.residual_norm("f32", 40, 72, SMALL, "kn"), "", rows
+        ),
+        "residual norm, bf16": KernelCase(programs.residual_norm("bf16", 40, 72, SMALL), "", rows),
+        "residual norm, parts": KernelCase(
+            programs.residual_norm("f32", 24, 200, PARTS), "", {"?": 35}
+        ),
+        "residual norm, many tiles": KernelCase(
+            programs.residual_norm("f32", 24, 72, SMALL), "", {"?": 83}
+        ),
+        "two weights": KernelCase(programs.swiglu("f32", 40, 42, SMALL), "", rows),
+        "halves": KernelCase(programs.swiglu("f32", 40, 42, SMALL, "halves, 12"), "", rows),
+        "adjacent": KernelCase(programs.swiglu("f32", 40, 42, SMALL, "adjacent"), "", rows),
+        "loss head": KernelCase(programs.lm_head("f32", 40, 70, SMALL), "", {"?": 83}),
+        "head norm": KernelCase(
+            programs.qkv_rope("f32", 24, 12, (5, 3), SMALL, norm=True), "", rows
+        ),
+        "partial columns": KernelCase(PARTIAL_COLUMNS, "", {"?": 35}),
+        "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),
+        "loss": KernelCase(LOSS, FUSED, rows),
+        "layer norm": KernelCase(NORM_OF_MAXIMA, FUSED, rows),
+        "packed weights": KernelCase(PACKED, "", {}),
+        "rows": KernelCase(ROWS, TILES, {"?": 67}),
+        "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}),
+        "chain": KernelCase(CHAIN, FUSED, rows),
+        "llama layer": KernelCase(
+            EXAMPLES / "llama_layer.coda",
+            FUSED,
+            {"B": 2, "T": 5},
+            {"D": 32, "F": 48, "HEAD": 8, "HEADS": 4, "KV_HEADS": 2},
+        ),
+    }
+
+
+KERNEL_CASES = _kernel_cases()
+
+
+def kernel_checks() -> dict[str, Check]:
+    return {name: partial(KernelCase.check, case) for name, case in KERNEL_CASES.items()}

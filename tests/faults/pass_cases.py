@@ -1,0 +1,33 @@
+"""Programs for the faults of passes: every golden, and whole programs."""
+
+from collections.abc import Callable
+from functools import partial
+
+from support.equivalence import run_checked
+from support.goldens import EXAMPLES, goldens, programs, small_example
+from xdsl.dialects.builtin import ModuleOp
+
+from faults.fault import Check
+
+TO_KERNELS = "coda-to-gemm,schedule{target=interpreter},plan-buffers"
+NOT_SCHEDULED = {"shapes-symbolic_columns"}
+
+
+def _check(load: Callable[[], ModuleOp], pipeline: str) -> None:
+    run_checked(load(), pipeline, minimize=False)
+
+
+def pass_checks() -> dict[str, Check]:
+    """By name; cheap ones first."""
+    checks: dict[str, Check] = {}
+    for golden in goldens():
+        if golden.example is None and "large" not in golden.name:
+            checks[f"{golden.name} {golden.pipeline}"] = partial(
+                _check, golden.module, golden.pipeline
+            )
+    for golden in programs():
+        pipeline = "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS
+        checks[golden.name] = partial(_check, golden.module, pipeline)
+    for path in sorted(EXAMPLES.glob("*.coda")):
+        checks[path.stem] = partial(_check, partial(small_example, path), TO_KERNELS)
+    return checks

@@ -1,0 +1,93 @@
+"""Checking a fault in a process of its own: what sees it, and how."""
+
+import json
+import multiprocessing
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from faults.fault import Check, Fault
+
+FIRST_CASES = Path(__file__).with_name("first_cases.json")
+
+TIMEOUT_S = 240.0
+
+FORK = multiprocessing.get_context("fork")
+"""A child has everything imported already, and what it changes dies with it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a fault."""
+
+    fault: Fault
+    seen_by: str | None
+    """The case that failed; None for a survivor, and for a fault that cannot be planted."""
+    reason: str = ""
+    cases: int = 0
+
+
+def check_fault(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
+    """Plant `fault` in a new process and run `cases` there until one fails."""
+    receiver, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=_run, args=(fault, cases, sender), daemon=True)
+    process.start()
+    sender.close()
+    last, count = "", 0
+    while receiver.poll(TIMEOUT_S):
+        try:
+            kind, name, reason = receiver.recv()
+        except EOFError:
+            process.join()
+            return Verdict(fault, last, f"the process ended with {process.exitcode}", count)
+        if kind == "start":
+            last, count = name, count + 1
+            continue
+        process.join()
+        return Verdict(fault, name or None, reason, count)
+    process.kill()
+    return Verdict(fault, last, "no end in sight", count)
+
+
+def _run(fault: Fault, cases: Mapping[str, Check], sender: Connection) -> None:
+    """In the child: tells what it begins, and how it ends."""
+    try:
+        fault.plant()
+    except Exception:
+        sender.send(("stale", "", traceback.format_exc()))
+        return
+    for name in _ordered(fault, cases):
+        sender.send(("start", name, ""))
+        try:
+            cases[name]()
+        # The fault may break the product in any way, which is to see it.
+        except Exception as error:
+            sender.send(("seen", name, f"{type(error).__name__}: {error}".splitlines()[0]))
+            return
+    sender.send(("survived", "", ""))
+
+
+def _ordered(fault: Fault, cases: Mapping[str, Check]) -> Sequence[str]:
+    """All cases, those first that are most likely to see the fault."""
+    stem = fault.where.partition(":")[0].rpartition(".")[2]
+    known = first_cases().get(fault.name)
+
+    def rank(name: str) -> int:
+        return 0 if name == known else 1 if name.startswith(stem) else 2
+
+    return sorted(cases, key=rank)
+
+
+@lru_cache
+def first_cases() -> dict[str, str]:
+    """By fault, the case that saw it in the last complete run: a matter of speed only."""
+    return json.loads(FIRST_CASES.read_text()) if FIRST_CASES.exists() else {}
+
+
+def remember(verdicts: Iterable[Verdict]) -> None:
+    """Store which case saw which fault."""
+    seen = {verdict.fault.name: verdict.seen_by for verdict in verdicts if verdict.seen_by}
+    FIRST_CASES.write_text(json.dumps(first_cases() | seen, indent=1, sort_keys=True) + "\n")
