@@ -62,6 +62,9 @@ def is_tilewise(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GluOp) or is_pointwise(op):
         return True
+    if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
+        # What is rotated or normalized by head is so in the epilogue of its projection.
+        return is_tilewise(op.x)
     return Site.of(value) is not None
 
 
