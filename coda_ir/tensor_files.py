@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
+from lzma import LZMAError
 from pathlib import Path
 from zipfile import BadZipFile
 from zlib import error as ZlibError
@@ -13,6 +15,15 @@ import torch
 from coda_ir.diagnostics import CodaError
 
 SUFFIXES = (".npz", ".safetensors")
+
+
+DAMAGES = (
+    *(ValueError, TypeError, EOFError, BadZipFile, ZlibError, LZMAError),
+    *(OSError, RuntimeError, MemoryError),
+)
+"""What NumPy and zipfile raise for the content of a file: places before its beginning, methods of
+compression that do not exist, passwords, shapes beyond the memory.
+"""
 
 
 class TensorFileError(CodaError):
@@ -30,28 +41,24 @@ def check_suffix(path: Path) -> None:
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """The tensors in a file. Raises TensorFileError, and OSError where it cannot be read."""
     from safetensors import SafetensorError
+    from safetensors.torch import load
 
     check_suffix(path)
+    data = path.read_bytes()
     try:
-        return _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
-    except (ValueError, TypeError, EOFError, BadZipFile, ZlibError, SafetensorError) as error:
+        return _read_npz(data) if path.suffix == ".npz" else load(data)
+    except (*DAMAGES, SafetensorError) as error:
         raise TensorFileError(
             f"{path}: {error}", "pass a .npz or .safetensors file of numbers"
         ) from error
 
 
-def _read_npz(path: Path) -> dict[str, torch.Tensor]:
-    archive = numpy.load(path)
+def _read_npz(data: bytes) -> dict[str, torch.Tensor]:
+    archive = numpy.load(BytesIO(data))
     if isinstance(archive, numpy.ndarray):
         raise ValueError("one array without a name, expected an archive of numpy.savez")
     with archive:
         return {name: torch.as_tensor(archive[name]) for name in archive.files}
-
-
-def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load
-
-    return load(path.read_bytes())
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
