@@ -6,11 +6,14 @@ TORCH ?= torch==2.13.0
 VENV_FLAGS ?=
 CONSTRAINTS ?= constraints.txt
 PYTEST_ARGS ?=
+PROGRAMS ?= 20000
+SEED ?= 0
+JOBS ?= 2
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test faults fuzz filecheck lint format types check wheel clean
+.PHONY: help run test random faults fuzz filecheck lint format types check wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -41,6 +44,9 @@ fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for anoth
 
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck
+
+random: $(STAMP) ## Check random programs (PROGRAMS=20000 SEED=0 JOBS=2): the nightly run
+	PYTHONPATH=tests $(BIN)/python -m generator run --programs $(PROGRAMS) --seed $(SEED) --jobs $(JOBS)
 
 lint: $(STAMP) ## Check style with ruff
 	$(BIN)/ruff check

@@ -31,8 +31,8 @@ class Case:
     """What the passes said about the program."""
     lowered: ModuleOp | None = None
     """The program at the GEMM level, once it is known."""
-    checked: list[str] = field(default_factory=list[str])
-    """What was checked, for statistics."""
+    notes: list[str] = field(default_factory=list[str])
+    """What could not be checked, and what is worth a look; not failures."""
 
     @cached_property
     def arguments(self) -> dict[str, list[torch.Tensor]]:

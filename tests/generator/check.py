@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,10 +45,10 @@ class Tally:
     """By kind."""
     checks: Counter[str] = field(default_factory=Counter[str])
     """By property."""
-    seconds: Counter[str] = field(default_factory=Counter[str])
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By property."""
     notes: Counter[str] = field(default_factory=Counter[str])
-    """What could not be checked."""
+    """What could not be checked, and what is worth a look."""
     remarks: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     """Programs by kind of remark, pass and condition."""
     failures: list[Failure] = field(default_factory=list[Failure])
@@ -56,7 +56,8 @@ class Tally:
     def add(self, other: Tally) -> None:
         self.programs += other.programs
         self.checks += other.checks
-        self.seconds += other.seconds
+        for name, seconds in other.seconds.items():
+            self.seconds[name] += seconds
         self.notes += other.notes
         self.remarks += other.remarks
         self.failures += other.failures
@@ -110,7 +111,7 @@ def check_program(run_seed: int, number: int, tally: Tally) -> None:
     if case is not None:
         said = {(r.kind, r.pass_name, r.condition or "") for r in case.remarks}
         tally.remarks.update(said)
-        tally.notes.update(note for note in case.checked if note.startswith("refused"))
+        tally.notes.update(set(case.notes))
 
 
 def _failure(

@@ -60,15 +60,15 @@ def check_emitted(case: Case, rounding: Rounding, scheduled: ModuleOp) -> None:
             try:
                 source = emit_module(scheduled, name)
             except CodaError as error:
-                case.checked.append(f"refused by triton: {_reason(error)}")
+                case.notes.append(f"refused by triton: {_reason(error)}")
                 return
         actual[name] = run(source, strided(arguments, case.seed))
     rounding.check(actual, PROPERTY, "emitted")
-    case.checked.append(PROPERTY)
 
 
 def _reason(error: CodaError) -> str:
-    return str(error).splitlines()[0].partition(": ")[2][:70]
+    first = str(error).splitlines()[0]
+    return (first.partition(": ")[2] or first)[:70]
 
 
 def strided(arguments: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:

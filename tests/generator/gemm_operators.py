@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
+    CombinerAttr,
     FinalizeOp,
     FusedOp,
     Layout,
@@ -235,8 +236,8 @@ def consume(b: FunctionBuilder, segment: Segment) -> None:
 
 
 def combiner_of(port: ResultPortAttr) -> Combiner:
-    assert not isinstance(port.combiner, type(None)) and port.is_partial
-    return port.combiner.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+    assert isinstance(port.combiner, CombinerAttr)
+    return port.combiner.data
 
 
 def finalize(

@@ -22,8 +22,8 @@ from generator.lowering import (
     schedule,
 )
 from generator.program import Generator
-from generator.rounding import Rounding, check_stated
 from generator.round_trip import check_round_trip
+from generator.rounding import Rounding, check_stated
 
 KINDS: Mapping[str, Generator] = {
     "block": block_program,
@@ -98,13 +98,13 @@ class Property:
 PROPERTIES: Mapping[str, Property] = {
     "levels": Property(levels, 1),
     "text": Property(text, 1),
-    "round trip": Property(round_trip, 8),
-    "every pass": Property(every_pass, 16),
-    "any pipeline": Property(any_pipeline, 5),
-    "folded weights": Property(folded_weights, 4),
-    "idempotent": Property(idempotent, 4),
-    "emitted triton": Property(emitted_triton, 8),
-    "emitted unfused": Property(emitted_unfused, 25),
+    "round trip": Property(round_trip, 10),
+    "every pass": Property(every_pass, 40),
+    "any pipeline": Property(any_pipeline, 8),
+    "folded weights": Property(folded_weights, 8),
+    "idempotent": Property(idempotent, 10),
+    "emitted triton": Property(emitted_triton, 10),
+    "emitted unfused": Property(emitted_unfused, 40),
 }
 
 

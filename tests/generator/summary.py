@@ -76,9 +76,9 @@ def _conditions(report: Report) -> Table:
 
 
 def _notes(report: Report) -> Table:
-    table = Table("not checked", "programs", title="Refused by the backend")
+    table = Table("note", "programs", title="Notes")
     for note, count in report.tally.notes.most_common():
-        table.add_row(note.partition(": ")[2], str(count))
+        table.add_row(note, str(count))
     return table
 
 

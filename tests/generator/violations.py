@@ -9,27 +9,28 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Violation(Exception):  # noqa: N818
+class Violation(Exception):
     """A program, and maybe a pass or a level, for which a property does not hold."""
 
-    property: str
+    rule: str
+    """The property."""
     where: str
     """The pass, the pipeline or the level at fault."""
     message: str
 
     def __str__(self) -> str:
-        return f"{self.property}: {self.where}: {self.message}"
+        return f"{self.rule}: {self.where}: {self.message}"
 
     @property
     def signature(self) -> str:
         """The same for violations that most likely have one cause: no names, no numbers."""
         lines = self.message.splitlines() or [""]
         text = re.sub(r"%?\b\w*\d[\w.+-]*", "#", lines[0])
-        return f"{self.property}: {self.where}: {text[:120]}"
+        return f"{self.rule}: {self.where}: {text[:120]}"
 
 
 @contextmanager
-def expected_to_work(property: str, where: str) -> Generator[None]:
+def expected_to_work(rule: str, where: str) -> Generator[None]:
     """Whatever is raised inside, but a violation itself, is a violation: nothing may crash."""
     try:
         yield
@@ -37,4 +38,4 @@ def expected_to_work(property: str, where: str) -> Generator[None]:
         raise
     except Exception as error:
         kind = type(error).__name__
-        raise Violation(property, where, f"{kind}: {error}") from error
+        raise Violation(rule, where, f"{kind}: {error}") from error

@@ -1,0 +1,83 @@
+"""The machinery finds faults: a wrong pass is caught, reduced, written to a file and replayed."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pytest
+from generator.__main__ import main
+from generator.check import Failure, Tally, check_program, replay, shrink_failure
+from generator.run import Report, write_failure
+from generator.shrink import shrink
+from generator.summary import seldom_fired
+from generator.violations import Violation, expected_to_work
+
+from coda_ir.dialects.gemm import ScalarBuilder
+
+BLOCK_PROGRAMS = [number for number in range(40) if number % 20 < 12]
+
+
+def test_shrink_finds_the_smallest_record():
+    def fails(record: Sequence[int]) -> list[int] | None:
+        return list(record) if sum(number >= 10 for number in record) >= 2 else None
+
+    assert shrink([3, 50, 0, 7, 12, 99, 4], fails) == [10, 10]
+
+
+def test_shrink_keeps_what_cannot_be_simpler():
+    assert shrink([5, 6], lambda record: [5, 6] if list(record) == [5, 6] else None) == [5, 6]
+
+
+def test_signatures_ignore_names_and_numbers():
+    first = Violation("p", "pass", "result 1 of f0 has an error of 2.5e-01\nmore")
+    second = Violation("p", "pass", "result 0 of f1 has an error of 1.0e+00")
+    assert first.signature == second.signature
+    assert first.signature != Violation("p", "other", first.message).signature
+
+
+def test_crashes_are_violations():
+    with pytest.raises(Violation, match=r"ValueError: oops"), expected_to_work("p", "here"):
+        raise ValueError("oops")
+
+
+@pytest.fixture(scope="module")
+def failure() -> Generator[Failure]:
+    """The first failure where the rstd of norms is its inverse."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScalarBuilder, "rsqrt", ScalarBuilder.sqrt)
+        tally = Tally()
+        for number in BLOCK_PROGRAMS:
+            check_program(1, number, tally)
+            if tally.failures:
+                break
+        assert tally.failures, "no program has a norm in an epilogue"
+        yield tally.failures[0]
+
+
+def test_a_fault_is_reduced_and_replayed(failure: Failure, tmp_path: Path):
+    small = shrink_failure(failure, seconds=6)
+    assert small.signature == failure.signature
+    assert len(small.record) < len(failure.record) and len(small.module) < len(failure.module)
+    text = write_failure(tmp_path, small).read_text()
+    assert "norm" in text
+    with pytest.raises(Violation, match="relative error"):
+        replay(text)
+
+
+def test_failures_of_one_cause_are_one(failure: Failure):
+    report = Report()
+    assert report.add(Tally(failures=[failure, failure])) == [failure]
+    assert not report.add(Tally(failures=[failure]))
+    assert report.counts == {failure.signature: 3}
+
+
+def test_seldom_passes_are_named():
+    assert "pair-rope" in seldom_fired(Report())
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "failures"
+    arguments = ["run", "--programs", "3", "--seed", "4", "--folder", str(folder)]
+    assert main(arguments) == 0
+    output = capsys.readouterr().out
+    assert "3 programs (3 block)" in output and "Properties" in output
+    assert not folder.exists()
