@@ -162,7 +162,7 @@ class FunctionBuilder:
             (list(self.block.arg_types), [result.type for result in results]),
             Region(self.block),
             visibility="private" if private else None,
-            arg_attrs=ArrayAttr(self._entries),
+            arg_attrs=ArrayAttr(self._entries) if any(e.data for e in self._entries) else None,
         )
         func.location = FileLineColLoc(FILE, IntAttr(1), IntAttr(1))
         return func
