@@ -328,7 +328,7 @@ PASS_FAULTS = (
     Fault(
         "softcap: cap dropped",
         f"{P}support.scalar_code:_emit_softcap",
-        "builder.softcap(args[0], op.cap.value.data)",
+        "builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))",
         "args[0]",
     ),
     Fault(

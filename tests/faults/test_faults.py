@@ -3,6 +3,7 @@
 import pytest
 
 from faults.fault import Fault, StaleFaultError
+from faults.kernel_cases import KERNEL_CASES
 from faults.registry import FAULTS, checks_of
 from faults.runner import check_fault
 
@@ -11,6 +12,12 @@ from faults.runner import check_fault
 def test_fault_is_seen(fault: Fault):
     verdict = check_fault(fault, checks_of(fault))
     assert verdict.seen_by is not None, verdict.reason or f"{verdict.cases} programs do not see it"
+
+
+@pytest.mark.parametrize("name", KERNEL_CASES)
+def test_kernels_without_a_fault(name: str):
+    """The programs for passes are those of passes/test_equivalence.py."""
+    KERNEL_CASES[name].check()
 
 
 def test_names_are_unique():

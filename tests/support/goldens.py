@@ -45,17 +45,26 @@ class Golden:
         return parse_mlir(self.text)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What a RUN line says: the input, the passes, and whether the input is several."""
+
+    source: str
+    pipeline: str
+    is_split: bool
+
+
 def goldens() -> list[Golden]:
     """What the RUN lines say that apply passes, without those that are expected to fail.
 
     A pipeline is left out where another one for the same input starts with its passes.
     """
     cases: list[Golden] = []
-    for path in sorted((*GOLDENS.rglob("*.mlir"), *GOLDENS.rglob("*.coda"))):
-        runs = {run for line in _run_lines(path) for run in _pipelines(line)}
-        for source, pipeline in sorted(runs):
-            if (source, pipeline) in runs and not _is_prefix(pipeline, source, runs):
-                cases += _inputs(path, source, pipeline)
+    for path in sorted((*GOLDENS.glob("passes/*.mlir"), *GOLDENS.glob("backends/**/*.mlir"))):
+        runs = {run for line in _run_lines(path) for run in _runs(line)}
+        for run in sorted(runs, key=lambda run: (run.source, run.pipeline)):
+            if not _is_prefix(run, runs):
+                cases += _inputs(path, run)
     return cases
 
 
@@ -64,31 +73,31 @@ def _run_lines(path: Path) -> list[str]:
     return re.findall(r"^(?://|#) RUN: (.*)$", text, re.MULTILINE)
 
 
-def _pipelines(line: str) -> Iterator[tuple[str, str]]:
+def _runs(line: str) -> Iterator[_Run]:
     """The input and the passes of the first command of a RUN line."""
     words = shlex.split(line.partition("|")[0])
-    flag = next((word for word in words if word in ("-p", "--passes")), None)
-    if words[:1] == ["coda-opt"] and flag is not None and not flag.startswith("2>"):
-        yield words[1], words[words.index(flag) + 1]
+    if words[:1] == ["coda-opt"] and "-p" in words:
+        yield _Run(words[1], words[words.index("-p") + 1], "--split-input-file" in words)
 
 
-def _is_prefix(pipeline: str, source: str, runs: set[tuple[str, str]]) -> bool:
+def _is_prefix(run: _Run, runs: set[_Run]) -> bool:
     return any(
-        other_source == source and other.startswith(f"{pipeline},") for other_source, other in runs
+        other.source == run.source and other.pipeline.startswith(f"{run.pipeline},")
+        for other in runs
     )
 
 
-def _inputs(path: Path, source: str, pipeline: str) -> Iterator[Golden]:
-    if source.startswith("%examples/"):
-        example = EXAMPLES / source.removeprefix("%examples/")
-        yield Golden(pipeline, f"{example.stem}-{pipeline}", example=example)
-    elif source == "%s" and path.suffix == ".mlir":
-        for text in inputs_of(path):
-            yield Golden(pipeline, f"{path.stem}-{name_of(text)}", text)
+def _inputs(path: Path, run: _Run) -> Iterator[Golden]:
+    if run.source.startswith("%examples/"):
+        example = EXAMPLES / run.source.removeprefix("%examples/")
+        yield Golden(run.pipeline, f"{example.stem}-{run.pipeline}", example=example)
+        return
+    for text in inputs_of(path) if run.is_split else [path.read_text()]:
+        yield Golden(run.pipeline, f"{path.stem}-{name_of(text)}", text)
 
 
 def inputs_of(path: Path) -> list[str]:
-    """The inputs of a file that is read with `--split-input-file`, and of others the whole."""
+    """The inputs of a file that is read with `--split-input-file`."""
     return path.read_text().split(SEPARATOR)
 
 

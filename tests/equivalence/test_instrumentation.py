@@ -1,0 +1,102 @@
+"""`EquivalenceCheck` and `coda-opt --check-equivalence`."""
+
+from pathlib import Path
+
+import pytest
+from support.goldens import EXAMPLES
+from support.programs import parse_mlir
+from xdsl.ir import SSAValue
+
+from coda_ir.context import make_context
+from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError
+from coda_ir.passes import defer_rms_norm
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.pipeline import PassManager, parse_pipeline
+from coda_ir.registry import get_all_passes
+from coda_ir.tools.coda_opt import main
+
+LLAMA = [
+    str(EXAMPLES / "llama_layer.coda"),
+    *(
+        word
+        for constant in ("D=32", "F=48", "HEAD=8", "HEADS=4", "KV_HEADS=2")
+        for word in ("--const", constant)
+    ),
+    *("-p", "cse,coda-to-gemm{fold-weights=true},schedule", "-o", "/dev/null"),
+]
+
+SMALL = """
+func.func @f(%x : tensor<?x8xbf16>, %w : tensor<8x8xbf16>) -> tensor<?x8xbf16> {
+  %y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}"""
+
+
+def run(pipeline: str, check: EquivalenceCheck) -> None:
+    manager = PassManager(parse_pipeline(pipeline, get_all_passes()))
+    manager.run(make_context(), parse_mlir(SMALL), [check])
+
+
+def dropped(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SSAValue:
+    return x
+
+
+@pytest.fixture
+def wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defer_rms_norm, "scaled_input", dropped)
+
+
+def test_passes_that_change_nothing_are_not_run():
+    check = EquivalenceCheck()
+    run("defer-rms-norm,pair-rope,split-reductions", check)
+    assert check.validator is not None
+    assert check.validator.checked == 0
+    run("convert-linear-to-gemm,pair-rope,schedule", check)
+    assert check.validator.checked == 2
+
+
+def test_a_correct_pipeline(capsys: pytest.CaptureFixture[str]):
+    assert main([*LLAMA, "--check-equivalence"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("wrong_pass")
+def test_the_pass_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    saved = tmp_path / "inputs.npz"
+    assert main([*LLAMA, "--check-equivalence", "--counterexample", str(saved)]) == 1
+    message = capsys.readouterr().err
+    assert "defer-rms-norm (pass 5 of the pipeline, a step of coda-to-gemm)" in message
+    assert "changed the meaning of @llama_layer: result 3 (v) at " in message
+    assert "llama_layer.coda:34:9 is " in message
+    assert "sizes: B = 1, T = 1" in message
+    assert str(saved) in message
+    assert main([*LLAMA[:-4], "--run", "--dim", "B=1", "--inputs", str(saved)]) == 0
+
+
+@pytest.mark.usefixtures("wrong_pass")
+def test_without_the_option_nothing_is_checked():
+    assert main(LLAMA) == 0
+
+
+def test_a_function_that_cannot_be_run(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path = tmp_path / "f.mlir"
+    path.write_text(SMALL.replace("%x :", "%x : tensor<?x8xbf16>, %i : index, %j :"))
+    assert main([str(path), "-p", "convert-linear-to-gemm", "--check-equivalence"]) == 1
+    assert "cannot be checked" in capsys.readouterr().err
+
+
+def test_options_of_the_pass_are_told(monkeypatch: pytest.MonkeyPatch):
+    from coda_ir.equivalence import instrumentation
+    from coda_ir.equivalence.counterexample import Counterexample
+    from coda_ir.equivalence.mismatch import Mismatch
+
+    def differ(self: object, module: object) -> Counterexample:
+        return Counterexample("f", Mismatch(None, "it is wrong"))
+
+    monkeypatch.setattr(instrumentation.Validator, "check", differ)
+    with pytest.raises(NotEquivalentError) as error:
+        run("schedule{target=sm_90 warps=8}", EquivalenceCheck())
+    assert str(error.value) == (
+        "schedule{target=sm_90 warps=8} (pass 1 of the pipeline) changed the meaning of @f: "
+        "it is wrong"
+    )
