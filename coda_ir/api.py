@@ -291,6 +291,14 @@ class CompiledFunction:
             return self._generated.run
         return lambda *tensors: self._interpret(tensors, "block", "stated")
 
+    def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """A call without any check, for callers that know their tensors: always gives a tuple.
+
+        Wrong shapes or types lead to wrong memory accesses.
+        """
+        results = self._run(*tensors)
+        return results if isinstance(results, tuple) else (results,)
+
     def _interpret(
         self, tensors: Sequence[torch.Tensor], level: Level, precision: Precision
     ) -> tuple[torch.Tensor, ...]:

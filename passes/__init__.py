@@ -23,6 +23,7 @@ PASS_CLASSES = {
     "pair-rope": "PairRopePass",
     "place-column-scale": "PlaceColumnScalePass",
     "plan-buffers": "PlanBuffersPass",
+    "raise-linear": "RaiseLinearPass",
     "raise-rms-norm": "RaiseRMSNormPass",
     "raise-rope": "RaiseRopePass",
     "report-unfused": "ReportUnfusedPass",

@@ -11,12 +11,14 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
+from coda_ir.passes.raise_linear import RaiseLinearPass
 from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raise_rope import RaiseRopePass
 
 STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
+    RaiseLinearPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),
     GroupHeadNormsPass(),

@@ -151,8 +151,8 @@ class _Run:
         self.mode = numerics_mode(func_op)
         self.replaced = replaced or {}
         self.values: dict[SSAValue, torch.Tensor] = {}
-        calls_torch = any(isinstance(op, TorchCallOp) for op in func_op.body.block.ops)
-        self._shapes = SymbolicShapes(func_op) if calls_torch else None
+        uses_symbols = any(map(_uses_symbols, func_op.body.block.ops))
+        self._shapes = SymbolicShapes(func_op) if uses_symbols else None
         self._symbols: dict[str, int] = {}
 
     def run(self, args: Tensors) -> tuple[torch.Tensor, ...]:
@@ -209,16 +209,23 @@ class _Run:
         stated = shape_of(op.result)
         if stated.count(DYNAMIC_INDEX) <= 1:
             return tuple(-1 if extent == DYNAMIC_INDEX else extent for extent in stated)
-        shapes = self._shapes or SymbolicShapes(self.func_op)
-        known = _symbol_extents(shapes.dims(op.x), x.shape)
+        assert self._shapes is not None, "the function has such a reshape"
+        shapes, known = self._shapes, self._symbols
         sizes = [SymbolicSize.product([dim]) for dim in shapes.dims(op.result)]
-        if any(not size.symbols <= known.keys() for size in sizes):
+        unknown = [size for size in sizes if not size.symbols <= known.keys()]
+        if len(unknown) > 1:
             raise CodaError(
                 f"coda.reshape{place(op)}: the extents of {format_shape(stated)} do not follow "
                 f"from {', '.join(map(str, shapes.dims(op.x)))}",
                 "leave at most one extent of the result to be computed",
             )
-        return tuple(size.evaluate(known) for size in sizes)
+        return tuple(-1 if size in unknown else size.evaluate(known) for size in sizes)
+
+
+def _uses_symbols(op: Operation) -> bool:
+    """Whether `op` needs the values of symbols: as arguments, or for several extents."""
+    several = isinstance(op, ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
+    return several or isinstance(op, TorchCallOp)
 
 
 def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import CastOp, ConstantOp
+from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, shapes_agree
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
@@ -208,6 +208,10 @@ class GraphImporter:
         """Append `op` at the place of the current node; gives `op`."""
         assert self._node is not None
         op.location = location_of(self._node)
+        value: Any = self._node.meta["val"]
+        if isinstance(op, ReshapeOp) and isinstance(value, torch.Tensor):
+            # Several dynamic extents do not follow from the operand.
+            op.attributes["coda.dims"] = dims_attribute(dims_of(value))
         self._builder.insert(op)
         for result in op.results:
             result.name_hint = _identifier(self._node.name)

@@ -116,7 +116,7 @@ def same(graph: GraphImporter, node: Node) -> Value | None:
 def linear(graph: GraphImporter, node: Node) -> Value | None:
     x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
     bias = argument(node, 2, "bias")
-    known = len(shape_of(weight)) == 2 and len(shape_of(x)) >= 1
+    known = _is_static_matrix(weight) and len(shape_of(x)) >= 1
     operands = [x, weight, *([] if bias is None else [graph.tensor(bias)])]
     if not known or not _same_float(operands):
         return None
@@ -125,7 +125,7 @@ def linear(graph: GraphImporter, node: Node) -> Value | None:
 
 def matmul(graph: GraphImporter, node: Node) -> Value | None:
     x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
-    if len(shape_of(weight)) != 2 or not shape_of(x) or not _same_float([x, weight]):
+    if not _is_static_matrix(weight) or not shape_of(x) or not _same_float([x, weight]):
         return None
     return graph.insert(coda.MatmulOp(x, weight)).result
 
@@ -133,10 +133,16 @@ def matmul(graph: GraphImporter, node: Node) -> Value | None:
 def addmm(graph: GraphImporter, node: Node) -> Value | None:
     bias, x, weight = (graph.tensor(operand) for operand in arguments(node)[:3])
     plain = node.kwargs.get("alpha", 1) == 1 and node.kwargs.get("beta", 1) == 1
-    if not plain or not _same_float([bias, x, weight]) or len(shape_of(bias)) > 1:
+    known = plain and _is_static_matrix(weight) and len(shape_of(bias)) <= 1
+    if not known or not _same_float([bias, x, weight]):
         return None
     product = graph.insert(coda.MatmulOp(x, weight)).result
     return graph.insert(coda.AddOp(product, bias)).result
+
+
+def _is_static_matrix(weight: SSAValue) -> bool:
+    """Whether the N and the K of a GEMM with `weight` are known."""
+    return len(shape_of(weight)) == 2 and DYNAMIC_INDEX not in shape_of(weight)
 
 
 def _same_float(values: list[SSAValue]) -> bool:
@@ -209,14 +215,8 @@ def _reshaped(graph: GraphImporter, x: SSAValue, node: Node) -> Value | None:
     shape = tensor_type(node.meta["val"]).get_shape()
     if shape == shape_of(x) and shape.count(DYNAMIC_INDEX) <= 1:
         return x
-    if shape.count(DYNAMIC_INDEX) > 1 and not _keeps_symbols(shape_of(x), shape):
-        return None
-    return graph.insert(coda.ReshapeOp(x, shape)).result
-
-
-def _keeps_symbols(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether the dynamic extents stay in order, with static extents split or joined between."""
-    return before.count(DYNAMIC_INDEX) == after.count(DYNAMIC_INDEX)
+    reshaped = graph.insert(coda.ReshapeOp(x, shape))
+    return reshaped.result
 
 
 def permute(graph: GraphImporter, node: Node) -> Value | None:

@@ -79,11 +79,22 @@ def dim_of(extent: object) -> Dim:
     """An extent of a (fake) tensor, which is a number or symbolic."""
     if isinstance(extent, int):
         return extent
-    expression = expression_of(extent)
-    factors = expression.args if expression.is_Mul else (expression,)
+    factors = _factors(expression_of(extent))
     if all(factor.is_Symbol or (factor.is_Integer and factor > 0) for factor in factors):
         return "*".join(sorted(map(str, factors), key=lambda text: (not text.isdigit(), text)))
     return UNNAMED
+
+
+def _factors(expression: Any) -> list[Any]:
+    """The factors of a product; a quotient counts where it is exact, such as s0·s1 // s0."""
+
+    if type(expression).__name__ in ("FloorDiv", "CleanDiv"):
+        expression = expression.args[0] / expression.args[1]
+    factors: list[Any] = []
+    for factor in expression.args if expression.is_Mul else (expression,):
+        is_power = factor.is_Pow and factor.exp.is_Integer and factor.exp > 0
+        factors += [factor.base] * int(factor.exp) if is_power else [factor]
+    return factors
 
 
 def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:

@@ -1,0 +1,114 @@
+"""Pass `raise-linear`: GEMMs on flattened rows and transposed weights become `coda.linear`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.matching import defined_by, is_row, only_use, operand_pairs, same_type
+from coda_ir.passes.support.norms import OpInserter
+
+
+@dataclass(frozen=True)
+class RaiseLinearPass(FunctionPass):
+    """Undoes what PyTorch does to call a matrix product: it transposes, and flattens the rows.
+
+        %f = coda.reshape %x : (B x T x K) -> (M x K)
+        %t = coda.transpose %w {perm = [1, 0]}              %y = coda.linear %x, %w, %b
+        %p = coda.add (coda.matmul %f, %t), %b         ->
+        %y = coda.reshape %p : (M x N) -> (B x T x N)
+
+    Legal for every transposed matrix. Rows may stay as they are in a GEMM and in elementwise code
+    where the reshape before keeps the columns; a reshape back to the dimensions that were there
+    goes away.
+    """
+
+    name: ClassVar[str] = "raise-linear"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.MatmulOp):
+                _use_weight(op, rewriter)
+        for op in rewriter.ops:
+            if isinstance(op, coda.ReshapeOp):
+                _undo_reshape(op, rewriter)
+            elif isinstance(op, coda.MatmulOp | coda.LinearOp | coda.ElementwiseOp | coda.CastOp):
+                _keep_rows(op, rewriter)
+
+
+def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
+    """x · transpose(W) (+ b) as a linear map with W as it is."""
+    transpose = defined_by(op.weight, coda.TransposeOp)
+    if transpose is None or transpose.permutation != (1, 0):
+        return
+    last, bias = _with_bias(op)
+    rewriter.passed(last, "raised to coda.linear")
+    linear = coda.LinearOp(op.x, transpose.x, bias, result_element_type=element_type_of(op.result))
+    value = OpInserter(rewriter, last, op.location).insert(linear, op.result.name_hint)
+    last.results[0].replace_all_uses_with(value)
+    rewriter.order.erase(last)
+    if last is not op:
+        rewriter.order.erase(op)
+
+
+def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
+    """The addition of a vector to the product, where that is its only use; else the product."""
+    add = only_use(op.result)
+    for product, bias in operand_pairs(add) if isinstance(add, coda.AddOp) else ():
+        fits = is_row(bias, shape_of(op.result)[-1]) and same_type(bias, op.x)
+        if product is op.result and fits and add is not None:
+            return add, bias
+    return op, None
+
+
+def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
+    """Apply `op` to tensors whose rows were flattened for it, and flatten its result."""
+    is_gemm = isinstance(op, coda.MatmulOp | coda.LinearOp)
+    candidates = op.operands[:1] if is_gemm else op.operands
+    flattened = [value for value in candidates if _unflattened(value) is not None]
+    sources = [source for value in flattened if (source := _unflattened(value)) is not None]
+    others = [value for value in op.operands if value not in flattened]
+    if not sources or not all(is_gemm or len(shape_of(value)) <= 1 for value in others):
+        return
+    rows = {rewriter.shapes.dims(source)[:-1] for source in sources}
+    if len(rows) != 1:
+        return
+    insert = OpInserter(rewriter, op, op.location)
+    operands = [_unflattened(v) or v if v in flattened else v for v in op.operands]
+    (result,) = op.results
+    shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
+    kept = type(op).create(
+        operands=operands,
+        result_types=[TensorType(element_type_of(result), shape)],
+        properties=dict(op.properties),
+    )
+    value = insert.insert(kept, result.name_hint)
+    flat = coda.ReshapeOp(value, shape_of(result))
+    result.replace_all_uses_with(insert.insert(flat, result.name_hint))
+    rewriter.order.erase(op)
+
+
+def _unflattened(value: SSAValue) -> SSAValue | None:
+    """x where `value` is x with its rows flattened and its columns kept."""
+    flat = defined_by(value, coda.ReshapeOp)
+    if flat is None:
+        return None
+    before, after = shape_of(flat.x), shape_of(flat.result)
+    keeps_columns = before[-1:] == after[-1:] and after[-1:] != (DYNAMIC_INDEX,)
+    return flat.x if len(before) > 2 and len(after) == 2 and keeps_columns else None
+
+
+def _undo_reshape(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
+    inner = defined_by(op.x, coda.ReshapeOp)
+    if inner is None:
+        return
+    if rewriter.shapes.dims(inner.x) == rewriter.shapes.dims(op.result):
+        rewriter.passed(op, "restores the rows of its operand")
+        op.result.replace_all_uses_with(inner.x)
+        rewriter.order.erase(op)

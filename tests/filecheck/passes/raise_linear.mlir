@@ -1,0 +1,35 @@
+// RUN: coda-opt %s -p raise-linear,dce --split-input-file | filecheck %s
+
+// A linear layer as PyTorch calls it: flattened rows, a transposed weight, a bias.
+
+func.func @linear(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>, %b: tensor<16xf32>) -> tensor<?x?x16xf32> {
+  %f = coda.reshape %x : (tensor<?x?x8xf32>) -> tensor<?x8xf32>
+  %t = coda.transpose %w {perm = [1, 0]} : (tensor<16x8xf32>) -> tensor<8x16xf32>
+  %p = coda.matmul %f, %t : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+  %s = coda.add %p, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  %y = coda.reshape %s {coda.dims = ["B", "T", 16 : i64]} : (tensor<?x16xf32>) -> tensor<?x?x16xf32>
+  func.return %y : tensor<?x?x16xf32>
+}
+
+// CHECK-LABEL: func.func @linear(
+// CHECK-NEXT:   %p = coda.linear %x, %w, %b : (tensor<?x?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   func.return %p
+
+// -----
+
+// GPT-2: the weight is not transposed, pointwise code in between.
+
+func.func @conv1d(%x: tensor<2x?x8xf32> {coda.dims = [2, "T", 8 : i64]}, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<2x?x16xf32> {
+  %f = coda.reshape %x : (tensor<2x?x8xf32>) -> tensor<?x8xf32>
+  %p = coda.matmul %f, %w : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+  %s = coda.add %b, %p : (tensor<16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %r = coda.relu %s : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %y = coda.reshape %r : (tensor<?x16xf32>) -> tensor<2x?x16xf32>
+  func.return %y : tensor<2x?x16xf32>
+}
+
+// CHECK-LABEL: func.func @conv1d(
+// CHECK-NEXT:   %p = coda.matmul %x, %w : (tensor<2x?x8xf32>, tensor<8x16xf32>) -> tensor<2x?x16xf32>
+// CHECK-NEXT:   %s = coda.add %b, %p : (tensor<16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
+// CHECK-NEXT:   %r = coda.relu %s : (tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
+// CHECK-NEXT:   func.return %r
