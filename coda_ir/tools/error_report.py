@@ -245,7 +245,7 @@ def cases(*, small: bool = False) -> Iterator[Case]:
         for ratio in (1, 1e3) if small else (1, 10, 1e2, 1e3, 1e4):
             name = f"mean/std {ratio:g}"
             yield norm_case("layer_norm", name, dtype, 256, 1.0, ratio, "layer")
-        for extent in (2048,) if small else (1024, 16384, 65536):
+        for extent in (512,) if small else (1024, 16384, 65536):
             yield linear_case("linear", f"K = {extent}", dtype, extent, 1.0)
             yield norm_case("rms_norm", f"N = {extent}", dtype, extent, 1.0, 0.0, "rms")
             yield norm_case("layer_norm", f"N = {extent}", dtype, extent, 1.0, 1.0, "layer")

@@ -15,6 +15,7 @@ from support.examples import DTYPES, Example, folder_in
 import coda_ir
 from coda_ir.api import Lowering, Target, parse
 from coda_ir.context import make_context
+from coda_ir.devices import default_device
 from coda_ir.passes.set_numerics import SetNumericsPass
 
 SIZES = {
@@ -76,12 +77,18 @@ def share_of_different(
     return max((got != wanted).double().mean().item() for got, wanted in pairs)
 
 
+def eager_results(name: str, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Eager PyTorch, where the program runs."""
+    tensors = {key: tensor.to(default_device()) for key, tensor in inputs.items()}
+    return tuple(result.cpu() for result in EAGER_MODELS[name](tensors, SIZES[name]))
+
+
 @types
 @pytest.mark.parametrize("name", SIZES)
 def test_example_has_the_bits_of_eager(name: str, dtype: torch.dtype):
     example = program(name, dtype, "eager-exact")
     inputs = inputs_of(example)
-    eager = EAGER_MODELS[name](inputs, SIZES[name])
+    eager = eager_results(name, inputs)
     actual = example.run_triton(inputs)
     if eager[0].dtype == dtype:
         assert share_of_different(actual, eager) <= MOST_DIFFERENT[dtype]
@@ -107,7 +114,7 @@ def test_the_default_mode_rounds_elsewhere():
     """The bound above would notice a rounding point that is missing."""
     example = program("llama_layer", torch.bfloat16, "fp32-epilogue")
     inputs = inputs_of(example)
-    eager = EAGER_MODELS["llama_layer"](inputs, SIZES["llama_layer"])
+    eager = eager_results("llama_layer", inputs)
     assert share_of_different(example.run_triton(inputs), eager) > 0.1
 
 
@@ -171,7 +178,7 @@ def exact_model(t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize("target", ["triton", "reference"])
 def test_every_bit_where_operators_round_correctly(dtype: torch.dtype, target: Target):
     text = EXACT_PROGRAM.replace("T[", f"{DTYPES[dtype]}[")
-    block = coda_ir.compile(text, device="cpu", target=target, numerics="eager-exact")
-    inputs = exact_inputs(dtype)
+    block = coda_ir.compile(text, target=target, numerics="eager-exact")
+    inputs = {name: value.to(block.device) for name, value in exact_inputs(dtype).items()}
     for got, wanted in zip(block(**inputs), exact_model(inputs), strict=True):
         assert torch.equal(got, wanted)
