@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,8 +17,6 @@ use_interpreter()
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 where every program has every property, 1 where one has not."""
     options = _parser().parse_args(arguments)
-    # The interpreter computes with NumPy, which warns of infinities that kernels are to handle.
-    warnings.simplefilter("ignore", RuntimeWarning)
     return _replay(options.file) if options.command == "replay" else _run(options)
 
 

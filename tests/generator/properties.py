@@ -41,6 +41,11 @@ def round_trip(case: Case, choices: Choices) -> None:
     check_round_trip(_lowered(case), "GEMM level")
 
 
+def fused(case: Case, choices: Choices) -> None:
+    """coda-to-gemm preserves the meaning in float64."""
+    _lowered(case)
+
+
 def text(case: Case, choices: Choices) -> None:
     if case.program.text is not None:
         check_text(case.program.text, case.program.module)
@@ -96,7 +101,8 @@ class Property:
 
 
 PROPERTIES: Mapping[str, Property] = {
-    "levels": Property(levels, 1),
+    "coda-to-gemm": Property(fused, 1),
+    "levels": Property(levels, 2),
     "text": Property(text, 1),
     "round trip": Property(round_trip, 10),
     "every pass": Property(every_pass, 40),

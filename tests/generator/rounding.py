@@ -15,7 +15,7 @@ from generator.arguments import arguments_of
 from generator.case import Case, relative_error
 from generator.violations import Violation, expected_to_work
 
-SAMPLES = 3
+SAMPLES = 2
 """Runs with other data, from which the error of the block level is estimated."""
 
 FACTOR = 4.0

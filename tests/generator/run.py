@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+import warnings
 from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -59,6 +60,8 @@ class Report:
 
 def _start_process() -> None:
     torch.set_num_threads(1)
+    # The interpreter computes with NumPy, which warns of infinities that kernels are to handle.
+    warnings.simplefilter("ignore", RuntimeWarning)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
@@ -87,7 +90,16 @@ def run(options: RunOptions, console: Console) -> Report:
                 console.print(f"  {write_failure(options.folder, small)}", markup=False)
             progress.update(bar, advance=sum(tally.programs.values()))
             progress.update(bar, description=f"{len(report.distinct)} distinct failures")
+            _print_progress(report, options, console)
     return report
+
+
+def _print_progress(report: Report, options: RunOptions, console: Console) -> None:
+    """A line for logs now and then; a terminal has the bar."""
+    done = sum(report.tally.programs.values())
+    if not console.is_terminal and done % (CHUNK * 25) == 0:
+        failures = len(report.distinct)
+        console.print(f"{done} of {options.programs} programs, {failures} distinct failures")
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
