@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import pi, prod, sqrt
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.hints import isa
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.remarks import format_location, source_position
 
@@ -38,8 +38,9 @@ def stated_dtype(type: Attribute) -> torch.dtype:
 
     Raises CodaError for a type that PyTorch does not have.
     """
-    if isa(type, TensorType[Attribute]):
-        type = type.element_type
+    # Not `isa`: it builds a constraint per call, which dominated the time of small programs.
+    if isinstance(type, TensorType):
+        type = cast(AnyTensor, type).element_type
     if isinstance(type, IntegerType) and type.bitwidth in _INTEGERS:
         return _INTEGERS[type.bitwidth]
     for known, dtype in _FLOATS.items():
