@@ -1,0 +1,117 @@
+"""The error of a result against float64, where every operator computes in float64."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.utils._pytree as _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from zoo.architecture import Example
+
+# PyTorch's trees have no complete types.
+pytree: Any = _pytree
+
+NARROW = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Float64Mode(TorchDispatchMode):
+    """Computes in float64 also where a model asks for float32 or less."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
+        return func(*widened[0], **widened[1])
+
+
+def _widened(argument: object) -> object:
+    return torch.float64 if argument in NARROW else argument
+
+
+@contextmanager
+def _default_float64() -> Generator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def eager(example: Example) -> list[torch.Tensor]:
+    """The tensors that the model returns."""
+    with torch.no_grad():
+        return tensors_of(example.model(**example.inputs))
+
+
+def exact(example: Example) -> list[torch.Tensor]:
+    """The same in float64, from the weights and inputs as they are."""
+    wide = Example(copy.deepcopy(example.model), example.inputs).to(torch.float64)
+    with _default_float64(), Float64Mode():
+        return eager(wide)
+
+
+def tensors_of(result: Any) -> list[torch.Tensor]:
+    """The tensors of a result in order."""
+    leaves: list[Any] = pytree.tree_leaves(result)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def relative_errors(got: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> list[float]:
+    """||got − wanted|| / ||wanted|| of each tensor; infinite where they differ in kind.
+
+    Integers and positions of NaN and infinities have to be equal.
+    """
+    return [_relative_error(*pair) for pair in zip(got, wanted, strict=True)]
+
+
+def _relative_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    if got.shape != wanted.shape:
+        return math.inf
+    got, wanted = got.double(), wanted.double()
+    finite = wanted.isfinite()
+    if not torch.equal(got[~finite].nan_to_num(), wanted[~finite].nan_to_num()):
+        return math.inf
+    difference, size = (got - wanted)[finite].norm(), wanted[finite].norm()
+    if not float(size):
+        return float(difference)
+    error = float(difference / size)
+    return error if math.isfinite(error) else math.inf
+
+
+SMALL_RESULT = 256
+"""With fewer elements the error of a result is chance, and one unit in the last place is granted."""
+
+
+def is_as_exact(
+    errors: Sequence[float], eager_errors: Sequence[float], results: Sequence[torch.Tensor]
+) -> bool:
+    """Whether each error is at most 1.25 x eager's, plus one eps of float32; for a result of few
+    elements plus one eps of its own type.
+    """
+    return all(
+        error <= 1.25 * eager_error + _slack(result)
+        for error, eager_error, result in zip(errors, eager_errors, results, strict=True)
+    )
+
+
+def _slack(result: torch.Tensor) -> float:
+    if not result.is_floating_point():
+        return 0.0
+    few = result.numel() < SMALL_RESULT
+    return torch.finfo(result.dtype if few else torch.float32).eps
+
+
+def worst_ratio(errors: Sequence[float], eager_errors: Sequence[float]) -> float:
+    """The largest quotient of an error and eager's; 1 where both are 0."""
+    ratios: Mapping[int, float] = {
+        index: (1.0 if not error else math.inf) if not eager_error else error / eager_error
+        for index, (error, eager_error) in enumerate(zip(errors, eager_errors, strict=True))
+    }
+    return max(ratios.values(), default=1.0)

@@ -1,0 +1,115 @@
+"""The table of the zoo, its summary, and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from zoo.measure import Measurement
+
+COLUMNS = (
+    "shapes", "f32: eager", "block", "gemm", "bf16: eager", "block", "gemm", "ok",
+    "linear", "GEMMs", "calls", "fused", "bytes", "note",
+)  # fmt: skip
+
+
+def print_table(console: Console, measurements: Sequence[Measurement]) -> None:
+    """One line for each architecture: errors of eager, and those of the two levels over them."""
+    table = Table(title="error against float64: eager's, and that of each level over eager's")
+    table.add_column("architecture", no_wrap=True)
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "note" else "right", no_wrap=True)
+    for result in measurements:
+        table.add_row(result.name, *_cells(result))
+    console.print(table)
+
+
+def _cells(result: Measurement) -> list[str]:
+    cells = [result.shapes or "-"]
+    for name in ("f32", "bf16"):
+        if name in result.accuracy:
+            entry = result.accuracy[name]
+            cells += [f"{entry.eager:.1e}", f"{entry.block_ratio:.2f}", f"{entry.gemm_ratio:.2f}"]
+        else:
+            cells += ["-"] * 3
+    cells.append("yes" if result.ok else "NO")
+    fusion = result.fusion
+    if fusion is None:
+        return [*cells, *["-"] * 5, result.note]
+    cells += [str(fusion.linears), str(fusion.gemms), str(fusion.calls.total())]
+    cells.append(f"{fusion.fused}/{fusion.considered}")
+    cells.append(_percent(fusion.fused_bytes, fusion.considered_bytes))
+    return [*cells, result.note]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def print_summary(console: Console, measurements: Sequence[Measurement], rows: int = 25) -> None:
+    """Totals, totals by family, and the reasons for what is outside of GEMMs."""
+    exported = [result for result in measurements if result.shapes]
+    console.print(
+        f"{len(measurements)} architectures: {len(exported)} export, "
+        f"{sum(result.shapes == 'dynamic' for result in exported)} of them with dynamic shapes; "
+        f"{sum(bool(result.accuracy) for result in exported)} run"
+    )
+    for name in ("f32", "bf16"):
+        entries = [result.accuracy[name] for result in exported if name in result.accuracy]
+        console.print(f"{name}: {sum(e.ok for e in entries)} of {len(entries)} as exact as eager")
+    console.print(_families(exported))
+    console.print(_reasons(exported, rows))
+
+
+def _families(results: Sequence[Measurement]) -> Table:
+    families: dict[str, list[Measurement]] = defaultdict(list)
+    for result in results:
+        families[result.family].append(result)
+    table = Table(title="operators inside of GEMMs")
+    for column in ("family", "architectures", "operators", "inside", "bytes"):
+        table.add_column(column, justify="left" if column == "family" else "right")
+    for family, members in sorted(families.items()):
+        reports = [member.fusion for member in members if member.fusion is not None]
+        considered, fused = (sum(getattr(r, f) for r in reports) for f in ("considered", "fused"))
+        size, inside = (
+            sum(getattr(r, f) for r in reports) for f in ("considered_bytes", "fused_bytes")
+        )
+        table.add_row(
+            family, str(len(members)), str(considered), _percent(fused, considered),
+            _percent(inside, size),
+        )  # fmt: skip
+    return table
+
+
+def reasons(measurements: Sequence[Measurement]) -> list[tuple[str, int, int]]:
+    """Reason, architectures, operators: those of most architectures first."""
+    operators, architectures = Counter[str](), Counter[str]()
+    for result in measurements:
+        if result.fusion is not None:
+            operators += result.fusion.reasons
+            architectures.update(result.fusion.reasons.keys())
+    ordered = sorted(architectures, key=lambda reason: (-architectures[reason], reason))
+    return [(reason, architectures[reason], operators[reason]) for reason in ordered]
+
+
+def _reasons(results: Sequence[Measurement], rows: int) -> Table:
+    table = Table(title="reasons for the others")
+    table.add_column("operator: pass: reason")
+    table.add_column("architectures", justify="right")
+    table.add_column("operators", justify="right")
+    for reason, architectures, operators in reasons(results)[:rows]:
+        table.add_row(reason, str(architectures), str(operators))
+    return table
+
+
+def write_json(path: Path, measurements: Sequence[Measurement], facts: Mapping[str, Any]) -> None:
+    """All figures; reasons by architecture."""
+    rows = [asdict(result) | {"ok": result.ok} for result in measurements]
+    path.write_text(json.dumps({**facts, "architectures": rows}, indent=1) + "\n")
