@@ -10,6 +10,7 @@ PASS_CLASSES = {
     "convert-linear-to-gemm": "ConvertLinearToGemmPass",
     "defer-layer-norm": "DeferLayerNormPass",
     "defer-rms-norm": "DeferRMSNormPass",
+    "drop-no-ops": "DropNoOpsPass",
     "drop-unused-results": "DropUnusedResultsPass",
     "fuse-cross-entropy": "FuseCrossEntropyPass",
     "fuse-finalize": "FuseFinalizePass",

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.heads import Heads, heads_of
 from coda_ir.passes.support.norms import OpInserter
 
 
@@ -22,26 +21,25 @@ class GroupHeadNormsPass(FunctionPass):
         %n = coda.rms_norm %q, %w {group = D}
         %y = coda.reshape %n
 
-    Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q.
+    Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q. The
+    heads may also stand before the rows, transposed.
     """
 
     name: ClassVar[str] = "group-head-norms"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            split = defined_by(op.x, coda.ReshapeOp) if isinstance(op, coda.RMSNormOp) else None
-            if isinstance(op, coda.RMSNormOp) and split is not None and op.group is None:
-                _group(op, split, rewriter)
+            if isinstance(op, coda.RMSNormOp) and op.group is None:
+                heads = heads_of(op.x)
+                if heads is not None:
+                    _group(op, heads, rewriter)
 
 
-def _group(norm: coda.RMSNormOp, split: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
-    before, after = shape_of(split.x), shape_of(split.result)
-    if len(after) < 2 or before != (*after[:-2], after[-2] * after[-1]):
-        return
-    rewriter.passed(norm, f"moved before the split into heads of {after[-1]} columns")
+def _group(norm: coda.RMSNormOp, heads: Heads, rewriter: FunctionRewriter) -> None:
+    rewriter.passed(norm, f"moved before the split into heads of {heads.head_dim} columns")
     insert = OpInserter(rewriter, norm, norm.location)
     eps = norm.eps.value.data
-    grouped = coda.RMSNormOp(split.x, norm.weight, eps=eps, group=after[-1])
+    grouped = coda.RMSNormOp(heads.x, norm.weight, eps=eps, group=heads.head_dim)
     value = insert.insert(grouped, norm.result.name_hint)
-    norm.result.replace_all_uses_with(insert.insert(coda.ReshapeOp(value, after)))
+    norm.result.replace_all_uses_with(heads.of(value, insert))
     rewriter.order.erase(norm)

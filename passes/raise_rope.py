@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.heads import Heads, heads_of
 from coda_ir.passes.support.matching import defined_by, operand_pairs
 from coda_ir.passes.support.norms import OpInserter
 
@@ -28,15 +29,6 @@ class _Rotation:
     x: SSAValue
     cos: SSAValue
     sin: SSAValue
-
-
-@dataclass(frozen=True)
-class _Heads:
-    """Heads that were split off the columns of `x`: (B x T x heads·D) to (B x heads x T x D)."""
-
-    x: SSAValue
-    split: coda.ReshapeOp
-    transpose: coda.TransposeOp | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,7 @@ def _rotated_half(value: SSAValue) -> SSAValue | None:
 
 
 def _raise(rotation: _Rotation, rewriter: FunctionRewriter) -> None:
-    heads = _heads_of(rotation.x)
+    heads = heads_of(rotation.x)
     if heads is None:
         return
     insert = OpInserter(rewriter, rotation.op, rotation.op.location)
@@ -106,26 +98,11 @@ def _raise(rotation: _Rotation, rewriter: FunctionRewriter) -> None:
     rewriter.passed(rotation.op, "raised to coda.rope")
     rope = coda.RopeOp(heads.x, tables[0], tables[1], head_dim=head_dim)
     value = insert.insert(rope, rotation.op.result.name_hint)
-    value = insert.insert(coda.ReshapeOp(value, shape_of(heads.split.result)))
-    if heads.transpose is not None:
-        value = insert.insert(coda.TransposeOp(value, heads.transpose.permutation))
-    rotation.op.result.replace_all_uses_with(value)
+    rotation.op.result.replace_all_uses_with(heads.of(value, insert))
     rewriter.order.erase(rotation.op)
 
 
-def _heads_of(x: SSAValue) -> _Heads | None:
-    """What the heads `x` were split from; None where they are not the columns of a tensor."""
-    transpose = defined_by(x, coda.TransposeOp)
-    split = defined_by(transpose.x if transpose else x, coda.ReshapeOp)
-    if split is None or (transpose and transpose.permutation != (0, 2, 1, 3)):
-        return None
-    before, after = shape_of(split.x), shape_of(split.result)
-    is_split = len(after) == len(before) + 1 and after[:-2] == before[:-1]
-    is_split = is_split and before[-1] == after[-1] * after[-2]
-    return _Heads(split.x, split, transpose) if is_split else None
-
-
-def _half_table(insert: OpInserter, table: SSAValue, heads: _Heads) -> SSAValue | None:
+def _half_table(insert: OpInserter, table: SSAValue, heads: Heads) -> SSAValue | None:
     """The first half of the columns of `table` as (positions x D/2) or (B x positions x D/2)."""
     shape, rank = shape_of(table), len(shape_of(heads.split.result))
     positions_axis = -2 if heads.transpose is not None else -3

@@ -10,6 +10,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raise_linear import RaiseLinearPass
 from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
@@ -18,6 +19,7 @@ from coda_ir.passes.raise_rope import RaiseRopePass
 STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
+    DropNoOpsPass(),
     RaiseLinearPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),

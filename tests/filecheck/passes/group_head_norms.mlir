@@ -10,3 +10,18 @@ func.func @heads(%q: tensor<?x32xf32>, %w: tensor<8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT:   %y = coda.rms_norm %q, %w {eps = 1.000000e-06 : f64, group = 8 : i64} : (tensor<?x32xf32>, tensor<8xf32>) -> tensor<?x32xf32>
 // CHECK-NEXT:   [[Y:%.*]] = coda.reshape %y : (tensor<?x32xf32>) -> tensor<?x4x8xf32>
 // CHECK-NEXT:   func.return [[Y]]
+
+// The heads stand before the rows.
+
+func.func @transposed(%q: tensor<2x?x32xf32>, %w: tensor<8xf32>) -> tensor<2x4x?x8xf32> {
+  %s = coda.reshape %q : (tensor<2x?x32xf32>) -> tensor<2x?x4x8xf32>
+  %h = coda.transpose %s {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x?x4x8xf32>) -> tensor<2x4x?x8xf32>
+  %y = coda.rms_norm %h, %w {eps = 1.0e-6 : f64} : (tensor<2x4x?x8xf32>, tensor<8xf32>) -> tensor<2x4x?x8xf32>
+  func.return %y : tensor<2x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @transposed(
+// CHECK-NEXT:   %y = coda.rms_norm %q, %w {eps = 1.000000e-06 : f64, group = 8 : i64} : (tensor<2x?x32xf32>, tensor<8xf32>) -> tensor<2x?x32xf32>
+// CHECK-NEXT:   [[S:%.*]] = coda.reshape %y : (tensor<2x?x32xf32>) -> tensor<2x?x4x8xf32>
+// CHECK-NEXT:   [[Y:%.*]] = coda.transpose [[S]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
+// CHECK-NEXT:   func.return [[Y]]

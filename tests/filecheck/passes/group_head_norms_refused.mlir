@@ -25,3 +25,17 @@ func.func @joined(%q: tensor<8x4x8xf32>, %w: tensor<16xf32>) -> tensor<8x2x16xf3
 // CHECK-LABEL: func.func @joined(
 // CHECK-NEXT:   %h = coda.reshape
 // CHECK-NEXT:   %y = coda.rms_norm %h, %w {eps = 1.000000e-06 : f64} : (tensor<8x2x16xf32>
+
+// -----
+
+// Rows and columns of a head were exchanged: the norm is over the rows.
+
+func.func @columns_of_rows(%q: tensor<2x8x32xf32>, %w: tensor<8xf32>) -> tensor<2x4x8x8xf32> {
+  %s = coda.reshape %q : (tensor<2x8x32xf32>) -> tensor<2x8x4x8xf32>
+  %h = coda.transpose %s {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x8x4x8xf32>) -> tensor<2x4x8x8xf32>
+  %y = coda.rms_norm %h, %w {eps = 1.0e-6 : f64} : (tensor<2x4x8x8xf32>, tensor<8xf32>) -> tensor<2x4x8x8xf32>
+  func.return %y : tensor<2x4x8x8xf32>
+}
+
+// CHECK-LABEL: func.func @columns_of_rows(
+// CHECK:        %y = coda.rms_norm %h, %w {eps = 1.000000e-06 : f64} : (tensor<2x4x8x8xf32>

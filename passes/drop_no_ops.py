@@ -1,0 +1,125 @@
+"""Pass `drop-no-ops`: what a PyTorch model does to no effect goes away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.matching import defined_by, unwidened
+from coda_ir.passes.support.norms import OpInserter
+
+
+@dataclass(frozen=True)
+class DropNoOpsPass(FunctionPass):
+    """Replaces an operator by its operand, or by a simpler one, where no bit changes.
+
+        cast(cast(x) to a wider type) to the type of x   -> x
+        expand(x) to the dimensions of x                 -> x
+        reshape(x) to the dimensions of x                -> x
+        slice of a slice of the same dimension           -> one slice
+        slice inside of one part of a concat             -> slice of that part
+        concat(x, a part without elements)               -> x
+        concat(x[0:k], x[k:n]) of all of x               -> x
+
+    Dimensions are compared as symbols: two symbols are never the same extent.
+    """
+
+    name: ClassVar[str] = "drop-no-ops"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            value = _simpler(op, rewriter)
+            if value is not None:
+                if value.name_hint is None:
+                    value.name_hint = op.results[0].name_hint
+                op.results[0].replace_all_uses_with(value)
+                rewriter.order.erase(op)
+
+
+def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
+    match op:
+        case coda.CastOp():
+            narrow = unwidened(op.operand)
+            return narrow if narrow.type == op.result.type else None
+        case coda.ReshapeOp():
+            return _if_same_dims(op.x, op, rewriter)
+        case CallOp() if op.callee.data == "aten.expand.default":
+            return _if_same_dims(op.inputs[0], op, rewriter)
+        case coda.SliceOp():
+            return _simpler_slice(op, rewriter)
+        case coda.ConcatOp():
+            return _simpler_concat(op, rewriter)
+        case _:
+            return None
+
+
+def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
+    (result,) = op.results
+    same = element_type_of(x) == element_type_of(result) and x.type == result.type
+    return x if same and rewriter.shapes.dims(x) == rewriter.shapes.dims(result) else None
+
+
+def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    dim, start, stop = op.range
+    x, offset = op.x, 0
+    inner, joined = x.owner, defined_by(x, coda.ConcatOp)
+    if isinstance(inner, coda.SliceOp) and inner.dim.value.data == dim:
+        x, offset = inner.x, inner.start.value.data
+    elif joined is not None and joined.dim.value.data == dim:
+        found = _part_of(joined, start, stop)
+        if found is None:
+            return None
+        x, offset = found
+    else:
+        return None
+    if (start + offset, stop + offset) == (0, shape_of(x)[dim]):
+        return x
+    insert = OpInserter(rewriter, op, op.location)
+    return insert.insert(coda.SliceOp(x, dim, start + offset, stop + offset))
+
+
+def _part_of(joined: coda.ConcatOp, start: int, stop: int) -> tuple[SSAValue, int] | None:
+    """The part that holds the elements start to stop, and minus its position."""
+    position = 0
+    for part in joined.parts:
+        extent = shape_of(part)[joined.dim.value.data]
+        if extent == DYNAMIC_INDEX:
+            return None
+        if position <= start and stop <= position + extent:
+            return part, -position
+        position += extent
+    return None
+
+
+def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    dim = op.dim.value.data
+    whole = _rejoined(op, dim)
+    if whole is not None:
+        return whole
+    parts = [part for part in op.parts if shape_of(part)[dim] != 0]
+    if not parts or len(parts) == len(op.parts):
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    return OpInserter(rewriter, op, op.location).insert(coda.ConcatOp(parts, dim))
+
+
+def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:
+    """x where the parts are slices that cover x in order."""
+    slices = [defined_by(part, coda.SliceOp) for part in op.parts]
+    first = slices[0]
+    if first is None:
+        return None
+    position = 0
+    for part in slices:
+        if part is None or part.x is not first.x or part.range[:2] != (dim, position):
+            return None
+        position = part.range[2]
+    return first.x if position == shape_of(first.x)[dim] else None

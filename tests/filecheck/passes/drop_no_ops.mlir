@@ -1,0 +1,58 @@
+// RUN: coda-opt %s -p drop-no-ops,dce --split-input-file | filecheck %s
+
+// A conversion to a wider type and back.
+
+func.func @cast(%x: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
+  %wide = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %y = coda.cast %wide : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK-LABEL: func.func @cast(
+// CHECK-NEXT:    func.return %x
+
+// -----
+
+// An expansion and a reshape to the dimensions that are there.
+
+func.func @same(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> tensor<?x?x8xf32> {
+  %e = torch.call "aten.expand.default"(%x) {arguments = "{0}, [B, -1, 8]", view, coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  %y = coda.reshape %e {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %y : tensor<?x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @same(
+// CHECK-NEXT:    func.return %x
+
+// -----
+
+// A slice of a slice, a slice of what was concatenated, and a part without elements.
+
+func.func @slices(%x: tensor<?x16xf32>, %z: tensor<?x8xf32>) -> (tensor<?x2xf32>, tensor<?x4xf32>, tensor<?x24xf32>) {
+  %outer = coda.slice %x {dim = 1 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<?x16xf32>) -> tensor<?x8xf32>
+  %a = coda.slice %outer {dim = 1 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<?x8xf32>) -> tensor<?x2xf32>
+  %none = coda.slice %z {dim = 1 : i64, start = 8 : i64, stop = 8 : i64} : (tensor<?x8xf32>) -> tensor<?x0xf32>
+  %c = coda.concat %x, %none, %z {dim = 1 : i64} : (tensor<?x16xf32>, tensor<?x0xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
+  %b = coda.slice %c {dim = 1 : i64, start = 17 : i64, stop = 21 : i64} : (tensor<?x24xf32>) -> tensor<?x4xf32>
+  func.return %a, %b, %c : tensor<?x2xf32>, tensor<?x4xf32>, tensor<?x24xf32>
+}
+
+// CHECK-LABEL: func.func @slices(
+// CHECK-NEXT:    %a = coda.slice %x {dim = 1 : i64, start = 10 : i64, stop = 12 : i64}
+// CHECK-NEXT:    %c = coda.concat %x, %z {dim = 1 : i64}
+// CHECK-NEXT:    %b = coda.slice %z {dim = 1 : i64, start = 1 : i64, stop = 5 : i64}
+// CHECK-NEXT:    func.return %a, %b, %c
+
+// -----
+
+// All of a tensor, taken apart and put together.
+
+func.func @rejoined(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %a = coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 6 : i64} : (tensor<?x16xf32>) -> tensor<?x6xf32>
+  %b = coda.slice %x {dim = 1 : i64, start = 6 : i64, stop = 16 : i64} : (tensor<?x16xf32>) -> tensor<?x10xf32>
+  %y = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x6xf32>, tensor<?x10xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+
+// CHECK-LABEL: func.func @rejoined(
+// CHECK-NEXT:    func.return %x

@@ -1,0 +1,74 @@
+// RUN: coda-opt %s -p drop-no-ops,dce --split-input-file | filecheck %s
+
+// A conversion to a narrower type and back rounds.
+
+func.func @rounds(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %narrow = coda.cast %x : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %y = coda.cast %narrow : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @rounds(
+// CHECK-NEXT:    %narrow = coda.cast
+// CHECK-NEXT:    %y = coda.cast %narrow
+
+// -----
+
+// bf16 has a greater range than f16, f16 more digits.
+
+func.func @crossed(%x: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
+  %other = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf16>
+  %y = coda.cast %other : (tensor<?x8xf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK-LABEL: func.func @crossed(
+// CHECK-NEXT:    %other = coda.cast
+// CHECK-NEXT:    %y = coda.cast %other
+
+// -----
+
+// Rows and columns change places, though the type is the same.
+
+func.func @reordered(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> tensor<?x?x8xf32> {
+  %y = coda.reshape %x {coda.dims = ["T", "B", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %y : tensor<?x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @reordered(
+// CHECK-NEXT:    %y = coda.reshape
+
+// -----
+
+// A row for every batch.
+
+func.func @expanded(%x: tensor<1x8xf32>, %z: tensor<?x8xf32> {coda.dims = ["B", 8 : i64]}) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %y = torch.call "aten.expand.default"(%x) {arguments = "{0}, [B, -1]", view, coda.dims = ["B", 8 : i64]} : (tensor<1x8xf32>) -> tensor<?x8xf32>
+  func.return %y, %z : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @expanded(
+// CHECK-NEXT:    %y = torch.call "aten.expand.default"
+
+// -----
+
+// A slice across two parts, slices of different dimensions, and parts in another order.
+
+func.func @slices(%x: tensor<?x16xf32>, %z: tensor<?x8xf32>, %s: tensor<4x4xf32>) -> (tensor<?x4xf32>, tensor<2x2xf32>, tensor<?x8xf32>, tensor<?x7xf32>) {
+  %c = coda.concat %x, %z {dim = 1 : i64} : (tensor<?x16xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
+  %across = coda.slice %c {dim = 1 : i64, start = 14 : i64, stop = 18 : i64} : (tensor<?x24xf32>) -> tensor<?x4xf32>
+  %rows = coda.slice %s {dim = 0 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  %corner = coda.slice %rows {dim = 1 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<2x4xf32>) -> tensor<2x2xf32>
+  %low = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x8xf32>) -> tensor<?x4xf32>
+  %high = coda.slice %z {dim = 1 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x8xf32>) -> tensor<?x4xf32>
+  %swapped = coda.concat %high, %low {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %short = coda.slice %z {dim = 1 : i64, start = 4 : i64, stop = 7 : i64} : (tensor<?x8xf32>) -> tensor<?x3xf32>
+  %cut = coda.concat %low, %short {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x3xf32>) -> tensor<?x7xf32>
+  func.return %across, %corner, %swapped, %cut : tensor<?x4xf32>, tensor<2x2xf32>, tensor<?x8xf32>, tensor<?x7xf32>
+}
+
+// CHECK-LABEL: func.func @slices(
+// CHECK:         %across = coda.slice %c
+// CHECK:         %corner = coda.slice %rows
+// CHECK:         %swapped = coda.concat
+// CHECK:         %cut = coda.concat
