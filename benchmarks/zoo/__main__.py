@@ -28,11 +28,11 @@ from zoo.runner import run_all
 
 def main() -> int:
     options = _parser().parse_args()
-    names: list[str] = options.only.split(",") if options.only else []
-    unknown = set(names) - {entry.name for entry in ARCHITECTURES}
-    if unknown:
-        sys.exit(f"unknown architecture {', '.join(sorted(unknown))}; see --list")
-    chosen = [entry for entry in ARCHITECTURES if not names or entry.name in names]
+    known = {entry.name: entry for entry in ARCHITECTURES}
+    names: list[str] = options.only.split(",") if options.only else list(known)
+    if unknown := sorted(set(names) - set(known)):
+        sys.exit(f"unknown architecture {', '.join(unknown)}; see --list")
+    chosen = [known[name] for name in names]
     if options.list:
         print(*(f"{entry.name} ({entry.family})" for entry in chosen), sep="\n")
         return 0

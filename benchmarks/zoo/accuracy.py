@@ -86,7 +86,7 @@ def _relative_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 SMALL_RESULT = 256
-"""With fewer elements the error of a result is chance, and one unit in the last place is granted."""
+"""With fewer elements an error is chance: one unit in the last place is granted."""
 
 
 def is_as_exact(

@@ -113,7 +113,7 @@ def _tags_outside(func: FuncOp) -> set[str]:
     """The operators that are still, at least in part, outside of GEMMs and finalizes."""
     tags = set[str]()
     for op in func.body.block.ops:
-        if isinstance(op, INSIDE) or isinstance(op, NOT_EXECUTED):
+        if isinstance(op, (*INSIDE, *NOT_EXECUTED)):
             continue
         inner = [inner for region in op.regions for inner in region.walk()]
         for left in inner or [op]:
@@ -185,9 +185,9 @@ def _near_products(block: Block) -> tuple[set[Operation], set[Operation]]:
     after, before = set[Operation](), set[Operation]()
     for op in ops:
         makers = [operand.owner for operand in op.operands]
-        if any(isinstance(m, Operation) and (_is_product(m) or m in after) for m in makers):
-            if _keeps_scores(op):
-                after.add(op)
+        follows = any(isinstance(m, Operation) and (_is_product(m) or m in after) for m in makers)
+        if follows and _keeps_scores(op):
+            after.add(op)
     for op in reversed(ops):
         users = [use.operation for result in op.results for use in result.uses]
         if any(_is_product(user) or user in before for user in users) and _keeps_scores(op):
@@ -196,6 +196,6 @@ def _near_products(block: Block) -> tuple[set[Operation], set[Operation]]:
 
 
 def _keeps_scores(op: Operation) -> bool:
-    pointwise = isinstance(op, coda.ElementwiseOp | coda.CastOp) or isinstance(op, CallOp)
+    pointwise = isinstance(op, coda.ElementwiseOp | coda.CastOp | CallOp)
     shaped = bool(op.results) and len(shape_of(op.results[0])) >= 3
     return (pointwise and shaped) or _is_layout(op)
