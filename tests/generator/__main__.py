@@ -17,7 +17,13 @@ use_interpreter()
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 where every program has every property, 1 where one has not."""
     options = _parser().parse_args(arguments)
-    return _replay(options.file) if options.command == "replay" else _run(options)
+    match options.command:
+        case "replay":
+            return _replay(options.file)
+        case "coverage":
+            return _coverage(options)
+        case _:
+            return _run(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -30,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--start", type=int, default=0, help="number of the first program")
     run.add_argument("--folder", type=Path, default=Path("random_failures"))
     run.add_argument("--shrink-seconds", type=float, default=90.0)
+    coverage = commands.add_parser("coverage", help="the lines of the passes that programs run")
+    coverage.add_argument("--programs", type=int, default=1000)
+    coverage.add_argument("--seed", type=int, default=0)
     replay = commands.add_parser("replay", help="check the program of a failure file again")
     replay.add_argument("file", type=Path)
     return parser
@@ -53,6 +62,13 @@ def _run(options: argparse.Namespace) -> int:
     )
     print_report(report, console)
     return 1 if report.distinct else 0
+
+
+def _coverage(options: argparse.Namespace) -> int:
+    from generator.coverage import measure, print_coverage
+
+    print_coverage(measure(options.programs, options.seed), Console(width=120))
+    return 0
 
 
 def _replay(path: Path) -> int:
