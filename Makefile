@@ -13,7 +13,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test random faults fuzz filecheck lint format types check wheel clean
+.PHONY: help run test random zoo faults fuzz filecheck lint format types check wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -44,6 +44,9 @@ fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for anoth
 
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck
+
+zoo: $(STAMP) ## Export tiny models of many architectures and compare them with float64
+	PYTHONPATH=benchmarks nice $(BIN)/python -m zoo --json benchmarks/results/zoo.json
 
 random: $(STAMP) ## Check random programs (PROGRAMS=20000 SEED=0 JOBS=2): the nightly run
 	PYTHONPATH=tests $(BIN)/python -m generator run --programs $(PROGRAMS) --seed $(SEED) --jobs $(JOBS)

@@ -1,0 +1,45 @@
+"""Architectures of the zoo (benchmarks/zoo): exported, lowered, and as exact as eager."""
+
+import pytest
+
+pytest.importorskip("transformers", reason="the zoo needs transformers: pip install -e .[dev]")
+
+from zoo import ARCHITECTURES
+from zoo.architecture import Architecture
+from zoo.measure import measure
+
+BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+
+FLOAT32 = (
+    "llama qwen3 gemma2 gemma3_text phi3 olmo2 gpt2 gpt_neox opt falcon bloom cohere mixtral "
+    "mamba bert roberta t5 bart vit"
+).split()
+"""One of each kind of norm, position, activation, attention and block."""
+
+FUSED = {"llama", "qwen3", "phi3", "olmo2", "gpt2", "gpt_neox", "bert", "vit"}
+"""Those whose operators between two GEMMs nearly all end inside of one."""
+
+
+def check(architecture: Architecture, dtype: str) -> None:
+    result = measure(architecture, dtypes=(dtype,), layers=1)
+    assert result.shapes, result.note
+    accuracy = result.accuracy[dtype]
+    # Float64 on both sides: what differs is a mistake, not rounding.
+    assert accuracy.imported < 1e-6
+    assert accuracy.ok, accuracy
+    assert result.fusion is not None and result.fusion.gemms
+    if architecture.name in FUSED:
+        assert result.fusion.fused >= 0.75 * result.fusion.considered, result.fusion.reasons
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_float32(name: str):
+    check(BY_NAME[name], "f32")
+
+
+def test_bfloat16():
+    check(BY_NAME["mistral"], "bf16")
+
+
+def test_names_are_unique():
+    assert len(BY_NAME) == len(ARCHITECTURES) >= 100
