@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -111,5 +110,5 @@ def _reasons(results: Sequence[Measurement], rows: int) -> Table:
 
 def write_json(path: Path, measurements: Sequence[Measurement], facts: Mapping[str, Any]) -> None:
     """All figures; reasons by architecture."""
-    rows = [asdict(result) | {"ok": result.ok} for result in measurements]
-    path.write_text(json.dumps({**facts, "architectures": rows}, indent=1) + "\n")
+    rows = [vars(result) | {"ok": result.ok} for result in measurements]
+    path.write_text(json.dumps({**facts, "architectures": rows}, indent=1, default=vars) + "\n")
