@@ -1,6 +1,7 @@
 """CODA IR rewrites Transformer blocks as GEMM-plus-epilogue programs and lowers them to Triton.
 
-`coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable.
+`coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable;
+`coda_ir.export` takes a PyTorch model.
 """
 
 from __future__ import annotations
@@ -10,15 +11,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coda_ir.api import CompiledFunction, compile, parse
     from coda_ir.diagnostics import CodaError
+    from coda_ir.exported import CompiledModel, ExportedModel, load
+    from coda_ir.frontends.torch.export import export
 
 __version__ = "0.1.0"
 
-__all__ = ["CodaError", "CompiledFunction", "__version__", "compile", "parse"]
+__all__ = [
+    "CodaError",
+    "CompiledFunction",
+    "CompiledModel",
+    "ExportedModel",
+    "__version__",
+    "compile",
+    "export",
+    "load",
+    "parse",
+]
 
 _MODULES = {
     "CodaError": "coda_ir.diagnostics",
     "CompiledFunction": "coda_ir.api",
+    "CompiledModel": "coda_ir.exported",
+    "ExportedModel": "coda_ir.exported",
     "compile": "coda_ir.api",
+    "export": "coda_ir.frontends.torch.export",
+    "load": "coda_ir.exported",
     "parse": "coda_ir.api",
 }
 

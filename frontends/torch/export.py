@@ -7,44 +7,21 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as _pytree
-from xdsl.dialects.builtin import ModuleOp
+from torch.export import ExportedProgram
 
+from coda_ir.call_tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.exported import ExportedModel
 from coda_ir.frontends.torch.capture import capture, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
+from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
+from coda_ir.remarks import collect_remarks
 
 # PyTorch's trees have no complete types.
 pytree: Any = _pytree
-
-
-class ExportedModel:
-    """A model as one function of the IR, with the tensors of its weights by name.
-
-    The weights are the model's own tensors, not copies.
-    """
-
-    def __init__(self, imported: ImportedGraph, program: torch.export.ExportedProgram):
-        self.module: ModuleOp = imported.module
-        self.weights: dict[str, torch.Tensor] = imported.weights
-        self._imported = imported
-        self._program = program
-
-    def arguments(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
-        """The tensors of the function, in order, for a call of the model."""
-        leaves: list[Any] = pytree.tree_leaves((args, kwargs))
-        used = [leaf for leaf, name in zip(leaves, self._imported.inputs, strict=True) if name]
-        return [*used, *self.weights.values()]
-
-    def result(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """The results of the function in the structure that the model returns."""
-        leaves = [
-            tensors[leaf.index] if isinstance(leaf, ResultNumber) else leaf
-            for leaf in self._imported.outputs
-        ]
-        spec = self._program.call_spec.out_spec
-        return pytree.tree_unflatten(leaves, spec)
 
 
 def export(
@@ -59,19 +36,118 @@ def export(
     """Capture `model` called with `args` and `kwargs` as a module of the IR.
 
     `dynamic_shapes` says which dimensions may differ between calls (see `torch.export.export`);
-    the others are fixed. What the model spells out (norms, rotary embedding) becomes named
-    operators by the pass `torch-to-coda`, unless `raise_patterns` is false; operators without a
-    counterpart run through PyTorch (`torch.call`). Raises CodaError for a model that cannot be
-    captured.
+    the others are fixed. A `torch.export.Dim` gives its name to a symbol, the others are s0, s1
+    and so on. What the model spells out (norms, rotary embedding) becomes named operators by the
+    pass `torch-to-coda`, unless `raise_patterns` is false; operators without a counterpart run
+    through PyTorch (`torch.call`). Raises CodaError for a model that cannot be captured.
     """
-    program = capture(model, args, kwargs, dynamic_shapes)
+    _check_call(model, args)
+    named = dict(kwargs or {})
+    program = capture(model, args, named, dynamic_shapes)
     function = name or _function_name(model)
     imported = GraphImporter(graph_of(program), HANDLERS, function).run()
+    leaves = _example_leaves(program, args, named)
+    names = symbol_names(
+        _fake_inputs(program, leaves), chosen_names(model, args, named, dynamic_shapes)
+    )
+    rename_symbols(imported.module, names)
     imported.module.verify()
-    if raise_patterns:
-        TorchToCodaPass().apply(make_context(), imported.module)
-        imported.module.verify()
-    return ExportedModel(imported, program)
+    with collect_remarks() as remarks:
+        if raise_patterns:
+            TorchToCodaPass().apply(make_context(), imported.module)
+            imported.module.verify()
+    tree = _call_tree(model, program, imported, leaves, names)
+    return ExportedModel(imported.module, imported.weights, tree, remarks)
+
+
+def _check_call(model: object, args: object) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise CodaError(
+            f"the model is {_article(model)}, expected a torch.nn.Module",
+            "wrap a function in a module whose forward calls it",
+        )
+    if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
+        raise CodaError(
+            f"args is {_article(args)}, expected a tuple of the model's arguments",
+            "write (x,) for a single argument",
+        )
+
+
+def _article(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
+
+
+def _example_leaves(
+    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """The leaves of the example call, with the arguments by name in the order of the program."""
+    spec: Any = program.call_spec.in_spec
+    _, order = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    return pytree.tree_leaves((tuple(args), {name: kwargs[name] for name in order}))
+
+
+def _fake_inputs(
+    program: ExportedProgram, leaves: Sequence[Any]
+) -> list[tuple[torch.Tensor, object]]:
+    """The fake tensors of the graph's inputs beside the examples.
+
+    Raises CodaError for a number that was declared to be dynamic.
+    """
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    pairs: list[tuple[torch.Tensor, object]] = []
+    for user_input, leaf in zip(program.graph_signature.user_inputs, leaves, strict=True):
+        value = nodes[user_input].meta.get("val") if isinstance(user_input, str) else None
+        if isinstance(value, torch.SymInt | torch.SymFloat):
+            raise CodaError(
+                f"the number {user_input} is declared to be dynamic",
+                "pass it as a tensor, or leave it out of dynamic_shapes",
+            )
+        if isinstance(value, torch.Tensor):
+            pairs.append((value, leaf))
+    return pairs
+
+
+def _call_tree(
+    model: torch.nn.Module,
+    program: ExportedProgram,
+    imported: ImportedGraph,
+    leaves: Sequence[Any],
+    names: Mapping[str, str],
+) -> CallTree:
+    inputs = [
+        InputLeaf(name) if name else InputLeaf(None, leaf)
+        for name, leaf in zip(imported.inputs, leaves, strict=True)
+    ]
+    outputs = [
+        OutputLeaf(leaf.index) if isinstance(leaf, ResultNumber) else OutputLeaf(None, leaf)
+        for leaf in imported.outputs
+    ]
+    spec = program.call_spec
+    return CallTree(
+        tuple(inputs),
+        tuple(outputs),
+        spec.in_spec,
+        spec.out_spec,
+        parameters_of(model.forward),
+        _ranges(program, names),
+    )
+
+
+def _ranges(
+    program: ExportedProgram, names: Mapping[str, str]
+) -> dict[str, tuple[int, int | None]]:
+    """The sizes that each symbol may have, where there is a limit."""
+    ranges: dict[str, tuple[int, int | None]] = {}
+    constraints: Mapping[Any, Any] = getattr(program, "range_constraints")  # noqa: B009
+    for symbol, limits in constraints.items():
+        if str(symbol) not in names:
+            continue
+        least = int(limits.lower) if limits.lower.is_number and limits.lower.is_finite else 0
+        most = int(limits.upper) if limits.upper.is_finite and limits.upper < 2**31 else None
+        if least > 2 or most is not None:
+            ranges[names[str(symbol)]] = (least, most)
+    return ranges
 
 
 def _function_name(model: torch.nn.Module) -> str:

@@ -1,0 +1,281 @@
+"""How a call of a model maps to the tensors of a function, and the function's results to what the
+model returns: the structure of both as data, which can be written to a file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias, cast
+
+import torch
+import torch.utils._pytree as _pytree
+
+from coda_ir.diagnostics import CodaError
+
+# PyTorch's trees have no complete types.
+pytree: Any = _pytree
+
+Constant: TypeAlias = bool | int | float | str | None
+
+FORMAT = 1
+"""Version of the text of a CallTree."""
+
+
+class CallError(CodaError):
+    """A call that differs in structure from the one that the model was exported with."""
+
+
+@dataclass(frozen=True)
+class InputLeaf:
+    """A leaf of the arguments: the tensor `name` of the function, or a constant of the model."""
+
+    name: str | None
+    constant: Constant = None
+
+
+@dataclass(frozen=True)
+class OutputLeaf:
+    """A leaf of what the model returns: a result of the function by number, or a constant."""
+
+    result: int | None
+    constant: Constant = None
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """Arguments and results of a model as trees whose leaves are tensors and constants.
+
+    `parameters` are the names by which the positional arguments may be given, and the other way
+    round; `ranges` the sizes that a symbol may have, `None` for no limit.
+    """
+
+    inputs: tuple[InputLeaf, ...]
+    outputs: tuple[OutputLeaf, ...]
+    in_spec: Any
+    out_spec: Any
+    parameters: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[int, int | None]] = field(
+        default_factory=dict[str, tuple[int, int | None]]
+    )
+
+    def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The tensors of a call in the order of the function's arguments.
+
+        Raises CallError where the call differs from the exported one: names, number and structure
+        of the arguments, or a constant.
+        """
+        leaves, spec = pytree.tree_flatten(self._arranged(args, kwargs))
+        if spec != self.in_spec:
+            self._explain(spec)
+        tensors: list[Any] = []
+        for leaf, value in zip(self.inputs, leaves, strict=True):
+            if leaf.name is not None:
+                tensors.append(value)
+            elif isinstance(value, torch.Tensor) or value != leaf.constant:
+                raise CallError(
+                    f"the model was exported with {leaf.constant!r} for an argument that is "
+                    f"{_kind(value)} in this call",
+                    "numbers, texts and None are part of the program: export it again",
+                )
+        return tensors
+
+    def unflatten(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """The results of the function in the structure that the model returns."""
+        leaves = [
+            leaf.constant if leaf.result is None else tensors[leaf.result] for leaf in self.outputs
+        ]
+        return pytree.tree_unflatten(leaves, self.out_spec)
+
+    def check_sizes(self, bindings: Mapping[str, int]) -> None:
+        """Raises CallError for a size that the model was not exported for."""
+        for symbol, (least, most) in self.ranges.items():
+            size = bindings.get(symbol, least)
+            # PyTorch states 2 where it took a size for not being 1, which makes no difference.
+            if (most is not None and size > most) or (least > 2 and size < least):
+                limit = "no limit" if most is None else str(most)
+                raise CallError(
+                    f"{symbol} is {size} in this call, but the model was exported for sizes from "
+                    f"{least} to {limit}",
+                    "export it with another range in dynamic_shapes",
+                )
+
+    def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Arguments by position and by name as they were in the exported call."""
+        count, names = self._shape_of_call()
+        positional, named = list(args), dict(kwargs)
+        for index in range(count, len(positional)):
+            if index >= len(self.parameters):
+                raise CallError(
+                    f"the model takes {count + len(names)} arguments, {len(positional)} are given",
+                    self._usage(),
+                )
+            name = self.parameters[index]
+            if name in named:
+                raise CallError(f"argument {name} is given by position and by name", "pass it once")
+            named[name] = positional[index]
+        del positional[count:]
+        for name in self.parameters[len(positional) : count]:
+            if name not in named:
+                raise CallError(f"the call lacks the argument {name}", self._usage())
+            positional.append(named.pop(name))
+        if len(positional) < count:
+            raise CallError(f"the call lacks positional arguments, expected {count}", self._usage())
+        return tuple(positional), self._complete(named, names)
+
+    def _complete(self, named: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """The arguments by name; what was a constant in the exported call may be left out."""
+        unknown = [name for name, value in named.items() if name not in names and value is not None]
+        if unknown:
+            raise CallError(
+                f"the model was exported without the argument {unknown[0]}",
+                f"{self._usage()}, or export it with an example of {unknown[0]}",
+            )
+        constants = self._constant_arguments()
+        missing = [name for name in names if name not in named and name not in constants]
+        if missing:
+            raise CallError(f"the call lacks the argument {missing[0]}", self._usage())
+        return {name: named.get(name, constants.get(name)) for name in names}
+
+    def _constant_arguments(self) -> dict[str, Any]:
+        """Arguments by name all of whose leaves are constants, with their values."""
+        leaves = [_Missing() if leaf.name is not None else leaf.constant for leaf in self.inputs]
+        _, named = pytree.tree_unflatten(leaves, self.in_spec)
+        return {
+            name: value
+            for name, value in named.items()
+            if not any(isinstance(leaf, _Missing) for leaf in pytree.tree_leaves(value))
+        }
+
+    def _shape_of_call(self) -> tuple[int, list[str]]:
+        """Number of positional arguments of the exported call, and the names of the others."""
+        args, kwargs = pytree.tree_unflatten(list(range(len(self.inputs))), self.in_spec)
+        return len(args), list(kwargs)
+
+    def _usage(self) -> str:
+        count, names = self._shape_of_call()
+        shown = [*self.parameters[:count], *(f"{name}=" for name in names)]
+        return f"it was exported with ({', '.join(shown)})"
+
+    def _explain(self, spec: Any) -> None:
+        raise CallError(
+            f"the arguments have the structure {_one_line(spec)}, expected "
+            f"{_one_line(self.in_spec)}",
+            "pass lists, tuples and dictionaries as in the exported call",
+        )
+
+    # As text
+
+    def dumps(self) -> str:
+        """The tree as JSON. Raises CodaError for containers that PyTorch cannot write."""
+        try:
+            specs = [json.loads(pytree.treespec_dumps(s)) for s in (self.in_spec, self.out_spec)]
+        except (NotImplementedError, TypeError) as error:
+            raise CodaError(
+                f"the structure of the model's arguments or results cannot be saved: {error}",
+                "register the class with serialized_type_name, as "
+                "torch.export.register_dataclass does",
+            ) from error
+        data = {
+            "format": FORMAT,
+            "inputs": [asdict(leaf) for leaf in self.inputs],
+            "outputs": [asdict(leaf) for leaf in self.outputs],
+            "in_spec": specs[0],
+            "out_spec": specs[1],
+            "parameters": self.parameters,
+            "ranges": self.ranges,
+        }
+        return json.dumps(data, separators=(",", ":"))
+
+    @staticmethod
+    def loads(text: str) -> CallTree:
+        """The tree that `dumps` wrote.
+
+        Raises CodaError for a damaged text, and for a container whose class is not imported.
+        """
+        try:
+            data = json.loads(text)
+            if data["format"] != FORMAT:
+                raise CodaError(f"the model has format {data['format']}, expected {FORMAT}")
+            in_spec, out_spec = (_load_spec(data[name]) for name in ("in_spec", "out_spec"))
+            tree = CallTree(
+                tuple(InputLeaf(**leaf) for leaf in data["inputs"]),
+                tuple(OutputLeaf(**leaf) for leaf in data["outputs"]),
+                in_spec,
+                out_spec,
+                tuple(map(str, data["parameters"])),
+                {name: _range(limits) for name, limits in data["ranges"].items()},
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise CodaError(
+                f"the description of the call is damaged: {type(error).__name__}: {error}",
+                "export the model again",
+            ) from error
+        tree.check()
+        return tree
+
+    def check(self) -> None:
+        """Raises CodaError where leaves and structure do not belong together."""
+        leaves = [(self.in_spec, self.inputs), (self.out_spec, self.outputs)]
+        if any(spec.num_leaves != len(found) for spec, found in leaves):
+            raise CodaError("the description of the call is damaged", "export the model again")
+        root = pytree.tree_unflatten(list(self.inputs), self.in_spec)
+        match root:
+            case (tuple(), dict()):
+                return
+            case _:
+                raise CodaError("the description of the call is damaged", "export the model again")
+
+
+class _Missing:
+    """Stands for a tensor where constants are looked for."""
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the parameters that can be given by position."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+
+
+def _range(limits: Any) -> tuple[int, int | None]:
+    least, most = limits
+    return int(least), None if most is None else int(most)
+
+
+def _load_spec(data: Any) -> Any:
+    """A tree of PyTorch. Raises CodaError for a class that nobody registered."""
+    unknown = next((name for name in _types_in(data[1]) if name not in _registered()), None)
+    if unknown is not None:
+        module = unknown.rpartition(".")[0]
+        raise CodaError(
+            f"the model takes or returns {unknown}, which is not known",
+            f"import {module} before the model is loaded" if module else "register the class",
+        )
+    return pytree.treespec_loads(json.dumps(data))
+
+
+def _types_in(data: Any) -> list[str]:
+    """The names of the containers in the data of a tree, each once."""
+    found: dict[str, None] = {}
+    stack: list[Any] = [data]
+    while stack:
+        node = stack.pop()
+        if node["type"] is not None:
+            found[str(node["type"])] = None
+        stack += node["children_spec"]
+    return list(found)
+
+
+def _registered() -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE)
+
+
+def _kind(value: object) -> str:
+    return "a tensor" if isinstance(value, torch.Tensor) else repr(value)
+
+
+def _one_line(spec: object) -> str:
+    return " ".join(str(spec).replace("TreeSpec", "").split())[:300]

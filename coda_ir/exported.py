@@ -1,0 +1,260 @@
+"""Exported models: a module of the IR with the model's weights, which can be compiled and saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+
+from coda_ir.api import CompiledFunction, Target, compile, find_entry, parse
+from coda_ir.arguments import Signature, TensorSpec, format_dims, short_name
+from coda_ir.call_tree import CallTree
+from coda_ir.diagnostics import CodaError
+from coda_ir.remarks import Remark
+
+CALL_ATTRIBUTE = "coda.call"
+"""Attribute of a saved module: the text of its CallTree."""
+
+
+class ExportedModel:
+    """A model as one function of the IR, with the tensors of its weights by name.
+
+    The weights of a model that was exported here are its own tensors, not copies. `remarks` say
+    what became of the operators that the model spells out.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        weights: Mapping[str, torch.Tensor],
+        tree: CallTree,
+        remarks: Sequence[Remark] = (),
+    ):
+        self.module = module
+        self.weights: dict[str, torch.Tensor] = dict(weights)
+        self.tree = tree
+        self.remarks: tuple[Remark, ...] = tuple(remarks)
+
+    def arguments(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        """The tensors of the function, in order, for a call of the model."""
+        return [*self.tree.flatten(args, kwargs), *self.weights.values()]
+
+    def result(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """The results of the function in the structure that the model returns."""
+        return self.tree.unflatten(tensors)
+
+    def compile(
+        self,
+        *,
+        target: Target = "triton",
+        device: str | torch.device | None = None,
+        numerics: str | None = None,
+        schedule: str | None = None,
+    ) -> CompiledModel:
+        """A callable that takes and returns what the model does; see `coda_ir.compile`.
+
+        `device` is by default where the weights are. Raises CodaError for what cannot be compiled.
+        """
+        place = device if device is not None else self._device()
+        function = compile(
+            self.module, target=target, device=place, numerics=numerics, schedule=schedule
+        )
+        return CompiledModel(function, self.weights, self.tree)
+
+    def to(self, device: str | torch.device) -> ExportedModel:
+        """The same model with its weights on another device; those that are there are shared."""
+        weights = {name: weight.to(device) for name, weight in self.weights.items()}
+        return ExportedModel(self.module, weights, self.tree, self.remarks)
+
+    def _device(self) -> torch.device | None:
+        devices = {weight.device for weight in self.weights.values() if weight.dim()}
+        if len(devices) > 1:
+            raise CodaError(
+                f"the model has weights on {len(devices)} devices: "
+                f"{', '.join(sorted(map(str, devices)))}",
+                "move the model to one device",
+            )
+        return next(iter(devices), None)
+
+    def save(
+        self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Write the module to `path` (.mlir) and the weights to `weights` (.safetensors), which is
+        by default beside it. Raises CodaError for other suffixes and what cannot be written.
+        """
+        text_file, tensor_file = _file_names(path, weights)
+        saved = self.module.clone()
+        saved.attributes[CALL_ATTRIBUTE] = StringAttr(self.tree.dumps())
+        _write(text_file, (str(saved) + "\n").encode())
+        if self.weights:
+            save_weights(tensor_file, self.weights)
+
+
+class CompiledModel:
+    """A compiled model: called like the model, it returns what the model returns.
+
+    The weights are read in each call, so that it follows updates in place. Inputs that require
+    gradients are refused outside of `torch.no_grad`; the weights count as constants.
+    """
+
+    def __init__(
+        self, function: CompiledFunction, weights: Mapping[str, torch.Tensor], tree: CallTree
+    ):
+        self.function = function
+        self.weights = weights
+        self._tree = tree
+
+    def __repr__(self) -> str:
+        return f"<CompiledModel {self.function.name} for {self.function.target}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = self._tree.flatten(args, kwargs)
+        tensors = [*inputs, *(weight.detach() for weight in self.weights.values())]
+        if self._tree.ranges:
+            _, sizes = self.function.signature.check(tensors, self.function.device)
+            self._tree.check_sizes(sizes)
+        results: Any = self.function(*tensors)
+        return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the passes fused, what they refused, and why."""
+        return self.function.remarks
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the generated kernels; () for the target `reference`."""
+        return self.function.kernels
+
+    @property
+    def source(self) -> str:
+        """The text of the emitted Triton module."""
+        return self.function.source
+
+
+def load(
+    path: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    *,
+    device: str | torch.device = "cpu",
+) -> ExportedModel:
+    """The model that `ExportedModel.save` wrote, with its weights on `device`.
+
+    `weights` is by default the .safetensors file beside `path`; it may be any file with tensors of
+    the names and types of the weights. Raises CodaError for files that are missing or damaged,
+    and for weights that do not fit.
+    """
+    text_file, tensor_file = _file_names(path, weights)
+    module = parse(text_file)
+    text = module.attributes.pop(CALL_ATTRIBUTE, None)
+    if not isinstance(text, StringAttr):
+        raise CodaError(
+            f"{text_file} is not a saved model: it lacks the attribute {CALL_ATTRIBUTE}",
+            "coda_ir.compile takes programs by themselves",
+        )
+    func, tree = find_entry(module), CallTree.loads(text.data)
+    _check_tree(func, tree, text_file)
+    specs = [spec for spec in Signature.of(func).arguments if spec.is_weight]
+    return ExportedModel(module, load_weights(tensor_file, specs, device), tree)
+
+
+def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
+    """Raises CodaError where a module was changed so that it no longer fits its call."""
+    signature = Signature.of(func)
+    inputs = [spec.name for spec in signature.arguments if not spec.is_weight]
+    weights_last = [spec.is_weight for spec in signature.arguments]
+    named = [leaf.name for leaf in tree.inputs if leaf.name is not None]
+    results = {leaf.result for leaf in tree.outputs if leaf.result is not None}
+    if inputs != named or weights_last != sorted(weights_last):
+        raise CodaError(
+            f"{path}: the function takes {', '.join(inputs) or 'nothing'}, but the model "
+            f"{', '.join(named) or 'nothing'}",
+            "keep the arguments of a saved model, and their order",
+        )
+    if not all(0 <= number < len(signature.results) for number in results):
+        raise CodaError(
+            f"{path}: the function has {len(signature.results)} results, but the model returns "
+            f"result {max(results)}",
+            "keep the results of a saved model",
+        )
+
+
+def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
+    """Write weights as .safetensors. Raises CodaError where the file cannot be written."""
+    safetensors: Any = import_module("safetensors.torch")
+    # Weights may be views of one another or strided, which safetensors refuses.
+    pointers = [weight.untyped_storage().data_ptr() for weight in weights.values()]
+    dense = {
+        name: weight.detach().contiguous()
+        if pointers.count(weight.untyped_storage().data_ptr()) == 1
+        else weight.detach().clone(memory_format=torch.contiguous_format)
+        for name, weight in weights.items()
+    }
+    try:
+        safetensors.save_file(dense, path)
+    except OSError as error:
+        raise CodaError(f"{path}: cannot write the file: {error.strerror}") from error
+
+
+def load_weights(
+    path: Path, specs: Sequence[TensorSpec], device: str | torch.device = "cpu"
+) -> dict[str, torch.Tensor]:
+    """The weights that `specs` name, in their order. Raises CodaError where one does not fit."""
+    from safetensors import SafetensorError, safe_open
+
+    if not specs:
+        return {}
+    if not path.is_file():
+        raise CodaError(f"{path}: the file of the weights is missing", "pass its name as weights")
+    opener: Any = safe_open
+    try:
+        with opener(path, framework="pt", device=str(device)) as file:
+            names = set(file.keys())
+            missing = [spec.name for spec in specs if spec.name not in names]
+            if missing:
+                raise CodaError(
+                    f"{path} lacks {len(missing)} of {len(specs)} weights: "
+                    f"{', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}",
+                    "pass the weights of the exported model",
+                )
+            weights = {spec.name: file.get_tensor(spec.name) for spec in specs}
+    except (SafetensorError, OSError) as error:
+        raise CodaError(f"{path}: {error}", "save the weights again") from error
+    for spec in specs:
+        _check_weight(path, spec, weights[spec.name])
+    return weights
+
+
+def _check_weight(path: Path, spec: TensorSpec, weight: torch.Tensor) -> None:
+    fits = tuple(weight.shape) == spec.dims and weight.dtype == spec.dtype
+    if not fits:
+        raise CodaError(
+            f"{path}: {spec.name} is {short_name(weight.dtype)}{format_dims(weight.shape)}, "
+            f"expected {short_name(spec.dtype)}{format_dims(spec.dims)}",
+            "pass the weights of the exported model",
+        )
+
+
+def _file_names(
+    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None
+) -> tuple[Path, Path]:
+    text_file = Path(path)
+    if text_file.suffix != ".mlir":
+        raise CodaError(f"{text_file}: unknown kind of file", "name it .mlir")
+    tensor_file = text_file.with_suffix(".safetensors") if weights is None else Path(weights)
+    if tensor_file.suffix != ".safetensors":
+        raise CodaError(f"{tensor_file}: unknown kind of file", "name it .safetensors")
+    return text_file, tensor_file
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise CodaError(f"{path}: cannot write the file: {error.strerror}") from error

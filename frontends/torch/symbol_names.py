@@ -1,0 +1,152 @@
+"""Names of symbolic sizes: the user's where `dynamic_shapes` has some, else s0, s1, ..."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.hints import isa
+
+from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.torch.types import dims_of
+
+RESERVED = frozenset(
+    {
+        *("import", "const", "fn", "epilogue", "return", "weight", "true", "false"),
+        *("bf16", "f16", "f32", "f64", "i32", "i64", "device", "size", "max", "min"),
+    }
+)
+"""Names that mean something else in .coda or in the arguments of `torch.call`."""
+
+_SYMBOL = re.compile(r"(?P<quoted>'[^']*'|\"[^\"]*\")|(?<![\w.])(?P<name>[A-Za-z_]\w*)")
+
+
+def chosen_names(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any,
+) -> dict[tuple[int, int], str]:
+    """The user's names, by the identity of an example tensor and the axis."""
+    values: Any = dict(_bound(model, args, kwargs))
+    if isinstance(dynamic_shapes, Sequence) and not isinstance(dynamic_shapes, str):
+        values = [*args, *kwargs.values()]
+    return {(id(tensor), axis): name for tensor, axis, name in _named_axes(values, dynamic_shapes)}
+
+
+def _bound(
+    model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call by the names of their parameters, which `dynamic_shapes` uses."""
+    function = getattr(model, "forward", model)
+    signature = inspect.signature(function)
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        if signature.parameters[name].kind == inspect.Parameter.VAR_KEYWORD:
+            yield from value.items()
+        yield name, value
+
+
+def _named_axes(value: Any, shapes: Any) -> Iterator[tuple[torch.Tensor, int, str]]:
+    if isinstance(value, torch.Tensor):
+        for axis, dim in _axes(shapes):
+            name = getattr(dim, "__name__", None)
+            if isinstance(name, str) and name.isidentifier():
+                yield value, axis % max(1, value.dim()), name
+    elif isinstance(value, Mapping) and isinstance(shapes, Mapping):
+        known = cast(Mapping[Any, Any], value)
+        for key, shape in cast(Mapping[Any, Any], shapes).items():
+            yield from _named_axes(known.get(key), shape)
+    elif isinstance(value, list | tuple) and isinstance(shapes, list | tuple):
+        pairs = zip(cast(Sequence[Any], value), cast(Sequence[Any], shapes), strict=False)
+        for item, shape in pairs:
+            yield from _named_axes(item, shape)
+
+
+def _axes(shapes: Any) -> Iterator[tuple[int, Any]]:
+    """The entries of the shape of one tensor by axis."""
+    if isinstance(shapes, Mapping):
+        yield from cast(Mapping[int, Any], shapes).items()
+    elif isinstance(shapes, list | tuple):
+        yield from enumerate(cast(Sequence[Any], shapes))
+
+
+def symbol_names(
+    inputs: Sequence[tuple[torch.Tensor, object]], chosen: Mapping[tuple[int, int], str]
+) -> dict[str, str]:
+    """A new name for each symbol of PyTorch among the extents of inputs.
+
+    `inputs` are fake tensors beside the example tensors that they stand for.
+    """
+    names: dict[str, str] = {}
+    for fake, example in inputs:
+        for axis, dim in enumerate(dims_of(fake)):
+            name = chosen.get((id(example), axis))
+            if isinstance(dim, str) and name is not None and dim.isidentifier():
+                names.setdefault(dim, name)
+    taken = {*names.values(), *RESERVED}
+    for symbol, name in names.items():
+        if name in RESERVED:
+            names[symbol] = _fresh(f"{name}_", taken)
+    for fake, _ in inputs:
+        for dim in dims_of(fake):
+            if isinstance(dim, str) and dim.isidentifier() and dim not in names:
+                names[dim] = _fresh("s", taken)
+    return names
+
+
+def _fresh(prefix: str, taken: set[str]) -> str:
+    name = next(f"{prefix}{n}" for n in range(len(taken) + 1) if f"{prefix}{n}" not in taken)
+    taken.add(name)
+    return name
+
+
+def rename_symbols(module: ModuleOp, names: Mapping[str, str]) -> None:
+    """Rename symbols wherever a module has them: in extents and in the arguments of calls."""
+    for op in module.walk():
+        _rename_dims(op, names)
+        if isinstance(op, CallOp):
+            op.arguments = StringAttr(_rename_text(op.arguments.data, names))
+        if isinstance(op, FuncOp) and op.arg_attrs is not None:
+            entries = [_renamed_entry(entry, names) for entry in op.arg_attrs]
+            op.arg_attrs = ArrayAttr(entries)
+
+
+def _rename_dims(op: Operation, names: Mapping[str, str]) -> None:
+    dims = op.attributes.get("coda.dims")
+    if isa(dims, ArrayAttr[Attribute]):
+        op.attributes["coda.dims"] = _renamed_dims(dims, names)
+
+
+def _renamed_entry(entry: DictionaryAttr, names: Mapping[str, str]) -> DictionaryAttr:
+    dims = entry.data.get("coda.dims")
+    if not isa(dims, ArrayAttr[Attribute]):
+        return entry
+    return DictionaryAttr({**entry.data, "coda.dims": _renamed_dims(dims, names)})
+
+
+def _renamed_dims(dims: ArrayAttr[Attribute], names: Mapping[str, str]) -> ArrayAttr[Attribute]:
+    return ArrayAttr(
+        [
+            StringAttr(_renamed_dim(dim.data, names)) if isinstance(dim, StringAttr) else dim
+            for dim in dims
+        ]
+    )
+
+
+def _renamed_dim(dim: str, names: Mapping[str, str]) -> str:
+    """A product of symbols, with its factors in the order that makes equal ones equal texts."""
+    factors = [names.get(factor, factor) for factor in dim.split("*")]
+    return "*".join(sorted(factors, key=lambda text: (not text.isdigit(), text)))
+
+
+def _rename_text(text: str, names: Mapping[str, str]) -> str:
+    def rename(match: re.Match[str]) -> str:
+        return match[0] if match["quoted"] else names.get(match["name"], match["name"])
+
+    return _SYMBOL.sub(rename, text)
