@@ -279,7 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("Largest error in ulps of the largest element of a row; * more than 1.25 x eager.")
     print(table(rows))
     if options.json is not None:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        text = json.dumps([asdict(row) for row in rows], indent=1)
+        # JSON has no infinity.
+        options.json.write_text(text.replace("Infinity", '"inf"') + "\n")
     return 0
 
 
