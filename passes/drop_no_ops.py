@@ -22,7 +22,7 @@ class DropNoOpsPass(FunctionPass):
 
         cast(cast(x) to a wider type) to the type of x   -> x
         expand(x) to the dimensions of x                 -> x
-        reshape(x) to the dimensions of x                -> x
+        reshape(x) to the dimensions of x, at once or by another reshape -> x
         slice of a slice of the same dimension           -> one slice
         slice inside of one part of a concat             -> slice of that part
         concat(x, a part without elements)               -> x
@@ -49,7 +49,9 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             narrow = unwidened(op.operand)
             return narrow if narrow.type == op.result.type else None
         case coda.ReshapeOp():
-            return _if_same_dims(op.x, op, rewriter)
+            inner = defined_by(op.x, coda.ReshapeOp)
+            restored = _if_same_dims(inner.x, op, rewriter) if inner else None
+            return restored or _if_same_dims(op.x, op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case coda.SliceOp():

@@ -12,19 +12,24 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
+from coda_ir.passes.raise_attention import RaiseAttentionPass
 from coda_ir.passes.raise_linear import RaiseLinearPass
 from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raise_rope import RaiseRopePass
 
 STEPS: tuple[ModulePass, ...] = (
+    # Before reshapes are merged: the rows that were flattened are seen in pairs of them.
+    RaiseLinearPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropNoOpsPass(),
-    RaiseLinearPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),
     GroupHeadNormsPass(),
     RaiseRopePass(),
+    RaiseAttentionPass(),
+    CanonicalizePass(),
+    DropNoOpsPass(),
     CommonSubexpressionElimination(),
     DeadCodeElimination(),
 )

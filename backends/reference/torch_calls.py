@@ -40,7 +40,8 @@ def call_torch(
             "name it in the dimensions of an argument (coda.dims)",
         ) from error
     result = function(*arguments, **named)
-    return [result] if isinstance(result, torch.Tensor) else list(result)
+    results = [result] if isinstance(result, torch.Tensor) else result
+    return [value for value in results if isinstance(value, torch.Tensor)]
 
 
 def overload(op: CallOp) -> Any:

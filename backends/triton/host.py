@@ -202,9 +202,10 @@ class HostProgram:
         return name
 
     def assign_all(self, results: Sequence[SSAValue], expression: str, *, hint: str) -> None:
-        """Give several results the tensors of a PyTorch expression."""
+        """Give several results the tensors among what a PyTorch expression gives."""
+        self.helpers.add("tensors_of")
         names = [self.names.fresh(result.name_hint, hint) for result in results]
-        self.lines.append(f"{', '.join(names)} = {expression}")
+        self.lines.append(f"{', '.join(names)}{',' * (len(names) == 1)} = tensors_of({expression})")
         for result, name in zip(results, names, strict=True):
             self._variables[result] = name
             self._keep(result, [name])

@@ -9,6 +9,11 @@ def dense(x):
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x
 ''',
+    "tensors_of": '''\
+def tensors_of(results):
+    """The tensors among the results of an operator; the others are numbers or None."""
+    return [x for x in results if isinstance(x, torch.Tensor)]
+''',
     "attention": '''\
 def attention(q, k, v, head_dim, causal, scale=None, softcap=None):
     """PyTorch's attention of heads that lie side by side in the columns of q, k and v.
@@ -114,7 +119,16 @@ PACKED = PackedWeights()
 
 _IMPORTS: dict[str, tuple[str, ...]] = {"PACKED": ("collections", "threading", "weakref")}
 
-HOST_NAMES = ("attention", "capped_attention", "dense", "PackedWeights", "PACKED", "KERNELS", "run")
+HOST_NAMES = (
+    "attention",
+    "capped_attention",
+    "dense",
+    "tensors_of",
+    "PackedWeights",
+    "PACKED",
+    "KERNELS",
+    "run",
+)
 """Names of a module that its kernels and variables must not take."""
 
 

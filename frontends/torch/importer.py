@@ -23,14 +23,15 @@ from coda_ir.frontends.torch.types import (
     dims_attribute,
     dims_of,
     element_type,
+    is_tensor,
     location_of,
     tensor_type,
     tensors_in,
 )
 from coda_ir.remarks import format_location
 
-Value: TypeAlias = SSAValue | list[SSAValue]
-"""What a node stands for: a tensor, or the tensors of a list or tuple."""
+Value: TypeAlias = SSAValue | list[SSAValue | None]
+"""What a node stands for: a tensor, or a list or tuple with None for what is no tensor."""
 
 Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 """Builds the operators of a node; None where this use of the operator is not known."""
@@ -159,8 +160,7 @@ class GraphImporter:
 
     def _learn_extents(self, value: Value, expected: object) -> None:
         """Remember where sizes that no argument tells come from, such as that of nonzero."""
-        values = value if isinstance(value, list) else [value]
-        for result, tensor in zip(values, tensors_in(expected), strict=True):
+        for result, tensor in zip(_tensors(value), tensors_in(expected), strict=True):
             for axis, dim in enumerate(dims_of(tensor)):
                 if isinstance(dim, str) and dim.isidentifier() and dim not in self._symbols:
                     self._extents.setdefault(dim, (result, axis))
@@ -199,8 +199,11 @@ class GraphImporter:
             )
         if len(results) == 1:
             call.attributes["coda.dims"] = dims_attribute(dims_of(results[0]))
-        outputs = list(call.outputs)
-        return outputs[0] if isinstance(node.meta["val"], torch.Tensor) else outputs
+        if isinstance(node.meta["val"], torch.Tensor):
+            return call.outputs[0]
+        # Results that are numbers or None stay in PyTorch.
+        outputs = iter(call.outputs)
+        return [next(outputs) if is_tensor(v) else None for v in node.meta["val"]]
 
     # What handlers use
 
@@ -261,13 +264,19 @@ class GraphImporter:
 
 def _fits(value: Value, expected: object) -> bool:
     """Whether what a handler built has the types that PyTorch says."""
-    built = value if isinstance(value, Sequence) else [value]
+    built = _tensors(value)
     tensors = list(tensors_in(expected))
     return len(built) == len(tensors) and all(
         element_type_of(v) == element_type(t.dtype)
         and shapes_agree(shape_of(v), tensor_type(t).get_shape())
         for v, t in zip(built, tensors, strict=True)
     )
+
+
+def _tensors(value: Value) -> list[SSAValue]:
+    """The values among what a node stands for."""
+    values = value if isinstance(value, list) else [value]
+    return [value for value in values if value is not None]
 
 
 def _identifier(name: str) -> str:

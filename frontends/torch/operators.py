@@ -53,18 +53,112 @@ def unary(operator: type[coda.UnaryOp]) -> Handler:
 
 
 def binary(operator: type[coda.BinaryOp]) -> Handler:
-    """Both operands are converted to the type of the result, as PyTorch does."""
+    """Both operands are converted to the type of the result, as PyTorch does.
+
+    What PyTorch computes in float32 inside of its kernel, with a single rounding at the end, is
+    float32 here too: a factor `alpha`, and a float32 tensor of one element among narrow ones.
+    """
 
     def handle(graph: GraphImporter, node: Node) -> Value | None:
-        dtype = result_dtype(node)
-        if not dtype.is_floating_point or argument(node, 2, "alpha", 1) != 1:
+        if not result_dtype(node).is_floating_point:
             return None
-        operands = [graph.operand(argument, dtype) for argument in arguments(node)[:2]]
-        if any(operand is None for operand in operands):
+        a, b = arguments(node)[:2]
+        alpha = argument(node, 2, "alpha", 1)
+        wide = alpha != 1 or _is_wide_number(graph, a, node) or _is_wide_number(graph, b, node)
+        dtype = computing_dtype(node) if wide else result_dtype(node)
+        lhs, rhs = graph.operand(a, dtype), graph.operand(b, dtype)
+        if alpha != 1 and rhs is not None:
+            factor = graph.operand(alpha, dtype)
+            rhs = None if factor is None else graph.insert(coda.MulOp(rhs, factor)).result
+        if lhs is None or rhs is None:
             return None
-        return graph.insert(operator(*operands)).result  # pyright: ignore
+        return rounded(graph, node, graph.insert(operator(lhs, rhs)).result)
 
     return handle
+
+
+def computing_dtype(node: Node) -> torch.dtype:
+    """The type that PyTorch's kernels compute in: float32 for narrow floats."""
+    dtype = result_dtype(node)
+    return torch.float32 if dtype.itemsize < torch.float32.itemsize else dtype
+
+
+def rounded(graph: GraphImporter, node: Node, value: SSAValue) -> SSAValue:
+    """`value` in the type of the node's result."""
+    type = element_type(result_dtype(node))
+    if element_type_of(value) == type:
+        return value
+    return graph.insert(coda.CastOp(value, type)).result
+
+
+def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
+    """Whether `operand` is a tensor of one float with more digits than the result."""
+    if not isinstance(operand, Node) or operand not in graph.values:
+        return False
+    value: Any = operand.meta["val"]
+    return (
+        not value.ndim
+        and value.dtype.is_floating_point
+        and value.dtype.itemsize > result_dtype(node).itemsize
+    )
+
+
+def clamp(graph: GraphImporter, node: Node) -> Value | None:
+    """`clamp`, `clamp_min`, `clamp_max` and `hardtanh` of a float, between numbers."""
+    name = str(node.target)
+    dtype = result_dtype(node)
+    low, high = argument(node, 1, "min"), argument(node, 2, "max")
+    if "clamp_max" in name:
+        low, high = None, argument(node, 1, "max")
+    elif "hardtanh" in name:
+        low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
+    x = graph.operand(arguments(node)[0], dtype)
+    if x is None or not dtype.is_floating_point:
+        return None
+    for bound, operator in ((low, coda.MaximumOp), (high, coda.MinimumOp)):
+        if bound is not None:
+            limit = graph.operand(bound, dtype)
+            if limit is None:
+                return None
+            x = graph.insert(operator(x, limit)).result
+    return x
+
+
+def leaky_relu(graph: GraphImporter, node: Node) -> Value | None:
+    """max(x, 0) + slope · min(x, 0)."""
+    dtype = computing_dtype(node)
+    x, zero = graph.operand(arguments(node)[0], dtype), graph.operand(0.0, dtype)
+    slope = graph.operand(argument(node, 1, "negative_slope", 0.01), dtype)
+    if x is None or zero is None or slope is None:
+        return None
+    above = graph.insert(coda.MaximumOp(x, zero)).result
+    below = graph.insert(coda.MinimumOp(x, zero)).result
+    scaled = graph.insert(coda.MulOp(below, slope)).result
+    return rounded(graph, node, graph.insert(coda.AddOp(above, scaled)).result)
+
+
+def hardswish(graph: GraphImporter, node: Node) -> Value | None:
+    """x · min(max(x + 3, 0), 6) / 6."""
+    return _hard_sigmoid(graph, node, times_x=True)
+
+
+def hardsigmoid(graph: GraphImporter, node: Node) -> Value | None:
+    """min(max(x + 3, 0), 6) / 6."""
+    return _hard_sigmoid(graph, node, times_x=False)
+
+
+def _hard_sigmoid(graph: GraphImporter, node: Node, *, times_x: bool) -> Value | None:
+    dtype = computing_dtype(node)
+    x = graph.operand(arguments(node)[0], dtype)
+    zero, three, six = (graph.operand(number, dtype) for number in (0.0, 3.0, 6.0))
+    if x is None or zero is None or three is None or six is None:
+        return None
+    shifted = graph.insert(coda.AddOp(x, three)).result
+    above = graph.insert(coda.MaximumOp(shifted, zero)).result
+    value = graph.insert(coda.MinimumOp(above, six)).result
+    if times_x:
+        value = graph.insert(coda.MulOp(x, value)).result
+    return rounded(graph, node, graph.insert(coda.DivOp(value, six)).result)
 
 
 def power(graph: GraphImporter, node: Node) -> Value | None:
@@ -257,6 +351,17 @@ def _clamped(position: int, extent: int) -> int:
     return min(max(position + extent if position < 0 else position, 0), extent)
 
 
+def select(graph: GraphImporter, node: Node) -> Value | None:
+    """One index of a dimension of known extent."""
+    x, dim, index = graph.tensor(arguments(node)[0]), arguments(node)[1], arguments(node)[2]
+    dim %= len(shape_of(x))
+    extent = shape_of(x)[dim]
+    if extent == DYNAMIC_INDEX or not isinstance(index, int):
+        return None
+    index %= extent
+    return _reshaped(graph, graph.insert(coda.SliceOp(x, dim, index, index + 1)).result, node)
+
+
 def split(graph: GraphImporter, node: Node) -> Value | None:
     """`split` and `chunk` into parts of stated size."""
     x, dim = graph.tensor(arguments(node)[0]), argument(node, 2, "dim", 0)
@@ -319,6 +424,13 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     },
     "aten.pow.Tensor_Scalar": power,
     "aten.reciprocal.default": reciprocal,
+    "aten.clamp.default": clamp,
+    "aten.clamp_min.default": clamp,
+    "aten.clamp_max.default": clamp,
+    "aten.hardtanh.default": clamp,
+    "aten.leaky_relu.default": leaky_relu,
+    "aten.hardswish.default": hardswish,
+    "aten.hardsigmoid.default": hardsigmoid,
     "aten.gelu.default": gelu,
     "aten._to_copy.default": cast,
     "aten.clone.default": same,
@@ -347,6 +459,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.transpose.int": transpose,
     "aten.t.default": transpose,
     "aten.slice.Tensor": slice_,
+    "aten.select.int": select,
     "aten.split.Tensor": split,
     "aten.split_with_sizes.default": split,
     "aten.cat.default": concat,

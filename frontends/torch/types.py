@@ -167,6 +167,10 @@ def module_path(node: Node) -> str:
     return paths[-1].replace("L['self'].", "") if paths else ""
 
 
+def is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
 def tensors_in(value: object) -> Iterable[torch.Tensor]:
     """The tensors among the results of a node."""
     if isinstance(value, torch.Tensor):

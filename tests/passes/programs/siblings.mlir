@@ -66,3 +66,24 @@ func.func @selects_a_column(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tenso
   %a = coda.mul %g, %u : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
   func.return %a, %t : tensor<?x16xf32>, tensor<?xf32>
 }
+
+// -----
+
+func.func @rope_of_a_map(%x: tensor<?x8xf32>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) -> tensor<?x8xf32> {
+  %m = gemm.map tile(%x : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%a: f32):
+      %n = arith.negf %a : f32
+      gemm.yield %n : f32
+    }
+  %q = coda.rope %m, %cos, %sin {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  func.return %q : tensor<?x8xf32>
+}
+
+// -----
+
+func.func @wide_heads(%x: tensor<?x8xbf16>, %w: tensor<1024x8xbf16>) -> tensor<?x1024xbf16> {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<1024x8xbf16>) -> tensor<?x1024xbf16>
+  %n = coda.rms_norm %z {eps = 1.0e-6 : f64, group = 512 : i64} : (tensor<?x1024xbf16>) -> tensor<?x1024xbf16>
+  func.return %n : tensor<?x1024xbf16>
+}

@@ -49,7 +49,7 @@ builtin.module {
   }
 }
 
-// CHECK:      """llama_like, compiled by CODA IR.
+// CHECK:      """llama_like from llama_like.mlir, compiled by CODA IR.
 // CHECK-EMPTY:
 // CHECK-NEXT: run(
 // CHECK-NEXT:     y: bf16[B, T, 64],
@@ -91,6 +91,7 @@ builtin.module {
 // CHECK-NEXT:     wg = dense(wg)
 // CHECK-NEXT:     wu = dense(wu)
 // CHECK-NEXT:     wd = dense(wd)
+// CHECK-NEXT:     # llama_like.mlir:5:21
 // CHECK-NEXT:     rows = B * T
 // CHECK-NEXT:     x1 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     ssq = torch.empty((B, T, 2), dtype=torch.float32, device=device)
@@ -107,6 +108,7 @@ builtin.module {
 // CHECK-NEXT:         num_warps=4,
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
+// CHECK-NEXT:     # llama_like.mlir:15:13
 // CHECK-NEXT:     rstd = torch.empty((B, T, 1), dtype=torch.float32, device=device)
 // CHECK-NEXT:     finalize_sum_rsqrt[(triton.cdiv(rows, 128),)](
 // CHECK-NEXT:         ssq,
@@ -116,6 +118,7 @@ builtin.module {
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
 // CHECK-NEXT:     del ssq
+// CHECK-NEXT:     # llama_like.mlir:24:12
 // CHECK-NEXT:     act = torch.empty((B, T, 96), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     gemm_row_scale_silu_glu[(triton.cdiv(rows, 32) * 6,)](
 // CHECK-NEXT:         h,
@@ -128,6 +131,7 @@ builtin.module {
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
 // CHECK-NEXT:     del h, rstd
+// CHECK-NEXT:     # llama_like.mlir:39:11
 // CHECK-NEXT:     x2 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     gemm_residual[(triton.cdiv(rows, 32) * 2,)](
 // CHECK-NEXT:         act,
@@ -139,6 +143,7 @@ builtin.module {
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
 // CHECK-NEXT:     del x1, act
+// CHECK-NEXT:     # llama_like.mlir:47:11
 // CHECK-NEXT:     h2 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     rms_norm[(triton.cdiv(rows, 32),)](
 // CHECK-NEXT:         x2,

@@ -36,6 +36,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     cos = tl.load(cos_ptr + cos_index)
 // CHECK-NEXT:     sin_index = (rows % sin_rows).to(tl.int64)[:, None] * 12 + (pair % 12)[None, :]
 // CHECK-NEXT:     sin = tl.load(sin_ptr + sin_index)
+// CHECK-NEXT:     # map_and_finalize.mlir:4:8
 // CHECK-NEXT:     difference = first_1 * cos - second_1 * sin
 // CHECK-NEXT:     total = second_1 * cos + first_1 * sin
 // CHECK-NEXT:     tl.store(
@@ -50,6 +51,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     )
 // CHECK-EMPTY:
 // CHECK-EMPTY:
+// CHECK-NEXT: # map_and_finalize.mlir:5:8
 // CHECK-NEXT: @triton.jit(do_not_specialize=["count"])
 // CHECK-NEXT: def finalize_sum_lse(p_ptr, p_1_ptr, col_ptr, r_ptr, count):
 // CHECK-NEXT:     """Combines tile partials by row."""
@@ -67,10 +69,12 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     p_1_exp_sum = tl.sum(tl.exp(p_1 - p_1_shift), 1, keep_dims=True)
 // CHECK-NEXT:     p_1_lse = p_1_shift + tl.log(p_1_exp_sum)
 // CHECK-NEXT:     col = tl.load(col_ptr + element, mask=exists, other=0.0)
+// CHECK-NEXT:     # map_and_finalize.mlir:8:10
 // CHECK-NEXT:     difference = p_1_lse - p_sum * col
 // CHECK-NEXT:     tl.store(r_ptr + element, difference, mask=exists)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
+// CHECK-NEXT: # map_and_finalize.mlir:11:8
 // CHECK-NEXT: @triton.jit(do_not_specialize=["q_tiles", "count"])
 // CHECK-NEXT: def finalize_col_max(q_ptr, q_tiles, m_ptr, count):
 // CHECK-NEXT:     """Combines tile partials by col."""
@@ -103,6 +107,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     p = dense(p)
 // CHECK-NEXT:     c = dense(c)
 // CHECK-NEXT:     q = dense(q)
+// CHECK-NEXT:     # map_and_finalize.mlir:4:8
 // CHECK-NEXT:     rows = B * T
 // CHECK-NEXT:     y = torch.empty((B, T, 600), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     rope[(triton.cdiv(rows, 4),)](
@@ -116,6 +121,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:         num_warps=4,
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
+// CHECK-NEXT:     # map_and_finalize.mlir:5:8
 // CHECK-NEXT:     r = torch.empty((M, 1), dtype=torch.float32, device=device)
 // CHECK-NEXT:     finalize_sum_lse[(triton.cdiv(M, 128),)](
 // CHECK-NEXT:         p,
@@ -126,6 +132,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:         num_warps=4,
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
+// CHECK-NEXT:     # map_and_finalize.mlir:11:8
 // CHECK-NEXT:     m = torch.empty((600,), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     finalize_col_max[(19,)](
 // CHECK-NEXT:         q,

@@ -25,6 +25,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     tl.store(out_ptr + first + column, to_bf16(y), mask=inside)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
+// CHECK-NEXT: # row_kernels.mlir:{{\d+:\d+}}
 // CHECK-NEXT: @triton.jit(do_not_specialize=["M"])
 // CHECK-NEXT: def layer_norm(x_ptr, weight_ptr, bias_ptr, out_ptr, M):
 // CHECK-NEXT:     """LayerNorm, blocks of 8 x 256."""
@@ -44,6 +45,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     tl.store(out_ptr + first + column, to_bf16(y), mask=inside)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
+// CHECK-NEXT: # row_kernels.mlir:{{\d+:\d+}}
 // CHECK-NEXT: @triton.jit(do_not_specialize=["M"])
 // CHECK-NEXT: def cross_entropy(logits_ptr, target_ptr, loss_ptr, M):
 // CHECK-NEXT:     """Cross-entropy of each row, blocks of 1 x 4096."""
@@ -75,6 +77,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     tl.store(loss_ptr + row, loss, mask=row < M)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
+// CHECK-NEXT: # row_kernels.mlir:{{\d+:\d+}}
 // CHECK-NEXT: @triton.jit(do_not_specialize=["M"])
 // CHECK-NEXT: def mean_of_losses(loss_ptr, target_ptr, out_ptr, M):
 // CHECK-NEXT:     """Mean of the losses of the rows."""
@@ -91,6 +94,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     tl.store(out_ptr, result)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
+// CHECK-NEXT: # row_kernels.mlir:{{\d+:\d+}}
 // CHECK-NEXT: @triton.jit(do_not_specialize=["M", "N"])
 // CHECK-NEXT: def softmax(x_ptr, out_ptr, M, N):
 // CHECK-NEXT:     """Softmax, blocks of 1 x 4096."""
@@ -137,6 +141,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     logits = dense(logits)
 // CHECK-NEXT:     target = dense(target)
 // CHECK-NEXT:     scores = dense(scores)
+// CHECK-NEXT:     # row_kernels.mlir:6:8
 // CHECK-NEXT:     h = torch.empty((M, 130), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     rms_norm[(triton.cdiv(M, 8),)](
 // CHECK-NEXT:         x,
@@ -146,6 +151,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:         num_warps=4,
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
+// CHECK-NEXT:     # row_kernels.mlir:7:8
 // CHECK-NEXT:     n = torch.empty((M, 130), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     layer_norm[(triton.cdiv(M, 8),)](
 // CHECK-NEXT:         x,
@@ -156,6 +162,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:         num_warps=4,
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
+// CHECK-NEXT:     # row_kernels.mlir:8:11
 // CHECK-NEXT:     row_losses = torch.empty((M,), dtype=torch.float32, device=device)
 // CHECK-NEXT:     cross_entropy[(M,)](
 // CHECK-NEXT:         logits,
@@ -175,6 +182,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
 // CHECK-NEXT:     del row_losses
+// CHECK-NEXT:     # row_kernels.mlir:9:8
 // CHECK-NEXT:     p = torch.empty((M, S), dtype=torch.float16, device=device)
 // CHECK-NEXT:     softmax[(M,)](
 // CHECK-NEXT:         scores,

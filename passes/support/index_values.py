@@ -1,0 +1,306 @@
+"""What tensors hold that are computed from positions only: integers and masks.
+
+An integer tensor is known as an affine function of its own index, a mask as the conjunction of
+conditions `affine >= 0`. Everything else is unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, i1
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + sum of coefficients[a] · index[a]; 0 is the coefficient of an extent of 1."""
+
+    constant: int
+    coefficients: tuple[int, ...]
+
+    def minus(self, other: Affine) -> Affine:
+        pairs = zip(self.coefficients, other.coefficients, strict=True)
+        return Affine(self.constant - other.constant, tuple(a - b for a, b in pairs))
+
+    def plus(self, other: Affine) -> Affine:
+        return self.minus(Affine(0, (0,) * len(other.coefficients)).minus(other))
+
+    def least(self, shape: Sequence[int]) -> float:
+        """The least value over all indices of a tensor of `shape`, minus infinity if unknown."""
+        least: float = self.constant
+        for coefficient, extent in zip(self.coefficients, shape, strict=True):
+            if coefficient < 0:
+                least += -float("inf") if extent == DYNAMIC_INDEX else coefficient * (extent - 1)
+        return least
+
+
+@dataclass(frozen=True)
+class Mask:
+    """True where every affine function of `conditions` is at least 0; `never` is False."""
+
+    conditions: frozenset[Affine]
+    never: bool = False
+
+
+Known: TypeAlias = Affine | Mask
+
+_WIDTHS = (1, 32, 64)
+"""Bits of masks, and of integers that positions do not exceed."""
+
+
+class IndexValues:
+    """The known contents of the values of one function."""
+
+    def __init__(self, shapes: SymbolicShapes):
+        self._shapes = shapes
+        self._known: dict[SSAValue, Known | None] = {}
+
+    def of(self, value: SSAValue) -> Known | None:
+        """What `value` holds, None where that is unknown."""
+        if value not in self._known:
+            self._known[value] = _map(self._derive(value), lambda a: _within(a, shape_of(value)))
+        return self._known[value]
+
+    def spread(self, value: SSAValue, rank: int) -> Known | None:
+        """What `value` holds, as a tensor of `rank` with leading dimensions of extent 1."""
+        return _spread(self.of(value), rank)
+
+    def _derive(self, value: SSAValue) -> Known | None:
+        element_type = element_type_of(value)
+        if not isinstance(element_type, IntegerType) or element_type.width.data not in _WIDTHS:
+            return None
+        match value.owner:
+            case coda.ReshapeOp() as op:
+                return self._reshaped(op)
+            case coda.TransposeOp() as op:
+                return _moved(self.of(op.x), op.permutation)
+            case coda.ConcatOp() as op:
+                return self._joined(op)
+            case CallOp() as op if op.callee.data in _CALLS:
+                operands = [self.of(operand) for operand in op.inputs]
+                return _CALLS[op.callee.data](op, operands)
+            case _:
+                return None
+
+    def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
+        """Dimensions of extent 1 may come and go."""
+        before, after = self._shapes.dims(op.x), self._shapes.dims(op.result)
+        kept = [axis for axis, dim in enumerate(before) if dim != 1]
+        places = [axis for axis, dim in enumerate(after) if dim != 1]
+        if [before[axis] for axis in kept] != [after[axis] for axis in places]:
+            return None
+        known = self.of(op.x)
+        sources = dict(zip(places, kept, strict=True))
+
+        def move(affine: Affine) -> Affine:
+            c = affine.coefficients
+            moved = (c[sources[a]] if a in sources else 0 for a in range(len(after)))
+            return Affine(affine.constant, tuple(moved))
+
+        return _map(known, move)
+
+    def _joined(self, op: coda.ConcatOp) -> Known | None:
+        """Parts that continue one another."""
+        axis, position, found = op.dim.value.data, 0, list[tuple[int, int, Affine]]()
+        for part in op.parts:
+            known, extent = self.of(part), shape_of(part)[axis]
+            if not isinstance(known, Affine) or position == DYNAMIC_INDEX:
+                return None
+            found.append((position, extent, known))
+            position = DYNAMIC_INDEX if extent == DYNAMIC_INDEX else position + extent
+        slopes = {known.coefficients[axis] for _, extent, known in found if extent != 1}
+        if len(slopes) != 1:
+            return None
+        (slope,) = slopes
+        whole = {_shifted(known, axis, slope, -position) for position, _, known in found}
+        return whole.pop() if len(whole) == 1 else None
+
+
+def _shifted(known: Affine, axis: int, slope: int, by: int) -> Affine:
+    """`known` with `slope` along an axis, and its index on the axis moved."""
+    coefficients = list(known.coefficients)
+    coefficients[axis] = slope
+    return Affine(known.constant + slope * by, tuple(coefficients))
+
+
+def _map(known: Known | None, function: Callable[[Affine], Affine]) -> Known | None:
+    if isinstance(known, Mask):
+        return Mask(frozenset(map(function, known.conditions)), known.never)
+    return None if known is None else function(known)
+
+
+def _within(affine: Affine, shape: Sequence[int]) -> Affine:
+    pairs = zip(affine.coefficients, shape, strict=True)
+    return Affine(affine.constant, tuple(0 if extent == 1 else c for c, extent in pairs))
+
+
+def _moved(known: Known | None, sources: Sequence[int]) -> Known | None:
+    return _map(
+        known, lambda a: Affine(a.constant, tuple(a.coefficients[axis] for axis in sources))
+    )
+
+
+def _spread(known: Known | None, rank: int) -> Known | None:
+    """`known` with missing leading dimensions."""
+    return _map(
+        known,
+        lambda a: Affine(a.constant, (0,) * (rank - len(a.coefficients)) + a.coefficients),
+    )
+
+
+# Calls of PyTorch
+
+_Operands: TypeAlias = Sequence[Known | None]
+
+
+def literal(node: ast.expr) -> int | float | bool | None:
+    """The number that an argument is, None where it is something else."""
+    if isinstance(node, ast.UnaryOp):
+        number = literal(node.operand)
+        return None if number is None else -number
+    is_number = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    return node.value if is_number else None  # pyright: ignore[reportReturnType]
+
+
+def _arguments(op: CallOp, operands: _Operands) -> list[Known | None]:
+    """The positional arguments: tensors and whole numbers, of the rank of the result."""
+    rank = len(shape_of(op.outputs[0]))
+    known: list[Known | None] = []
+    for node in op.template.call.args:
+        if isinstance(node, ast.Set):
+            (number,) = node.elts
+            assert isinstance(number, ast.Constant) and isinstance(number.value, int)
+            known.append(_spread(operands[number.value], rank))
+        else:
+            number = literal(node)
+            known.append(Affine(number, (0,) * rank) if isinstance(number, int) else None)
+    return known
+
+
+def _arange(op: CallOp, operands: _Operands) -> Known | None:
+    arguments = [literal(node) for node in op.template.call.args]
+    start, step = arguments[0], arguments[2] if len(arguments) > 2 else 1
+    return Affine(start, (step,)) if isinstance(start, int) and isinstance(step, int) else None
+
+
+def _full(op: CallOp, operands: _Operands) -> Known | None:
+    value, rank = literal(op.template.call.args[1]), len(shape_of(op.outputs[0]))
+    if isinstance(value, bool) and element_type_of(op.outputs[0]) == i1:
+        return Mask(frozenset(), never=not value)
+    return Affine(value, (0,) * rank) if isinstance(value, int) else None
+
+
+def _expand(op: CallOp, operands: _Operands) -> Known | None:
+    return _spread(operands[0], len(shape_of(op.outputs[0])))
+
+
+def _sum(sign: int) -> Callable[[CallOp, _Operands], Known | None]:
+    def derive(op: CallOp, operands: _Operands) -> Known | None:
+        match _arguments(op, operands):
+            case [Affine() as a, Affine() as b] if not op.template.call.keywords:
+                return a.plus(b) if sign > 0 else a.minus(b)
+            case _:
+                return None
+
+    return derive
+
+
+def _slice(op: CallOp, operands: _Operands) -> Known | None:
+    known, numbers = operands[0], [literal(node) for node in op.template.call.args]
+    if known is None or len(numbers) < 3 or op.template.call.keywords:
+        return None
+    axis, start, step = numbers[1], numbers[2], numbers[4] if len(numbers) > 4 else 1
+    if not isinstance(axis, int) or not isinstance(start, int) or start < 0 or step != 1:
+        return None
+    shape = shape_of(op.outputs[0])
+    axis %= len(shape)
+
+    def cut(affine: Affine) -> Affine:
+        slope = affine.coefficients[axis]
+        moved = affine.constant + slope * start
+        return _shifted(Affine(moved, affine.coefficients), axis, slope * (shape[axis] != 1), 0)
+
+    return _map(known, cut)
+
+
+def _compare(swap: bool, strict: bool) -> Callable[[CallOp, _Operands], Known | None]:
+    """a >= b, and the other orders."""
+
+    def derive(op: CallOp, operands: _Operands) -> Known | None:
+        match _arguments(op, operands):
+            case [Affine() as a, Affine() as b]:
+                difference = b.minus(a) if swap else a.minus(b)
+            case _:
+                return None
+        condition = Affine(difference.constant - strict, difference.coefficients)
+        holds = condition.least(shape_of(op.outputs[0])) >= 0
+        return Mask(frozenset() if holds else frozenset((condition,)))
+
+    return derive
+
+
+def _equal(wanted: bool) -> Callable[[CallOp, _Operands], Known | None]:
+    def derive(op: CallOp, operands: _Operands) -> Known | None:
+        match _arguments(op, operands):
+            case [Affine() as a, Affine() as b] if not any(a.minus(b).coefficients):
+                return Mask(frozenset(), never=(a.constant == b.constant) != wanted)
+            case _:
+                return None
+
+    return derive
+
+
+def _and(op: CallOp, operands: _Operands) -> Known | None:
+    match _arguments(op, operands):
+        case [Mask() as a, Mask() as b]:
+            return Mask(a.conditions | b.conditions, a.never or b.never)
+        case _:
+            return None
+
+
+def _cumsum(op: CallOp, operands: _Operands) -> Known | None:
+    nothing = isinstance(operands[0], Mask) and operands[0].never
+    return Affine(0, (0,) * len(shape_of(op.outputs[0]))) if nothing else None
+
+
+def _index(op: CallOp, operands: _Operands) -> Known | None:
+    """Elements of a tensor that holds one number only."""
+    known, rank = operands[0], len(shape_of(op.outputs[0]))
+    if not isinstance(known, Affine) or any(known.coefficients):
+        return None
+    return Affine(known.constant, (0,) * rank)
+
+
+_CALLS: dict[str, Callable[[CallOp, _Operands], Known | None]] = {
+    "aten.arange.start_step": _arange,
+    "aten.full.default": _full,
+    "aten.expand.default": _expand,
+    "aten.slice.Tensor": _slice,
+    "aten.add.Tensor": _sum(1),
+    "aten.sub.Tensor": _sum(-1),
+    "aten.bitwise_and.Tensor": _and,
+    "aten.logical_and.default": _and,
+    "aten.cumsum.default": _cumsum,
+    "aten.index.Tensor": _index,
+    **{
+        f"aten.{name}.{overload}": derive
+        for name, derive in {
+            "ge": _compare(swap=False, strict=False),
+            "gt": _compare(swap=False, strict=True),
+            "le": _compare(swap=True, strict=False),
+            "lt": _compare(swap=True, strict=True),
+            "eq": _equal(True),
+            "ne": _equal(False),
+        }.items()
+        for overload in ("Tensor", "Scalar")
+    },
+}

@@ -1,0 +1,80 @@
+"""Operators of ATen as those of the dialect coda: which ones, and how exactly."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from coda_ir.api import Lowering, find_entry
+from coda_ir.backends.reference import run_function
+from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.torch import export
+
+NUMBER = torch.tensor(0.1)
+
+
+class Applied(nn.Module):
+    """`function` of the result of a linear map."""
+
+    number: torch.Tensor
+
+    def __init__(self, function: Callable[..., torch.Tensor]):
+        super().__init__()
+        self.linear = nn.Linear(32, 24)
+        self.register_buffer("number", NUMBER)
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.linear(x), self.number)
+
+
+FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "float32 factor": lambda y, c: y * c,
+    "float32 divisor": lambda y, c: y / c,
+    "float32 minuend": lambda y, c: c - y,
+    "add with alpha": lambda y, c: torch.add(y, y.abs(), alpha=0.3),
+    "sub with alpha": lambda y, c: torch.sub(y, y.abs(), alpha=2),
+    "clamp": lambda y, c: y.clamp(-0.25, 0.5),
+    "clamp below": lambda y, c: y.clamp(min=0.125),
+    "clamp above": lambda y, c: y.clamp(max=0.125),
+    "clamp_min": lambda y, c: torch.clamp_min(y, 0.125),
+    "clamp_max": lambda y, c: torch.clamp_max(y, 0.125),
+    "relu6": lambda y, c: F.relu6(20 * y),
+    "hardtanh": lambda y, c: F.hardtanh(4 * y, -1.5, 2.0),
+    "leaky_relu": lambda y, c: F.leaky_relu(y, 0.2),
+    "hardswish": lambda y, c: F.hardswish(4 * y),
+    "hardsigmoid": lambda y, c: F.hardsigmoid(4 * y),
+    "select": lambda y, c: y.reshape(-1, 3, 8)[:, 1],
+    "select from the end": lambda y, c: y.reshape(-1, 3, 8)[:, -1],
+}
+
+
+def error(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((got.double() - wanted).norm() / wanted.norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_exact_as_eager(name: str, dtype: torch.dtype):
+    torch.manual_seed(0)
+    model = Applied(FUNCTIONS[name]).to(dtype)
+    model.number = NUMBER  # Stays float32, as numbers of a model do under autocast.
+    x = torch.randn(64, 32, dtype=dtype)
+    shapes: Any = ({0: torch.export.Dim.DYNAMIC},)
+    exported = export(model, (x,), dynamic_shapes=shapes)
+    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    with torch.no_grad():
+        eager = model(x)
+        exact = FUNCTIONS[name](
+            F.linear(x.double(), model.linear.weight.double(), model.linear.bias.double()),
+            NUMBER.double(),
+        )
+    lowering = Lowering(exported.module)
+    for level in ("block", "gemm"):
+        func = find_entry(lowering.module(level))
+        (result,) = run_function(func, exported.arguments(x), "stated")
+        assert result.dtype == eager.dtype and result.shape == eager.shape
+        assert error(result, exact) <= 1.25 * error(eager, exact) + 1e-9
