@@ -1,0 +1,363 @@
+"""`coda-export`: take a PyTorch model and write it as a program of the IR with its weights."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from coda_ir import __version__
+from coda_ir.diagnostics import CodaError
+from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
+from coda_ir.tools.opt.command_line import ManualPage
+from coda_ir.tools.opt.errors import (
+    DEFECT,
+    FAILURE,
+    INTERRUPTED,
+    SUCCESS,
+    USAGE,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from coda_ir.exported import ExportedModel
+
+DESCRIPTION = """\
+Take a PyTorch model and write it as a program of the IR with its weights.
+FACTORY names a function (or an object) in a module that can be imported from here. It gives the
+model with example arguments: (model, args), (model, args, kwargs), or
+(model, args, kwargs, dynamic_shapes); or an object with attributes of these names, of which all
+but model may be missing."""
+
+EPILOG = """\
+examples:
+  coda-export zoo:llama -o llama.mlir                   llama.mlir and llama.safetensors
+  coda-export zoo:block -o block.coda --weights block.safetensors
+                                                        a readable program
+  coda-export zoo:bert -o bert.mlir --args-from inputs.safetensors --dynamic input_ids.0=batch
+                                                        example inputs from a file
+  coda-opt llama.mlir -p coda-to-gemm --remarks=missed  what was not fused
+  source <(coda-export --print-completion bash)         complete command lines
+
+exit codes:
+  0    success
+  1    the factory or the model is wrong, or a file cannot be read or written
+  2    the command line is wrong
+  3    a defect of the tool
+  130  interrupted
+
+In Python the same is coda_ir.export(model, args, kwargs, dynamic_shapes=...).save("model.mlir").
+See docs/pytorch.md."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit code. With --debug, an error is raised instead of told in a line."""
+    arguments = sys.argv[1:] if args is None else list(args)
+    try:
+        options = _parser().parse_args(arguments)
+        _run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        # The boundary of the tool: whatever a model or a pass raises is told in a few lines.
+        if "--debug" in arguments:
+            raise
+        known = isinstance(error, CodaError)
+        kind, text = ("error", f"{error}") if known else ("internal error", _one_line(error))
+        print(f"coda-export: {kind}: {text}", file=sys.stderr)
+        return USAGE if isinstance(error, UsageError) else FAILURE if known else DEFECT
+    return SUCCESS
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coda-export",
+        usage="%(prog)s [OPTION]... FACTORY -o FILE",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=ManualPage,
+        allow_abbrev=False,
+    )
+    parser.add_argument("factory", metavar="FACTORY", help="package.module:function")
+    parser.add_argument(
+        "-o",
+        "--output-file",
+        action=FileAction,
+        required=True,
+        metavar="FILE",
+        help="the program to write: .mlir, or .coda to read and edit it",
+    )
+    parser.add_argument(
+        "--weights",
+        action=FileAction,
+        metavar="FILE",
+        help="the weights to write, .safetensors (default: beside the program)",
+    )
+    parser.add_argument(
+        "--args-from",
+        action=FileAction,
+        metavar="FILE",
+        help="tensors to pass by name (.npz or .safetensors), in place of the factory's arguments",
+    )
+    parser.add_argument(
+        "--dynamic",
+        action="append",
+        default=[],
+        metavar="INPUT.AXIS=NAME",
+        help="a dimension that differs between calls, and its name",
+    )
+    parser.add_argument("--name", metavar="NAME", help="name of the function")
+    parser.add_argument("-q", "--quiet", action="store_true", help="report nothing")
+    parser.add_argument("--debug", action="store_true", help="raise errors with their traceback")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes command lines in this shell, and exit",
+    )
+    parser.add_argument("-v", "--version", action="version", version=f"coda-export {__version__}")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    output, weights = _file_names(options.output_file, options.weights)
+    report = _Report(quiet=options.quiet)
+    report.step(f"import {options.factory}")
+    model, args, kwargs, shapes = _example(_made(options.factory))
+    if options.args_from is not None:
+        args, kwargs = (), _arguments_from(Path(options.args_from))
+    if options.dynamic:
+        shapes = _dynamic_shapes(options.dynamic, [*kwargs])
+
+    from coda_ir.frontends.torch import export
+
+    report.step(f"export {type(model).__name__}")
+    with _quiet_pytorch(options.debug):
+        exported = export(model, args, kwargs, dynamic_shapes=shapes, name=options.name)
+    report.step(f"write {output}")
+    if output.suffix == ".coda":
+        _write_coda(exported, output, weights)
+    else:
+        exported.save(output, weights)
+    report.step("")
+    report.summary(exported, output, weights)
+
+
+@contextmanager
+def _quiet_pytorch(debug: bool) -> Iterator[None]:
+    """Keep what PyTorch logs, warns of and prints while it traces from the error output.
+
+    It prints half a graph before it raises, which says less than the error; `debug` shows it.
+    """
+    if debug:
+        yield
+        return
+    disabled = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
+    program = Path(output)
+    if program.suffix not in (".mlir", ".coda"):
+        raise UsageError(f"{program}: unknown kind of file", "name it .mlir or .coda")
+    tensors = program.with_suffix(".safetensors") if weights is None else Path(weights)
+    if tensors.suffix != ".safetensors":
+        raise UsageError(f"{tensors}: unknown kind of file", "name it .safetensors")
+    return program, tensors
+
+
+# The model
+
+
+class FactoryError(CodaError):
+    """A factory that cannot be found, fails, or gives something else than a model."""
+
+
+def _made(name: str) -> Any:
+    """What the factory `package.module:function` gives."""
+    module_name, colon, path = name.partition(":")
+    if not colon or not module_name or not path:
+        raise UsageError(f"'{name}' does not name a factory", "write package.module:function")
+    # As `python -m` does.
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = import_module(module_name)
+    except Exception as error:
+        # The module is the user's: it may raise anything.
+        raise FactoryError(
+            f"{module_name} cannot be imported: {_one_line(error)}",
+            "run coda-export where the module can be imported, or set PYTHONPATH",
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise FactoryError(f"{module_name} has no '{path}'", "name a function of the module")
+        found = getattr(found, part)
+    return _called(name, found)
+
+
+def _called(name: str, factory: Any) -> Any:
+    import torch
+
+    if type(factory) is tuple or hasattr(factory, "model"):
+        return factory
+    if isinstance(factory, torch.nn.Module) or not callable(factory):
+        raise FactoryError(
+            f"{name} is of type {type(factory).__name__}, expected a function",
+            "write a function that returns (model, args)",
+        )
+    try:
+        return factory()
+    except Exception as error:
+        # The factory is the user's: it may raise anything.
+        raise FactoryError(
+            f"{name} fails: {_one_line(error)}", "see the traceback with --debug"
+        ) from error
+
+
+def _example(made: Any) -> tuple[Any, Sequence[Any], dict[str, Any], Any]:
+    """Model, arguments by position and by name, and dynamic shapes."""
+    import torch
+
+    if isinstance(made, torch.nn.Module):
+        made = (made,)
+    if not isinstance(made, tuple) and hasattr(made, "model"):
+        names = ("model", "args", "kwargs", "dynamic_shapes")
+        made = tuple(getattr(made, name, None) for name in names)
+    parts = list(cast(tuple[Any, ...], made)) if isinstance(made, tuple) else []
+    if not 1 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module):
+        raise FactoryError(
+            f"the factory returns {_description(parts or made)}, expected (model, args)",
+            "return (model, args), (model, args, kwargs) or (model, args, kwargs, dynamic_shapes)",
+        )
+    parts += [None] * (4 - len(parts))
+    args: Any = () if parts[1] is None else parts[1]
+    kwargs: Any = {} if parts[2] is None else parts[2]
+    if isinstance(args, Mapping) or not isinstance(args, Sequence | torch.Tensor):
+        raise FactoryError(
+            f"args is of type {type(args).__name__}, expected a tuple",
+            "return the arguments by name as the third item: (model, (), kwargs)",
+        )
+    if not isinstance(kwargs, Mapping):
+        raise FactoryError(f"kwargs is of type {type(kwargs).__name__}, expected a dictionary")
+    return parts[0], args, dict(cast(Mapping[str, Any], kwargs)), parts[3]
+
+
+def _description(made: Any) -> str:
+    if not isinstance(made, list):
+        return f"a value of type {type(made).__name__}"
+    kinds = ", ".join(type(item).__name__ for item in cast(list[Any], made))
+    return f"a tuple of ({kinds})"
+
+
+def _arguments_from(path: Path) -> dict[str, Any]:
+    from coda_ir.tensor_files import read_tensors
+
+    try:
+        return dict(read_tensors(path))
+    except OSError as error:
+        raise CodaError(f"{path}: cannot read the file: {error.strerror}") from error
+
+
+def _dynamic_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[int, Any] | None]:
+    """`dynamic_shapes` of torch.export from `input_ids.0=batch`; equal names are one size."""
+    from torch.export import Dim
+
+    dims: dict[str, Any] = {}
+    shapes: dict[str, Any] = dict.fromkeys(names)
+    for text in given:
+        place, equals, symbol = text.partition("=")
+        name, dot, axis = place.rpartition(".")
+        if not equals or not dot or not axis.isdigit() or not symbol.isidentifier():
+            raise UsageError(f"--dynamic '{text}' is not of the form INPUT.AXIS=NAME")
+        if name not in shapes:
+            raise UsageError(
+                f"--dynamic: no input is passed by the name '{name}'",
+                f"use one of {', '.join(names)}" if names else "pass the inputs by name",
+            )
+        dims.setdefault(symbol, Dim(symbol))
+        shapes[name] = {**(shapes[name] or {}), int(axis): dims[symbol]}
+    return shapes
+
+
+def _one_line(error: BaseException) -> str:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}".removesuffix(": ")
+
+
+# The result
+
+
+def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
+    """Write readable text; the weights have the short names of the text."""
+    from coda_ir.exported import save_weights
+    from coda_ir.frontends.coda_text.writer import write_module
+
+    written = write_module(exported.module)
+    try:
+        output.write_text(written.text, encoding="utf-8")
+    except OSError as error:
+        raise CodaError(f"{output}: cannot write the file: {error.strerror}") from error
+    (names,) = written.parameters.values()
+    if exported.weights:
+        save_weights(weights, {names[name]: w for name, w in exported.weights.items()})
+
+
+class _Report:
+    """Tells on the error output what is being done, how long it took, and what came of it."""
+
+    def __init__(self, *, quiet: bool):
+        self._quiet = quiet
+        self._step = ""
+        self._start = time.perf_counter()
+
+    def step(self, name: str) -> None:
+        """End the current step, and begin another one where `name` is not empty."""
+        now = time.perf_counter()
+        if self._step:
+            self._say(f"{self._step} ({now - self._start:.1f} s)")
+        self._step, self._start = name, now
+
+    def summary(self, exported: ExportedModel, output: Path, weights: Path) -> None:
+        from coda_ir.dialects.torch import CallOp
+
+        operators = [op for op in exported.module.walk() if op.name.startswith(("coda.", "torch."))]
+        calls = Counter(op.callee.data for op in operators if isinstance(op, CallOp))
+        raised = Counter(r.pass_name for r in exported.remarks if r.kind == "passed")
+        missed = [remark for remark in exported.remarks if remark.kind == "missed"]
+        size = sum(weight.numel() * weight.element_size() for weight in exported.weights.values())
+        self._say(f"{output}: {len(operators) - calls.total()} operators of the dialect coda")
+        if exported.weights:
+            self._say(f"{weights}: {len(exported.weights)} weights, {size:,} bytes")
+        if raised:
+            self._say(f"raised: {_counts(raised)}")
+        for remark in missed:
+            self._say(str(remark))
+        left = _counts(calls) if calls else "none"
+        self._say(f"calls of PyTorch left: {left}")
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            print(text, file=sys.stderr)
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in counter.most_common())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""The text of one operator of the block level, as an expression of .coda."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
+from coda_ir.symbolic_shapes import Dim, SymbolicShapes
+
+SUM, PRODUCT, NEGATION, ATOM = 1, 2, 3, 4
+"""How strongly an expression holds together, from weak to strong."""
+
+_ELEMENT_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
+_INFIX: dict[type[Operation], tuple[str, int]] = {
+    coda.AddOp: ("+", SUM),
+    coda.SubOp: ("-", SUM),
+    coda.MulOp: ("*", PRODUCT),
+    coda.DivOp: ("/", PRODUCT),
+}
+_UNARY: dict[type[Operation], str] = {operator: name for name, operator in UNARY.items()}
+_BINARY: dict[type[Operation], str] = {operator: name for name, operator in BINARY.items()}
+_GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
+_REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}
+
+
+class Inexpressible(Exception):
+    """What the language lacks."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression: `strength` is one of SUM, PRODUCT, NEGATION and ATOM.
+
+    A number stands for a scalar whose element type is that of the other operand.
+    """
+
+    text: str
+    strength: int
+    is_number: bool = False
+
+    def within(self, strength: int) -> str:
+        """The text in a place for expressions of at least `strength`."""
+        return self.text if self.strength >= strength else f"({self.text})"
+
+
+def element_name(value: SSAValue | Attribute) -> str:
+    """`bf16`. Raises Inexpressible for an element type that .coda lacks."""
+    element = element_type_of(value) if isinstance(value, SSAValue) else value
+    if element not in _ELEMENT_NAMES:
+        raise Inexpressible(f"the element type {element}")
+    return _ELEMENT_NAMES[element]
+
+
+def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:
+    """`bf16[B, T, 512]`."""
+    return f"{element_name(value)}[{', '.join(map(dim_text, shapes.dims(value)))}]"
+
+
+def dim_text(dim: Dim) -> str:
+    return str(dim) if isinstance(dim, int) else dim.replace("*", " * ")
+
+
+def number_text(value: float | int) -> str:
+    """Raises Inexpressible for infinities and NaN."""
+    if not math.isfinite(value):
+        raise Inexpressible(f"the number {value}")
+    whole = float(value).is_integer() and abs(value) < 2**53
+    return str(int(value)) if whole else repr(value)
+
+
+class OperatorWriter:
+    """Writes operators whose operands have been written."""
+
+    def __init__(
+        self, texts: Mapping[SSAValue, Text], shapes: SymbolicShapes, symbols: Collection[str]
+    ):
+        self._texts = texts
+        self._shapes = shapes
+        self._symbols = symbols
+
+    def write(self, op: Operation) -> Text:
+        """Raises Inexpressible for an operator that the language lacks."""
+        for value in (*op.operands, *op.results):
+            element_name(value)
+        kind = type(op)
+        if kind in _INFIX:
+            return self._infix(op, *_INFIX[kind])
+        if kind in _UNARY:
+            return _call(_UNARY[kind], self._tensor(op.operands[0]))
+        if kind in _BINARY:
+            return _call(_BINARY[kind], *self._two(op))
+        if kind not in _WRITERS:
+            raise Inexpressible("the language has no such operator")
+        return _WRITERS[kind](self, op)
+
+    # Operands
+
+    def _tensor(self, value: SSAValue, strength: int = SUM) -> str:
+        text = self._texts[value]
+        if text.is_number:
+            raise Inexpressible("a constant by itself; numbers stand beside a tensor only")
+        return text.within(strength)
+
+    def _two(self, op: Operation, left: int = SUM, right: int = SUM) -> tuple[str, str]:
+        """The operands of a binary operator, of which one may be a number."""
+        texts = [self._texts[operand] for operand in op.operands]
+        if all(text.is_number for text in texts):
+            raise Inexpressible("an operator on two constants")
+        return texts[0].within(left), texts[1].within(right)
+
+    def _infix(self, op: Operation, symbol: str, strength: int) -> Text:
+        # Operators of one strength group to the left.
+        left, right = self._two(op, strength, strength + 1)
+        return Text(f"{left} {symbol} {right}", strength)
+
+    # Operators
+
+    def constant(self, op: coda.ConstantOp) -> Text:
+        text = number_text(op.number)
+        return Text(text, NEGATION if text.startswith("-") else ATOM, is_number=True)
+
+    def negation(self, op: coda.NegOp) -> Text:
+        return Text(f"-{self._tensor(op.operand, NEGATION)}", NEGATION)
+
+    def gelu(self, op: coda.GeluOp) -> Text:
+        name = "gelu" if op.approximate.data == "none" else "gelu_tanh"
+        return _call(name, self._tensor(op.operand))
+
+    def softcap(self, op: coda.SoftcapOp) -> Text:
+        return _call("softcap", self._tensor(op.operand), number_text(op.cap.value.data))
+
+    def cast(self, op: coda.CastOp) -> Text:
+        if op.operand.type == op.result.type:
+            return self._texts[op.operand]
+        return _call("cast", self._tensor(op.operand), element_name(op.result))
+
+    def linear(self, op: coda.LinearOp) -> Text:
+        operands = [self._tensor(operand) for operand in op.operands]
+        return _call("linear", *operands, **_widened(op))
+
+    def matmul(self, op: coda.MatmulOp) -> Text:
+        if _widened(op):
+            return _call("matmul", self._tensor(op.x), self._tensor(op.weight), **_widened(op))
+        weight = self._tensor(op.weight, PRODUCT + 1)
+        return Text(f"{self._tensor(op.x, PRODUCT)} @ {weight}", PRODUCT)
+
+    def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
+        name = op.name.rpartition(".")[2]
+        return _call(name, *map(self._tensor, op.operands), **_properties(op))
+
+    def softmax(self, op: coda.SoftmaxOp) -> Text:
+        return _call("softmax", self._tensor(op.x))
+
+    def reduce(self, op: coda.ReduceOp) -> Text:
+        return _call(_REDUCTIONS[op.kind.data], self._tensor(op.x), **_widened(op))
+
+    def glu(self, op: coda.GluOp) -> Text:
+        name = _GATES.get(op.activation.data)
+        if name is not None:
+            return _call(name, self._tensor(op.x))
+        return _call("glu", self._tensor(op.x), **_properties(op))
+
+    def with_properties(self, op: Operation) -> Text:
+        name = op.name.rpartition(".")[2]
+        return _call(name, *map(self._tensor, op.operands), **_properties(op))
+
+    def reshape(self, op: coda.ReshapeOp) -> Text:
+        dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
+        if dims.count("-1") > 1:
+            raise Inexpressible("the sizes of the result are not known by name")
+        return _call("reshape", self._tensor(op.x), f"[{', '.join(dims)}]")
+
+    def _known(self, dim: Dim) -> str:
+        """The text of a size; -1 where the parameters do not tell it."""
+        factors = str(dim).split("*")
+        known = all(factor.isdigit() or factor in self._symbols for factor in factors)
+        return dim_text(dim) if known else "-1"
+
+    def transpose(self, op: coda.TransposeOp) -> Text:
+        rank = len(op.permutation)
+        if op.permutation == (*range(rank - 2), rank - 1, rank - 2):
+            return _call("transpose", self._tensor(op.x))
+        axes = ", ".join(map(str, op.permutation))
+        return _call("transpose", self._tensor(op.x), f"[{axes}]")
+
+    def slice(self, op: coda.SliceOp) -> Text:
+        dim, start, stop = op.range
+        given = {"dim": str(dim), "start": str(start), "stop": str(stop)}
+        if start == 0:
+            del given["start"]
+        return _call("slice", self._tensor(op.x), **given)
+
+    def concat(self, op: coda.ConcatOp) -> Text:
+        dim, rank = op.dim.value.data, len(self._shapes.dims(op.result))
+        given = {} if dim == rank - 1 else {"dim": str(dim)}
+        return _call("concat", *map(self._tensor, op.parts), **given)
+
+
+_WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
+    coda.ConstantOp: OperatorWriter.constant,
+    coda.NegOp: OperatorWriter.negation,
+    coda.GeluOp: OperatorWriter.gelu,
+    coda.SoftcapOp: OperatorWriter.softcap,
+    coda.CastOp: OperatorWriter.cast,
+    coda.LinearOp: OperatorWriter.linear,
+    coda.MatmulOp: OperatorWriter.matmul,
+    coda.RMSNormOp: OperatorWriter.norm,
+    coda.LayerNormOp: OperatorWriter.norm,
+    coda.SoftmaxOp: OperatorWriter.softmax,
+    coda.ReduceOp: OperatorWriter.reduce,
+    coda.GluOp: OperatorWriter.glu,
+    coda.RopeOp: OperatorWriter.with_properties,
+    coda.AttentionOp: OperatorWriter.with_properties,
+    coda.CrossEntropyOp: OperatorWriter.with_properties,
+    coda.EmbeddingOp: OperatorWriter.with_properties,
+    coda.ReshapeOp: OperatorWriter.reshape,
+    coda.TransposeOp: OperatorWriter.transpose,
+    coda.SliceOp: OperatorWriter.slice,
+    coda.ConcatOp: OperatorWriter.concat,
+}
+
+_DEFAULTS: dict[str, str] = {
+    "causal": "false",
+    "ignore_index": "-100",
+    "layout": '"half_split"',
+    "reduction": '"mean"',
+}
+"""Values of properties that are not written."""
+
+
+def _call(name: str, *operands: str, **given: str) -> Text:
+    arguments = [*operands, *(f"{key}={value}" for key, value in given.items())]
+    return Text(f"{name}({', '.join(arguments)})", ATOM)
+
+
+def _widened(op: Operation) -> dict[str, str]:
+    """The keyword `dtype` where the result has another element type than the first operand."""
+    result = element_name(op.results[0])
+    return {} if result == element_name(op.operands[0]) else {"dtype": result}
+
+
+def _properties(op: Operation) -> dict[str, str]:
+    """The properties of an operator as keywords, but for defaults."""
+    given = {
+        name: _property_text(name, value)
+        for name, value in op.properties.items()
+        if name != "operandSegmentSizes"
+    }
+    return {name: text for name, text in given.items() if _DEFAULTS.get(name) != text}
+
+
+def _property_text(name: str, value: Attribute) -> str:
+    match value:
+        case IntegerAttr() if value.type == BoolAttr.from_bool(True).type:
+            return "true" if value.value.data else "false"
+        case IntegerAttr() | FloatAttr():
+            return number_text(value.value.data)
+        case StringAttr():
+            return f'"{value.data}"'
+        case _:
+            raise Inexpressible(f"the property {name}")

@@ -1,0 +1,325 @@
+"""Writes a module of the block level as .coda text that reads back as the same module."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from coda_ir.diagnostics import CodaError, DiagnosticError
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.coda_text.formatter import format_text
+from coda_ir.frontends.coda_text.operator_text import (
+    ATOM,
+    Inexpressible,
+    OperatorWriter,
+    Text,
+    type_text,
+)
+from coda_ir.frontends.coda_text.writer_names import NameTable, identifier, short_names
+from coda_ir.remarks import format_location, source_position
+from coda_ir.symbolic_shapes import SymbolicShapes, declared_dims
+
+LONGEST_INLINED = 64
+"""Characters of an expression that is written where it is used rather than named."""
+
+_BASES = {
+    "coda.rms_norm": "h",
+    "coda.layer_norm": "h",
+    "coda.linear": "y",
+    "coda.matmul": "y",
+    "coda.attention": "y",
+    "coda.add": "x",
+    "coda.sub": "x",
+    "coda.mul": "a",
+    "coda.div": "a",
+    "coda.glu": "a",
+    "coda.embedding": "x",
+    "coda.softmax": "p",
+}
+"""What results of an operator are called, with a number."""
+
+
+class UnwritableError(CodaError):
+    """A module that has what the language lacks."""
+
+
+@dataclass(frozen=True)
+class WrittenModule:
+    """The text, and by function the names of its parameters in the text beside the old ones."""
+
+    text: str
+    parameters: dict[str, dict[str, str]]
+
+
+def write_text(module: ModuleOp) -> str:
+    """The text of a block-level module. Raises UnwritableError as `write_module`."""
+    return write_module(module).text
+
+
+def write_module(module: ModuleOp) -> WrittenModule:
+    """Write a block-level module: readable, formatted, and exact.
+
+    Weights get short names (`w_gate_0` for `layers.0.mlp.gate_proj.weight`); operators without
+    an effect whose results are not used are left out. Raises UnwritableError where the module has
+    something that the language lacks: calls of PyTorch, operators of other levels, element types.
+    """
+    functions: list[str] = []
+    parameters: dict[str, dict[str, str]] = {}
+    live: Counter[tuple[str, ...]] = Counter()
+    for op in module.ops:
+        if not isinstance(op, FuncOp) or op.is_declaration:
+            raise UnwritableError(f"{op.name} cannot be written as .coda", "write .mlir")
+        writer = FunctionWriter(op)
+        functions.append(writer.run())
+        parameters[op.sym_name.data] = writer.parameters
+        live += Counter(map(_fingerprint, writer.written))
+    text = format_text("\n".join(functions), "<written>")
+    _check(text, live)
+    return WrittenModule(text, parameters)
+
+
+def _check(text: str, live: Counter[tuple[str, ...]]) -> None:
+    """Raises UnwritableError where the text does not read back as the operators written."""
+    from coda_ir.frontends.coda_text import parse_text
+
+    try:
+        module = parse_text(text, "<written>")
+    except DiagnosticError as error:
+        first = error.diagnostics[0]
+        raise UnwritableError(
+            f"the module cannot be written as .coda: {first.message}", "write .mlir"
+        ) from error
+    skipped = (ModuleOp, FuncOp, ReturnOp, coda.ConstantOp)
+    found = Counter(_fingerprint(op) for op in module.walk() if not isinstance(op, skipped))
+    if found != live:
+        name, *_ = next(iter((live - found) + (found - live)))
+        raise UnwritableError(
+            f"the module cannot be written as .coda: {name} would not be read back as it is",
+            "write .mlir",
+        )
+
+
+def _fingerprint(op: Operation) -> tuple[str, ...]:
+    """What must be equal in an operator that was written and read."""
+    properties = sorted(f"{name} = {value}" for name, value in op.properties.items())
+    types = [str(element_type_of(value)) for value in (*op.operands, *op.results)]
+    return (op.name, *properties, *types)
+
+
+class FunctionWriter:
+    """Writes one function, in the order of its operators; what is used once is inlined."""
+
+    def __init__(self, func: FuncOp):
+        self._func = func
+        self._shapes = SymbolicShapes(func)
+        self._texts: dict[SSAValue, Text] = {}
+        self._lines: list[str] = []
+        self.written: list[Operation] = []
+        entries = func.arg_attrs.data if func.arg_attrs else ()
+        self._symbols = _symbols(func)
+        named = [
+            _name_of(argument, index, entries[index].data.get("coda.name") if entries else None)
+            for index, argument in enumerate(func.args)
+        ]
+        short = short_names(named, self._symbols)
+        self.parameters = dict(zip(named, short, strict=True))
+        self._names = NameTable([*self._symbols, *short])
+        # Before any name is made up, so that these stay what they were.
+        self._own = {
+            op: self._names.first_free([name])
+            for op in func.body.block.ops
+            if (name := _own_name(op)) is not None
+        }
+        self._weights = {
+            argument
+            for argument, entry in zip(func.args, entries, strict=False)
+            if "coda.weight" in entry.data
+        }
+        for argument, name in zip(func.args, short, strict=True):
+            self._texts[argument] = Text(name, ATOM)
+
+    def run(self) -> str:
+        """The text of the function. Raises UnwritableError for what the language lacks."""
+        header = self._header()
+        operators = list(self._func.body.block.ops)
+        self._check_operators(operators)
+        for op in operators:
+            if isinstance(op, ReturnOp):
+                self._return(op)
+            elif _is_live(op) and not any(result in self._texts for result in op.results):
+                self._write(op)
+        return "\n".join([f"{header} {{", *self._lines, "}", ""])
+
+    def _check_operators(self, operators: Sequence[Operation]) -> None:
+        calls = [op for op in operators if isinstance(op, CallOp)]
+        if not calls:
+            return
+        counts = Counter(call.callee.data for call in calls)
+        names = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
+        more = ", ..." if len(counts) > 5 else ""
+        raise UnwritableError(
+            f"{_place(calls[0])}{calls[0].callee.data} runs through PyTorch, which .coda cannot "
+            f"express; calls of PyTorch in all: {names}{more}",
+            "write .mlir, or export the parts that have none",
+        )
+
+    def _header(self) -> str:
+        parameters = [self._parameter(argument) for argument in self._func.args]
+        # A comma before the bracket keeps one parameter in each line.
+        inner = "".join(f"\n{parameter}," for parameter in parameters)
+        name = identifier(self._func.sym_name.data)
+        if name != self._func.sym_name.data:
+            raise UnwritableError(
+                f"the function {self._func.sym_name.data} cannot be called so in .coda",
+                f"call it {name}",
+            )
+        return f"fn {name}({inner}\n){self._results()}"
+
+    def _parameter(self, argument: SSAValue) -> str:
+        kind = "weight " if argument in self._weights else ""
+        try:
+            type = type_text(argument, self._shapes)
+        except Inexpressible as error:
+            raise UnwritableError(
+                f"parameter {self._texts[argument].text} cannot be written as .coda: {error}",
+                "write .mlir",
+            ) from error
+        return f"{kind}{self._texts[argument].text}: {type}"
+
+    def _results(self) -> str:
+        """The types of the results, where the symbols of the parameters tell their extents."""
+        returned = self._func.body.block.last_op
+        assert returned is not None, "a function has a terminator"
+        dims = [dim for value in returned.operands for dim in self._shapes.dims(value)]
+        symbols = {part for dim in dims if isinstance(dim, str) for part in dim.split("*")}
+        if not all(part.isdigit() or part in self._symbols for part in symbols):
+            return ""
+        try:
+            types = [type_text(value, self._shapes) for value in returned.operands]
+        except Inexpressible:
+            return ""
+        return f" -> {types[0]}" if len(types) == 1 else f" -> ({', '.join(types)})"
+
+    def _return(self, op: ReturnOp) -> None:
+        if not op.operands:
+            raise UnwritableError("a function without a result cannot be written as .coda")
+        texts = [self._texts[value].text for value in op.operands]
+        self._lines.append(f"return {', '.join(texts)}")
+
+    def _write(self, op: Operation) -> None:
+        parts = split_parts(op) if isinstance(op, coda.SliceOp) else ()
+        if parts:
+            self._write_split(parts)
+            return
+        writer = OperatorWriter(self._texts, self._shapes, self._symbols)
+        try:
+            text = writer.write(op)
+        except Inexpressible as error:
+            raise UnwritableError(
+                f"{_place(op)}{op.name} cannot be written as .coda: {error}", "write .mlir"
+            ) from error
+        result = op.results[0]
+        if isinstance(op, coda.ConstantOp):
+            self._texts[result] = text
+            return
+        self.written.append(op)
+        if self._is_inlined(op, text):
+            self._texts[result] = text
+            return
+        name = self._name(op)
+        self._lines.append(f"{name} = {text.text}")
+        self._texts[result] = Text(name, ATOM)
+
+    def _write_split(self, parts: Sequence[coda.SliceOp]) -> None:
+        """`q, k, v = split(x, [64, 64, 64])` for slices that fill a dimension."""
+        names = [self._name(part) for part in parts]
+        sizes = [stop - start for _, start, stop in (part.range for part in parts)]
+        x = parts[0].x
+        dim = parts[0].range[0]
+        where = "" if dim == len(self._shapes.dims(x)) - 1 else f", dim={dim}"
+        self._lines.append(f"{', '.join(names)} = split({self._texts[x].text}, {sizes}{where})")
+        for part, name in zip(parts, names, strict=True):
+            self._texts[part.result] = Text(name, ATOM)
+            self.written.append(part)
+
+    def _is_inlined(self, op: Operation, text: Text) -> bool:
+        (result,) = op.results
+        uses = list(result.uses)
+        if len(uses) != 1 or op in self._own:
+            return False
+        user = uses[0].operation
+        if isinstance(user, ReturnOp):
+            return len(user.operands) == 1
+        return len(text.text) <= LONGEST_INLINED
+
+    def _name(self, op: Operation) -> str:
+        if op in self._own:
+            return self._own[op]
+        source = _unmoved(op)
+        if isinstance(source, coda.LinearOp):
+            weight = self._texts[source.weight].text.split("_")
+            # The projection by wq is q, by w_gate it is gate.
+            if len(weight[0]) == 2 and weight[0][0] == "w":
+                return self._names.numbered(weight[0][1])
+            if weight[0] == "w" and len(weight) > 1:
+                return self._names.numbered(weight[1])
+        return self._names.numbered(_BASES.get(op.name, op.name.rpartition(".")[2][0]))
+
+
+def split_parts(op: coda.SliceOp) -> Sequence[coda.SliceOp]:
+    """The slices that fill a dimension of the operand of `op` and are all that is done with it;
+    () where there is anything else.
+    """
+    users = [use.operation for use in op.x.uses]
+    parts = [user for user in users if isinstance(user, coda.SliceOp) and user.result.uses]
+    parts.sort(key=lambda part: part.range[1])
+    dim = op.range[0]
+    stops = [0, *(part.range[2] for part in parts)]
+    fits = all(part.range[:2] == (dim, stop) for part, stop in zip(parts, stops, strict=False))
+    whole = stops[-1] == shape_of(op.x)[dim]
+    return parts if fits and whole and len(parts) == len(users) > 1 else ()
+
+
+def _is_live(op: Operation) -> bool:
+    return any(result.uses for result in op.results) or not is_side_effect_free(op)
+
+
+def _unmoved(op: Operation) -> Operation:
+    """What `op` only moves, rotates or normalizes by heads."""
+    moves = coda.RopeOp | coda.ReshapeOp | coda.TransposeOp
+    while isinstance(op, moves) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
+        owner = op.operands[0].owner
+        if not isinstance(owner, Operation):
+            break
+        op = owner
+    return op
+
+
+def _own_name(op: Operation) -> str | None:
+    """The name of the variable that the result had in a .coda program."""
+    position = source_position(op.location)
+    if position is None or not position[0].endswith(".coda") or not op.results:
+        return None
+    return op.results[0].name_hint
+
+
+def _name_of(argument: SSAValue, index: int, named: object) -> str:
+    return named.data if isinstance(named, StringAttr) else f"arg{index}"
+
+
+def _symbols(func: FuncOp) -> set[str]:
+    """The symbols that the parameters declare."""
+    entries = func.arg_attrs.data if func.arg_attrs else ()
+    return {dim for entry in entries for dim in declared_dims(entry) or () if isinstance(dim, str)}
+
+
+def _place(op: Operation) -> str:
+    return "" if source_position(op.location) is None else f"{format_location(op.location)}: "

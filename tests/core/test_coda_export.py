@@ -1,0 +1,240 @@
+"""`coda-export`: what it writes, what it says, and what it says about wrong factories."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import coda_ir
+from coda_ir.tools import coda_export
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+FACTORIES = """
+import torch
+from torch import nn
+from torch.export import Dim
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.RMSNorm(8, eps=1e-6)
+        self.gate_proj, self.up_proj = nn.Linear(8, 16, bias=False), nn.Linear(8, 16, bias=False)
+        self.down_proj = nn.Linear(16, 8)
+
+    def forward(self, x):
+        h = self.norm(x)
+        return x + self.down_proj(nn.functional.silu(self.gate_proj(h)) * self.up_proj(h))
+
+
+class Sums(nn.Module):
+    def forward(self, x):
+        return x.cumsum(-1) + x.cumsum(0)
+
+
+class Example:
+    model = Mlp()
+    args = (torch.zeros(2, 3, 8),)
+
+
+def mlp():
+    torch.manual_seed(0)
+    shapes = ({0: Dim("batch"), 1: Dim("time")},)
+    return Mlp(), (torch.zeros(2, 3, 8),), None, shapes
+
+
+def bare():
+    return Mlp()
+
+
+def sums():
+    return Sums(), (torch.zeros(3, 4),)
+
+
+def fails():
+    raise RuntimeError("no weights here\\nand a second line")
+
+
+def number():
+    return 3
+
+
+def swapped():
+    return (torch.zeros(3),), Sums()
+
+
+def mapping():
+    return Sums(), {"x": torch.zeros(3, 4)}
+
+
+def one_tensor():
+    return Sums(), torch.zeros(3, 4)
+
+
+def branches():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    return Branch(), (torch.zeros(3),)
+
+
+class Parts:
+    sums = staticmethod(sums)
+
+
+constant = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "factories.py").write_text(FACTORIES)
+    (tmp_path / "broken.py").write_text("import nothing_of_this_name\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    yield tmp_path
+    for name in ("factories", "broken"):
+        sys.modules.pop(name, None)
+
+
+def test_mlir(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:mlp", "-o", "mlp.mlir"]) == 0
+    loaded = coda_ir.load(folder / "mlp.mlir")
+    x = torch.randn(1, 5, 8)
+    model = sys.modules["factories"].mlp()[0]
+    compiled = loaded.compile(target="reference")
+    torch.testing.assert_close(compiled(x), model(x).detach(), rtol=1e-5, atol=1e-5)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "import factories:mlp (" in told.err and "export Mlp (" in told.err
+    assert "mlp.safetensors: 5 weights, 1,600 bytes" in told.err
+    assert "calls of PyTorch left: none" in told.err
+
+
+def test_coda(folder: Path):
+    command = ["factories:mlp", "-o", "mlp.coda", "--weights", "w.safetensors", "-q"]
+    assert coda_export.main([*command, "--name", "network"]) == 0
+    text = (folder / "mlp.coda").read_text()
+    assert text.startswith("fn network(\n    x: f32[batch, time, 8],\n    weight norm: f32[8],")
+    assert "silu(linear(h1, w_gate)) * linear(h1, w_up)" in text
+    compiled = coda_ir.compile(folder / "mlp.coda", target="reference", device="cpu")
+    x = torch.randn(2, 2, 8)
+    result = compiled(x=x, **load_file(folder / "w.safetensors"))
+    model = sys.modules["factories"].mlp()[0]
+    torch.testing.assert_close(result, model(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_quiet(capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:sums", "-o", "sums.mlir", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_calls_of_pytorch_are_told(capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:sums", "-o", "sums.mlir"]) == 0
+    assert "calls of PyTorch left: aten.cumsum.default (2)" in capsys.readouterr().err
+
+
+def test_objects_and_paths(folder: Path):
+    for factory in ("factories:Example", "factories:Parts.sums"):
+        assert coda_export.main([factory, "-o", "a.mlir", "-q"]) == 0
+
+
+def test_inputs_from_a_file(folder: Path):
+    save_file({"x": torch.zeros(2, 3, 8)}, folder / "inputs.safetensors")
+    command = ["factories:bare", "-o", "a.mlir", "--args-from", "inputs.safetensors", "-q"]
+    assert coda_export.main([*command, "--dynamic", "x.0=batch", "--dynamic", "x.1=time"]) == 0
+    assert '["batch", "time", 8 : i64]' in (folder / "a.mlir").read_text()
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        ("nowhere:f", "nowhere cannot be imported: ModuleNotFoundError"),
+        ("broken:f", "broken cannot be imported: ModuleNotFoundError"),
+        ("factories:missing", "factories has no 'missing'"),
+        ("factories:constant", "is of type int, expected a function"),
+        ("factories:fails", "factories:fails fails: RuntimeError: no weights here"),
+        ("factories:Mlp.forward", "fails: TypeError"),
+        ("factories:number", "returns a value of type int"),
+        ("factories:swapped", "returns a tuple of (tuple, Sums)"),
+        ("factories:mapping", "args is of type dict"),
+        ("factories:one_tensor", "args is a Tensor"),
+        ("factories:branches", "Branch cannot be captured"),
+        ("factories:bare", "Mlp cannot be captured"),
+    ],
+)
+def test_wrong_factories(
+    factory: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert coda_export.main([factory, "-o", "a.mlir", "-q"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("coda-export: error: ") and message in told
+    assert "Traceback" not in told and "second line" not in told
+    assert not (folder / "a.mlir").exists()
+
+
+def test_what_coda_cannot_express(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:sums", "-o", "sums.coda", "-q"]) == 1
+    told = capsys.readouterr().err
+    assert "factories.py:" in told and "aten.cumsum.default runs through PyTorch" in told
+    assert not (folder / "sums.coda").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["factories", "-o", "a.mlir"], 2, "does not name a factory"),
+        (["factories:", "-o", "a.mlir"], 2, "does not name a factory"),
+        (["factories:sums", "-o", "a.txt"], 2, "name it .mlir or .coda"),
+        (["factories:sums", "-o", "a.mlir", "--weights", "w.pt"], 2, "name it .safetensors"),
+        (["factories:sums", "-o", "a.mlir", "--dynamic", "x=3"], 2, "INPUT.AXIS=NAME"),
+        (["factories:sums", "-o", "a.mlir", "--dynamic", "y.0=B"], 2, "pass the inputs by name"),
+        (["factories:sums", "-o", "a.mlir", "--args-from", "b.npz"], 1, "b.npz"),
+        (["factories:mlp", "-o", "nowhere/a.mlir"], 1, "cannot write the file"),
+        (["factories:mlp", "-o", "nowhere/a.coda"], 1, "cannot write the file"),
+    ],
+)
+def test_wrong_command_lines(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert coda_export.main([*arguments, "-q"]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_arguments_that_are_missing(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        coda_export.main(["factories:sums"])
+    assert stopped.value.code == 2
+    assert "-o" in capsys.readouterr().err
+
+
+def test_debug_raises():
+    with pytest.raises(coda_export.FactoryError):
+        coda_export.main(["factories:fails", "-o", "a.mlir", "--debug"])
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "--print-completion=bash"])
+def test_information(option: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        coda_export.main([option])
+    assert stopped.value.code == 0
+    assert "coda-export" in capsys.readouterr().out
+
+
+def test_help_is_as_wide_as_a_terminal(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        coda_export.main(["--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+def test_the_module_runs_as_a_program(folder: Path):
+    command = [sys.executable, "-m", "coda_ir.tools.coda_export", "nowhere:f", "-o", "a.mlir"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[0].startswith("coda-export: error: nowhere cannot be imported")
