@@ -1,7 +1,7 @@
 """CODA IR rewrites Transformer blocks as GEMM-plus-epilogue programs and lowers them to Triton.
 
 `coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable;
-`coda_ir.export` takes a PyTorch model.
+`coda_ir.export` takes a PyTorch model, which `coda_ir.save` and `coda_ir.load` keep in files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coda_ir.api import CompiledFunction, compile, parse
     from coda_ir.diagnostics import CodaError
-    from coda_ir.exported import CompiledModel, ExportedModel, load
+    from coda_ir.exported import CompiledModel, ExportedModel, load, save
     from coda_ir.frontends.torch.export import export
 
 __version__ = "0.1.0"
@@ -26,6 +26,7 @@ __all__ = [
     "export",
     "load",
     "parse",
+    "save",
 ]
 
 _MODULES = {
@@ -37,6 +38,7 @@ _MODULES = {
     "export": "coda_ir.frontends.torch.export",
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
+    "save": "coda_ir.exported",
 }
 
 

@@ -138,6 +138,15 @@ class CompiledModel:
         return self.function.source
 
 
+def save(
+    model: ExportedModel,
+    path: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write an exported model to files that `load` reads; see `ExportedModel.save`."""
+    model.save(path, weights)
+
+
 def load(
     path: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,

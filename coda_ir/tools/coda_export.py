@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from importlib import import_module
 from pathlib import Path
@@ -135,10 +135,12 @@ def _run(options: argparse.Namespace) -> None:
     model, args, kwargs, shapes = _example(_made(options.factory))
     if options.args_from is not None:
         args, kwargs = (), _arguments_from(Path(options.args_from))
-    if options.dynamic:
-        shapes = _dynamic_shapes(options.dynamic, [*kwargs])
-
+    from coda_ir.call_tree import parameters_of
     from coda_ir.frontends.torch import export
+
+    if options.dynamic:
+        by_position = parameters_of(model.forward)[: len(args)]
+        shapes = _dynamic_shapes(options.dynamic, [*by_position, *kwargs])
 
     report.step(f"export {type(model).__name__}")
     with _quiet_pytorch(options.debug):
@@ -153,7 +155,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _quiet_pytorch(debug: bool) -> Iterator[None]:
+def _quiet_pytorch(debug: bool) -> Generator[None]:
     """Keep what PyTorch logs, warns of and prints while it traces from the error output.
 
     It prints half a graph before it raises, which says less than the error; `debug` shows it.
@@ -177,6 +179,10 @@ def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
     tensors = program.with_suffix(".safetensors") if weights is None else Path(weights)
     if tensors.suffix != ".safetensors":
         raise UsageError(f"{tensors}: unknown kind of file", "name it .safetensors")
+    for path in (program, tensors):
+        # Before the model is made, which may take long.
+        if not path.parent.is_dir():
+            raise CodaError(f"{path}: cannot write the file: there is no folder {path.parent}")
     return program, tensors
 
 
@@ -213,7 +219,7 @@ def _made(name: str) -> Any:
 def _called(name: str, factory: Any) -> Any:
     import torch
 
-    if type(factory) is tuple or hasattr(factory, "model"):
+    if factory.__class__ is tuple or hasattr(factory, "model"):
         return factory
     if isinstance(factory, torch.nn.Module) or not callable(factory):
         raise FactoryError(
@@ -247,14 +253,15 @@ def _example(made: Any) -> tuple[Any, Sequence[Any], dict[str, Any], Any]:
     parts += [None] * (4 - len(parts))
     args: Any = () if parts[1] is None else parts[1]
     kwargs: Any = {} if parts[2] is None else parts[2]
-    if isinstance(args, Mapping) or not isinstance(args, Sequence | torch.Tensor):
+    if not isinstance(args, list | tuple | torch.Tensor):
         raise FactoryError(
             f"args is of type {type(args).__name__}, expected a tuple",
             "return the arguments by name as the third item: (model, (), kwargs)",
         )
     if not isinstance(kwargs, Mapping):
         raise FactoryError(f"kwargs is of type {type(kwargs).__name__}, expected a dictionary")
-    return parts[0], args, dict(cast(Mapping[str, Any], kwargs)), parts[3]
+    by_name = cast(Mapping[str, Any], kwargs)
+    return parts[0], cast(Sequence[Any], args), dict(by_name), parts[3]
 
 
 def _description(made: Any) -> str:
@@ -286,8 +293,8 @@ def _dynamic_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
             raise UsageError(f"--dynamic '{text}' is not of the form INPUT.AXIS=NAME")
         if name not in shapes:
             raise UsageError(
-                f"--dynamic: no input is passed by the name '{name}'",
-                f"use one of {', '.join(names)}" if names else "pass the inputs by name",
+                f"--dynamic: the model is not called with an input '{name}'",
+                f"use one of {', '.join(names)}" if names else "pass example inputs",
             )
         dims.setdefault(symbol, Dim(symbol))
         shapes[name] = {**(shapes[name] or {}), int(axis): dims[symbol]}

@@ -200,7 +200,7 @@ class TestFiles:
         assert_same(compiled(ids, extra=extra), model(ids, extra, power=2))
 
     def test_weights_elsewhere(self, exported: ExportedModel, tmp_path: Path):
-        exported.save(tmp_path / "a.mlir", tmp_path / "b.safetensors")
+        coda_ir.save(exported, tmp_path / "a.mlir", tmp_path / "b.safetensors")
         save_file(
             {n: w.detach().contiguous() for n, w in exported.weights.items()}
             | {"unused": torch.zeros(3)},
