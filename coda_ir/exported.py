@@ -16,6 +16,7 @@ from coda_ir.api import CompiledFunction, Target, compile, find_entry, parse
 from coda_ir.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.call_tree import CallTree
 from coda_ir.diagnostics import CodaError
+from coda_ir.ir_writer import located_text
 from coda_ir.remarks import Remark
 
 CALL_ATTRIBUTE = "coda.call"
@@ -86,12 +87,13 @@ class ExportedModel:
         self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
     ) -> None:
         """Write the module to `path` (.mlir) and the weights to `weights` (.safetensors), which is
-        by default beside it. Raises CodaError for other suffixes and what cannot be written.
+        by default beside it. Operators keep the places in the model's source that they come from.
+        Raises CodaError for other suffixes and what cannot be written.
         """
         text_file, tensor_file = _file_names(path, weights)
         saved = self.module.clone()
         saved.attributes[CALL_ATTRIBUTE] = StringAttr(self.tree.dumps())
-        _write(text_file, (str(saved) + "\n").encode())
+        _write(text_file, located_text(saved).encode())
         if self.weights:
             save_weights(tensor_file, self.weights)
 

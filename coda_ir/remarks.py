@@ -64,6 +64,11 @@ class Remark:
         """File, line and column (both from 1), or None where the location is unknown."""
         return source_position(self.location)
 
+    @property
+    def module(self) -> str | None:
+        """The module of a PyTorch model that the operator is in, such as `layers.0.mlp`."""
+        return module_name(self.location)
+
     def to_dict(self) -> dict[str, str | int | dict[str, str | int]]:
         """Plain data for YAML or JSON; fields without a value are left out.
 
@@ -74,6 +79,7 @@ class Remark:
             "pass": self.pass_name,
             "operator": self.operator,
             "function": self.function,
+            "module": self.module,
             "message": self.message,
             "condition": self.condition,
             "bytes": self._plain_bytes(),
@@ -116,7 +122,8 @@ class Remark:
         return text if self.suggestion is None else f"{text}; help: {self.suggestion}"
 
     def _statement(self) -> str:
-        text = f"{self.pass_name}: {self.operator}: {self.message}"
+        inside = "" if self.module is None else f" in {self.module}"
+        text = f"{self.pass_name}: {self.operator}{inside}: {self.message}"
         if self.condition is not None:
             text += f"; failed condition: {self.condition}"
         if self.bytes is not None:
@@ -145,6 +152,21 @@ def source_position(location: Attribute) -> tuple[str, int, int] | None:
             return source_position(location.location)
         case FusedLoc():
             return _first_position(location)
+        case _:
+            return None
+
+
+def module_name(location: Attribute) -> str | None:
+    """The name that a location has, of the first one that has a name where it is fused."""
+    match location:
+        case NameLoc():
+            return location.desc.data
+        case CallSiteLoc():
+            return module_name(location.callee)
+        case FusedLoc():
+            assert isa(location.locations, ArrayAttr[Attribute])
+            names = map(module_name, location.locations)
+            return next((name for name in names if name is not None), None)
         case _:
             return None
 

@@ -57,6 +57,15 @@ def test_rendering_of_a_missed_rewrite():
     )
 
 
+def test_the_module_of_a_model():
+    place = fuse_locations(at(3), NameLoc(StringAttr("layers.0.mlp"), at(7)))
+    remark = Remark("missed", "pair-glu", "coda.glu", place, "not paired")
+    text = "layer.coda:3:3: remark[missed] pair-glu: coda.glu in layers.0.mlp: not paired"
+    assert str(remark) == text
+    assert remark.to_dict()["module"] == "layers.0.mlp"
+    assert missed().module is None and "module" not in missed().to_dict()
+
+
 def test_a_passed_rewrite_saves_bytes():
     remark = Remark("passed", "pair-glu", "coda.glu", UnknownLoc(), "paired", bytes=512)
     assert str(remark) == ("<unknown>: remark[passed] pair-glu: coda.glu: paired; saves 512 bytes")

@@ -15,6 +15,7 @@ from torch.export import Dim
 import coda_ir
 from coda_ir import CodaError, ExportedModel
 from coda_ir.dialects.torch import CallOp
+from coda_ir.remarks import format_location, module_name
 
 # PyTorch warns of its own use of LeafSpec.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -198,6 +199,16 @@ class TestFiles:
         ids, extra = example(3, 4)
         compiled = loaded.compile(target="reference")
         assert_same(compiled(ids, extra=extra), model(ids, extra, power=2))
+
+    def test_places_and_module_names_are_kept(self, saved: Path, exported: ExportedModel):
+        before, after = (
+            [(format_location(op.location), module_name(op.location)) for op in model.module.walk()]
+            for model in (exported, coda_ir.load(saved))
+        )
+        known = [place for place in before if place[0] != "<unknown>"]
+        assert [place for place in after if place in known] == known
+        assert {name for _, name in known} >= {"table", "head", None}
+        assert any(place.startswith(__file__) for place, _ in known)
 
     def test_weights_elsewhere(self, exported: ExportedModel, tmp_path: Path):
         coda_ir.save(exported, tmp_path / "a.mlir", tmp_path / "b.safetensors")
