@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.hints import isa
 
+from coda_ir.backends.triton.equal_code import code_of
 from coda_ir.backends.triton.host_names import (
     SymbolNames,
     argument_hints,
@@ -202,10 +203,9 @@ class HostProgram:
         return name
 
     def assign_all(self, results: Sequence[SSAValue], expression: str, *, hint: str) -> None:
-        """Give several results the tensors among what a PyTorch expression gives."""
-        self.helpers.add("tensors_of")
+        """Give several results the tensors of a PyTorch expression."""
         names = [self.names.fresh(result.name_hint, hint) for result in results]
-        self.lines.append(f"{', '.join(names)}{',' * (len(names) == 1)} = tensors_of({expression})")
+        self.lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
             self._variables[result] = name
             self._keep(result, [name])
@@ -290,7 +290,7 @@ class HostProgram:
 
     def use_kernel(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
         """`kernel`, under the name of the one with the same code where the module has one."""
-        key = kernel.source.replace(kernel.name, "kernel")
+        key = code_of(kernel.source)
         used = self.kernels.setdefault(key, UsedKernel(kernel))
         name = used.kernel.name
         self.names.reserve(name)
