@@ -103,7 +103,7 @@ class GraphImporter:
             self._node = node
             if node.op == "call_function":
                 self._import_call(node)
-            elif node.op == "get_attr":
+            elif node.op == "get_attr" and node not in self.values:
                 raise CodaError(
                     f"the model has control flow that depends on data ({node.target})",
                     "export the branches by themselves",
