@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
@@ -73,9 +74,14 @@ class SchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._check_options()
+        choices: dict[Hashable, Choice] = {}
         for gemm in op.walk():
             if isinstance(gemm, FusedOp) and gemm.schedule is None:
-                gemm.schedule = self._schedule(gemm)
+                # The layers of a model repeat their GEMMs.
+                key = _structure(gemm)
+                if key not in choices:
+                    choices[key] = self._choose(gemm)
+                gemm.schedule = self._schedule(gemm, choices[key])
 
     def _check_options(self) -> None:
         if self.target not in _LIMITS:
@@ -92,7 +98,8 @@ class SchedulePass(ModulePass):
                 f"schedule: target {self.target} has no TMA", "use sm_90, or the pointer main loop"
             )
 
-    def _schedule(self, op: FusedOp) -> ScheduleAttr:
+    def _choose(self, op: FusedOp) -> Choice:
+        """The cheapest tile that fits. Raises CodaError where none does."""
         _check_static(op)
         choices = [choice for tile in self._tiles(op) if (choice := self._evaluate(op, *tile))]
         if not choices:
@@ -101,7 +108,9 @@ class SchedulePass(ModulePass):
                 f"{'x'.join(map(str, self._shape(op)))} fits {self.target}",
                 "the groups of gemm.group_reduce may be too wide",
             )
-        choice = min(choices, key=lambda choice: choice.cost)
+        return min(choices, key=lambda choice: choice.cost)
+
+    def _schedule(self, op: FusedOp, choice: Choice) -> ScheduleAttr:
         schedule = choice.schedule
         obstacle = tma_obstacle(op, schedule) if self.mainloop == "tma" else None
         if self.mainloop == "tma" and obstacle is None:
@@ -209,6 +218,22 @@ class Choice:
 
     def shared_memory(self, limits: GpuLimits) -> int:
         return round(self.schedule.stages.data * limits.buffers_per_stage * self.stage_bytes)
+
+
+def _structure(op: FusedOp) -> Hashable:
+    """Equal for operators between which a schedule does not distinguish."""
+    number: dict[SSAValue, int] = {}
+    structure: list[Hashable] = [value.type for value in (*op.operands, *op.results)]
+    structure += op.properties.items()
+    for body in op.bodies:
+        for value in body.block.args:
+            number[value] = len(number)
+        for inner in body.block.ops:
+            operands = tuple(number[operand] for operand in inner.operands)
+            structure += [inner.name, operands, *inner.properties.items()]
+            for value in inner.results:
+                number[value] = len(number)
+    return tuple(structure)
 
 
 def _check_static(op: FusedOp) -> None:
