@@ -62,7 +62,8 @@ class Rounding:
             x = values[norm.x].double()
             mean, variance = x.mean(-1), x.var(-1, correction=0)
             ratio = mean.abs() * torch.rsqrt(variance + norm.eps.value.data)
-            largest = max(largest, ratio[ratio.isfinite()].amax().item() if ratio.numel() else 0.0)
+            # Where no row is finite, as after sqrt of negative numbers, none is compared.
+            largest = max([largest, *ratio[ratio.isfinite()].flatten().tolist()])
         return largest
 
     @staticmethod

@@ -49,11 +49,23 @@ func.func @f(%x: tensor<5x8xf32>, %w: tensor<4x8xf32>, %cos: tensor<5x2xf32>,
 """
 """A norm of what is rotated on chip was taken for one of a tensor in memory."""
 
+NORM_OF_NANS = """
+func.func @f(%x: tensor<5x8xf32>, %w: tensor<4x8xf32>) -> tensor<5x4xf32> {
+  %a = coda.abs %x : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %m = coda.neg %a : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %r = coda.sqrt %m : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %n = coda.layer_norm %r {eps = 1.0e-5 : f64} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %y = coda.linear %n, %w : (tensor<5x8xf32>, tensor<4x8xf32>) -> tensor<5x4xf32>
+  func.return %y : tensor<5x4xf32>
+}
+"""
+"""The measure of rounding errors, a part of the checks, raised where no row of a norm is finite."""
 
 PROGRAMS = {
     "scalar code": SCALAR_CODE,
     "scaled heads": SCALED_HEADS,
     "norm of rotated": NORM_OF_ROTATED,
+    "norm of NaNs": NORM_OF_NANS,
 }
 
 
