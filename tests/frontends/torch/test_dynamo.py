@@ -180,7 +180,7 @@ def test_complex_numbers_and_integer_products(fallbacks: list[object]):
 
 
 def test_remarks_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setenv("CODA_LOGS", "missed")
+    monkeypatch.setenv("CODA_REMARKS", "missed")
     with torch.no_grad():
         compiled(Block())(torch.randn(3, 16))
     assert any("remark[missed] defer-rms-norm" in record.message for record in caplog.records)

@@ -1,0 +1,102 @@
+"""The `mode=` and `options=` of `torch.compile(model, backend="coda")`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_args
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import NumericsMode
+from coda_ir.remarks import REMARK_KINDS, RemarkKind
+
+Fallback: TypeAlias = Literal["eager", "inductor"]
+TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
+ErrorHandling: TypeAlias = Literal["fallback", "raise"]
+
+REMARKS_VARIABLE = "CODA_REMARKS"
+"""Environment variable with the kinds of remarks to show: `CODA_REMARKS=missed,passed`, `all`."""
+
+MODES: Mapping[str, bool] = {
+    "default": False,
+    "reduce-overhead": True,
+    "max-autotune": True,
+    "max-autotune-no-cudagraphs": False,
+}
+"""The modes of `torch.compile`, and whether each replays CUDA graphs. None searches schedules."""
+
+
+class OptionError(CodaError):
+    """A mode, an option or a value of one that the backend does not know."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The `options=` of `torch.compile` for this backend."""
+
+    fallback: Fallback = "eager"
+    """What runs a graph, or a region of one, that is not compiled here."""
+    target: TargetChoice = "auto"
+    """`auto` is triton on a GPU, and on the CPU where TRITON_INTERPRET is set."""
+    numerics: str | None = None
+    """The numerics mode of the programs (see docs/numerics.md)."""
+    schedule: str | None = None
+    """Options of the pass `schedule`."""
+    cuda_graphs: bool = False
+    """Replay programs without gradients as CUDA graphs, one for each combination of sizes."""
+    pack_weights: bool = False
+    """Keep vectors computed from weights between calls. They follow updates that PyTorch counts
+    (optimizers, `load_state_dict`), but not writes through `.data`.
+    """
+    remarks: str | None = None
+    """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
+    errors: ErrorHandling = "fallback"
+    """What an error inside of the compiler does to a graph; `raise` is for tests."""
+
+    @staticmethod
+    def of(mode: str | None, given: Mapping[str, Any] | None) -> Options:
+        """Raises OptionError for an unknown mode, option or value."""
+        if mode is not None and mode not in MODES:
+            raise OptionError(f"unknown mode '{mode}'", f"use one of {', '.join(MODES)}")
+        names = [field.name for field in fields(Options)]
+        for name in given or {}:
+            if name not in names:
+                raise OptionError(
+                    f"unknown option '{name}' of the backend coda", f"use {', '.join(names)}"
+                )
+        values: dict[str, Any] = {"cuda_graphs": MODES[mode or "default"], **(given or {})}
+        options = Options(**values)
+        options._check()
+        return options
+
+    def _check(self) -> None:
+        _check_choice("fallback", self.fallback, get_args(Fallback))
+        _check_choice("target", self.target, get_args(TargetChoice))
+        _check_choice("errors", self.errors, get_args(ErrorHandling))
+        _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
+        _check_type("pack_weights", self.pack_weights, bool, "True or False")
+        _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
+        if self.numerics is not None:
+            _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
+        _ = self.shown_remarks
+
+    @property
+    def shown_remarks(self) -> frozenset[RemarkKind]:
+        """The kinds of remarks that were asked for. Raises OptionError for an unknown one."""
+        text = os.environ.get(REMARKS_VARIABLE, "") if self.remarks is None else self.remarks
+        _check_type("remarks", text, str, "a text such as 'missed,passed'")
+        kinds = [kind.strip() for kind in text.split(",") if kind.strip()]
+        for kind in kinds:
+            _check_choice("remarks", kind, (*REMARK_KINDS, "all"))
+        return frozenset(kind for kind in REMARK_KINDS if kind in kinds or "all" in kinds)
+
+
+def _check_choice(name: str, value: object, choices: Any) -> None:
+    if value not in choices:
+        raise OptionError(f"unknown {name} '{value}'", f"use {', '.join(choices)}")
+
+
+def _check_type(name: str, value: object, expected: type, example: str) -> None:
+    if not isinstance(value, expected):
+        raise OptionError(f"option {name} is {value!r}", f"use {example}")

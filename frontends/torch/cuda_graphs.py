@@ -1,0 +1,176 @@
+"""Replays a compiled graph as CUDA graphs: one for each combination of sizes, a bounded number.
+
+What a call gives is a copy, so that the next call does not change it. Inputs whose address stays
+the same between calls, such as weights and a static cache, are read where they are; the others
+are copied to a fixed place first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import torch
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+Run: TypeAlias = Callable[[list[torch.Tensor]], Tensors]
+Key: TypeAlias = tuple[object, ...]
+Addresses: TypeAlias = dict[int, int]
+
+logger = logging.getLogger(__name__)
+
+MAX_GRAPHS = 16
+"""Graphs of one program that are kept; the one that was used longest ago goes first."""
+
+MAX_SEEN = 256
+"""Combinations of sizes that were called once and are remembered."""
+
+MAX_CAPTURES = 64
+"""Captures of one program: one whose weights move all the time is not worth them."""
+
+SMALL = 1 << 20
+"""Inputs of fewer bytes are always copied: it costs less than to find out whether they move."""
+
+
+class Recorder(Protocol):
+    """Captures work on a GPU and repeats it; tests replace it on machines without one."""
+
+    def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
+        """What repeats `run`, and the tensors that it then writes.
+
+        Raises RuntimeError for work that cannot be captured.
+        """
+        ...
+
+
+class CudaRecorder:
+    """Captures CUDA graphs, whose memory is one pool of its own."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._pool: Any = None
+
+    def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
+        cuda: Any = torch.cuda  # partly without types
+        with cuda.device(self._device):
+            if self._pool is None:
+                self._pool = cuda.graph_pool_handle()
+            # Kernels are compiled and libraries initialized before, which no capture may contain.
+            run()
+            graph = cuda.CUDAGraph()
+            with cuda.graph(graph, pool=self._pool):
+                results = run()
+            return graph.replay, results
+
+
+@dataclass
+class _Recorded:
+    replay: Callable[[], None]
+    results: Tensors
+    copied: dict[int, torch.Tensor]
+    """The fixed places of the inputs that are copied, by position."""
+    fixed: Addresses
+    """Where the other inputs have to be."""
+
+
+class CudaGraphs:
+    """Runs `run` as it is the first time that sizes are seen, and captures it the second time."""
+
+    def __init__(self, run: Run, recorder: Recorder, weights: Collection[int] = ()):
+        """`weights` are the positions of inputs that are never copied."""
+        self._run = run
+        self._recorder = recorder
+        self._weights = frozenset(weights)
+        self._moving: set[int] = set()
+        self._seen: OrderedDict[Key, Addresses] = OrderedDict()
+        self._recorded: OrderedDict[Key, _Recorded] = OrderedDict()
+        self._captures = 0
+        self._is_off = False
+
+    def __call__(self, inputs: list[torch.Tensor]) -> Tensors:
+        if self._is_off or _is_capturing():
+            return self._run(inputs)
+        key, addresses = _key_of(inputs), _addresses(inputs)
+        recorded = self._recorded.get(key)
+        if recorded is not None and self._is_stale(recorded, addresses):
+            del self._recorded[key]
+            recorded = None
+        if recorded is None:
+            recorded = self._capture_again(key, inputs, addresses)
+        if recorded is None:
+            return self._run(inputs)
+        self._recorded.move_to_end(key)
+        return _replay(recorded, inputs)
+
+    def _is_stale(self, recorded: _Recorded, addresses: Addresses) -> bool:
+        moved = {at for at, address in recorded.fixed.items() if addresses[at] != address}
+        self._moving |= moved - self._weights
+        return bool(moved)
+
+    def _capture_again(
+        self, key: Key, inputs: list[torch.Tensor], addresses: Addresses
+    ) -> _Recorded | None:
+        """A new capture for sizes that were seen before; None for the first time."""
+        before = self._seen.get(key)
+        self._seen[key] = addresses
+        self._seen.move_to_end(key)
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+        if before is None:
+            return None
+        moving = {at for at, address in addresses.items() if before[at] != address}
+        moving |= {at for at in addresses if inputs[at].nbytes < SMALL}
+        self._moving |= moving - self._weights
+        if self._captures >= MAX_CAPTURES:
+            self._give_up("it was captured too often: its sizes or weights change all the time")
+            return None
+        return self._capture(key, inputs, addresses)
+
+    def _capture(
+        self, key: Key, inputs: list[torch.Tensor], addresses: Addresses
+    ) -> _Recorded | None:
+        copied = {at: torch.empty_like(inputs[at]) for at in addresses if at in self._moving}
+        for at, place in copied.items():
+            place.copy_(inputs[at])
+        fixed_inputs = [copied.get(at, value) for at, value in enumerate(inputs)]
+        self._captures += 1
+        try:
+            replay, results = self._recorder.record(lambda: self._run(fixed_inputs))
+        except RuntimeError as error:
+            self._give_up(str(error).partition("\n")[0])
+            return None
+        fixed = {at: address for at, address in addresses.items() if at not in copied}
+        self._recorded[key] = recorded = _Recorded(replay, results, copied, fixed)
+        if len(self._recorded) > MAX_GRAPHS:
+            self._recorded.popitem(last=False)
+        return recorded
+
+    def _give_up(self, reason: str) -> None:
+        self._is_off = True
+        self._recorded.clear()
+        self._seen.clear()
+        logger.warning("a graph runs without CUDA graphs from now on: %s", reason)
+
+
+def _is_capturing() -> bool:
+    """Whether something else captures, which then has to contain the kernels themselves."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def _key_of(inputs: Tensors) -> Key:
+    """What a capture depends on, beside addresses: sizes and strides."""
+    return tuple((value.shape, value.stride()) for value in inputs)
+
+
+def _addresses(inputs: Tensors) -> Addresses:
+    return {at: value.data_ptr() for at, value in enumerate(inputs)}
+
+
+def _replay(recorded: _Recorded, inputs: Tensors) -> list[torch.Tensor]:
+    for at, place in recorded.copied.items():
+        place.copy_(inputs[at])
+    recorded.replay()
+    return [result.clone() for result in recorded.results]

@@ -1,0 +1,104 @@
+"""Calls a compiled function as AOTAutograd calls a graph: a list of inputs, sizes among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.fx import Node
+
+from coda_ir.api import CompiledFunction
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch import ArgumentTemplate
+from coda_ir.frontends.torch.graph_inputs import DynamoGraph
+from coda_ir.frontends.torch.importer import ImportedGraph, ResultNumber
+from coda_ir.frontends.torch.types import symbolic_text
+
+Argument: TypeAlias = Callable[[list[Any]], torch.Tensor]
+"""Finds an argument of the compiled function among the inputs of its graph."""
+
+Run: TypeAlias = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
+
+
+class GraphRunner:
+    """A compiled graph. AOTAutograd calls it without gradients, with inputs that fit."""
+
+    def __init__(
+        self,
+        graph: DynamoGraph,
+        imported: ImportedGraph,
+        compiled: CompiledFunction,
+        around: Callable[[Run, GraphRunner], Run] | None = None,
+    ):
+        """`around` may put something, such as CUDA graphs, around the function."""
+        self._arguments = [*_inputs(graph, imported), *_constants(imported, graph.device)]
+        self._outputs = [_output(leaf, graph) for leaf in imported.outputs]
+        self.compiled = compiled
+        self.fixed = _fixed_arguments(graph, imported)
+        """Positions of arguments that stay where they are: weights, constants and sizes."""
+        self._run: Run = self._call if around is None else around(self._call, self)
+
+    def _call(self, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        return self.compiled.unchecked(*tensors)
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        results = self._run([argument(inputs) for argument in self._arguments])
+        return [output(results, inputs) for output in self._outputs]
+
+
+def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
+    """The arguments that the caller passes: tensors as they are, for what is computed from weights
+    is found by their identity, and sizes as the extent of a tensor without memory of its own.
+    """
+    arguments: list[Argument] = []
+    token = torch.zeros(1, device=graph.device)
+    for name, graph_input in zip(imported.inputs, graph.inputs, strict=True):
+        position = graph.position(graph_input.node)
+        value: object = graph_input.node.meta["val"]
+        if not name:
+            continue
+        if graph_input.node in graph.sizes:
+            arguments.append(lambda inputs, at=position: token.expand(inputs[at]))
+        elif isinstance(value, torch.Tensor) and value.device != graph.device:
+            arguments.append(lambda inputs, at=position: inputs[at].to(graph.device))
+        else:
+            arguments.append(lambda inputs, at=position: inputs[at])
+    return arguments
+
+
+def _fixed_arguments(graph: DynamoGraph, imported: ImportedGraph) -> frozenset[int]:
+    passed = [i for name, i in zip(imported.inputs, graph.inputs, strict=True) if name]
+    fixed = [at for at, i in enumerate(passed) if i.is_weight or i.node in graph.sizes]
+    return frozenset([*fixed, *range(len(passed), len(passed) + len(imported.weights))])
+
+
+def _constants(imported: ImportedGraph, device: torch.device) -> list[Argument]:
+    tensors = [constant.to(device) for constant in imported.weights.values()]
+    return [lambda inputs, tensor=tensor: tensor for tensor in tensors]
+
+
+def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]], Any]:
+    """How a leaf of the output is found: a result, a size that the inputs tell, or a constant."""
+    if isinstance(leaf, ResultNumber):
+        return lambda results, inputs: results[leaf.index]
+    if not isinstance(leaf, Node):
+        return lambda results, inputs: leaf
+    template = ArgumentTemplate.parse(symbolic_text(leaf.meta["val"]))
+    places = {symbol: _place_of(symbol, graph) for symbol in template.symbols}
+
+    def size(results: Sequence[Any], inputs: list[Any]) -> int:
+        symbols = {symbol: place(inputs) for symbol, place in places.items()}
+        return template.evaluate((), symbols, {})[0][0]
+
+    return size
+
+
+def _place_of(symbol: str, graph: DynamoGraph) -> Callable[[list[Any]], int]:
+    """Where the inputs of a graph tell the value of a symbol."""
+    if symbol not in graph.places:
+        raise CodaError(f"the graph returns the size {symbol}", "no input of the graph tells it")
+    position, axis = graph.places[symbol]
+    if axis is None:
+        return lambda inputs: inputs[position]
+    return lambda inputs: inputs[position].shape[axis]
