@@ -95,14 +95,16 @@ def check_program(run_seed: int, number: int, tally: Tally) -> None:
     seed, kind = seed_of(run_seed, number), SHARES[number % len(SHARES)]
     tally.programs[kind] += 1
     case: Case | None = None
+    start = SeededChoices(seed)
     for name in properties_of(number):
-        choices = SeededChoices(seed)
+        choices = start.copy()
         started = time.perf_counter()
         try:
             with time_limit(TIME_LIMIT):
-                # The decisions of a property follow those of the program: both are one record.
-                made = make_case(choices, kind, seed)
-                case = case or made
+                if case is None:
+                    case = make_case(choices, kind, seed)
+                    # The decisions of a property follow those of the program, in one record.
+                    start = choices.copy()
                 PROPERTIES[name].check(case, choices)
         except Violation as violation:
             tally.failures.append(_failure(violation, number, seed, kind, name, choices.record))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
 from typing import TypeVar
 
@@ -61,6 +62,10 @@ class SeededChoices(Choices):
         number = self._random.randrange(count)
         self.record.append(number)
         return number
+
+    def copy(self) -> SeededChoices:
+        """Another source with the same past and the same future."""
+        return deepcopy(self)
 
 
 class ReplayedChoices(Choices):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import StringIO
+from itertools import product
 from math import isnan
 
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
@@ -22,14 +24,19 @@ def printed(module: ModuleOp, *, generic: bool = False, locations: bool = False)
     return stream.getvalue()
 
 
-def check_round_trip(module: ModuleOp, level: str) -> None:
-    """Every form of the text of `module` reads back as the same module, and prints the same."""
-    for generic in (False, True):
-        for locations in (False, True):
-            form = "generic" if generic else "custom"
-            where = f"{level}, {form} form{' with locations' if locations else ''}"
-            with expected_to_work(PROPERTY, where):
-                _check_form(module, where, generic=generic, locations=locations)
+FORMS = tuple(product((False, True), repeat=2))
+"""Whether the text is generic, and whether it has locations."""
+
+
+def check_round_trip(
+    module: ModuleOp, level: str, forms: Iterable[tuple[bool, bool]] = FORMS
+) -> None:
+    """Each form of the text of `module` reads back as the same module, and prints the same."""
+    for generic, locations in forms:
+        form = "generic" if generic else "custom"
+        where = f"{level}, {form} form{' with locations' if locations else ''}"
+        with expected_to_work(PROPERTY, where):
+            _check_form(module, where, generic=generic, locations=locations)
 
 
 def _has_nan(module: ModuleOp) -> bool:

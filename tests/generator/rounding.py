@@ -62,8 +62,9 @@ class Rounding:
             x = values[norm.x].double()
             mean, variance = x.mean(-1), x.var(-1, correction=0)
             ratio = mean.abs() * torch.rsqrt(variance + norm.eps.value.data)
-            # Where no row is finite, as after sqrt of negative numbers, none is compared.
-            largest = max([largest, *ratio[ratio.isfinite()].flatten().tolist()])
+            finite = ratio[ratio.isfinite()]
+            # There is none where every row has the square root of a negative number.
+            largest = max(largest, finite.amax().item() if finite.numel() else 0.0)
         return largest
 
     @staticmethod
