@@ -6,6 +6,7 @@ The IR writes every symbol as `?`; the names are in the metadata of the function
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import cast
 
@@ -34,8 +35,11 @@ __all__ = [
     "SymbolicSize",
     "as_size",
     "declared_dims",
+    "dims_attribute",
     "element_bytes",
 ]
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def element_bytes(type: Attribute) -> int:
@@ -61,6 +65,13 @@ def _dims_attribute(attribute: Attribute | None) -> Dims | None:
     if not isinstance(attribute, ArrayAttr):
         return None
     return tuple(_dim_of_attribute(dim) for dim in cast(ArrayAttr[Attribute], attribute))
+
+
+def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:
+    """`coda.dims` of an argument or a result."""
+    return ArrayAttr(
+        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(dim) for dim in dims]
+    )
 
 
 def _dim_of_attribute(dim: Attribute) -> Dim:
@@ -102,6 +113,11 @@ class SymbolicShapes:
             else:
                 self._record(value, None)
         return self._dims[value]
+
+    def are_declared(self, dims: Dims) -> bool:
+        """Whether the symbols of `dims` are those of arguments, which mean the same in any walk."""
+        symbols = {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}
+        return symbols <= self._taken
 
     def numel(self, value: SSAValue) -> SymbolicSize:
         """Number of elements."""

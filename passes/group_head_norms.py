@@ -30,16 +30,16 @@ class GroupHeadNormsPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is None:
-                heads = heads_of(op.x)
-                if heads is not None:
+                heads = heads_of(op.x, rewriter.shapes)
+                if heads is not None and heads.is_whole:
                     _group(op, heads, rewriter)
 
 
 def _group(norm: coda.RMSNormOp, heads: Heads, rewriter: FunctionRewriter) -> None:
-    rewriter.passed(norm, f"moved before the split into heads of {heads.head_dim} columns")
+    rewriter.passed(norm, f"moved before the split into heads of {heads.width} columns")
     insert = OpInserter(rewriter, norm, norm.location)
     eps = norm.eps.value.data
-    grouped = coda.RMSNormOp(heads.x, norm.weight, eps=eps, group=heads.head_dim)
+    grouped = coda.RMSNormOp(heads.columns(insert), norm.weight, eps=eps, group=heads.width)
     value = insert.insert(grouped, norm.result.name_hint)
     norm.result.replace_all_uses_with(heads.of(value, insert))
     rewriter.order.erase(norm)

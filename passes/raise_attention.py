@@ -9,7 +9,6 @@ from typing import ClassVar
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of
@@ -51,28 +50,26 @@ class RaiseAttentionPass(FunctionPass):
 
 def _raise(op: CallOp, known: IndexValues, rewriter: FunctionRewriter) -> None:
     arguments = _arguments_of(op)
-    q, k, v = (heads_of(_unrepeated(x, rewriter)) for x in op.inputs[:3])
+    q, k, v = (heads_of(_unrepeated(x, rewriter), rewriter.shapes) for x in op.inputs[:3])
     if arguments is None or q is None or k is None or v is None or not _agree(q, k, v):
         return
     causal = _is_causal(op, arguments, known)
     if isinstance(causal, Refusal):
         rewriter.missed(op, causal)
         return
-    rows = [rewriter.shapes.dims(heads.x)[:-1] for heads in (q, k, v)]
+    rows = [heads.rows for heads in (q, k, v)]
     same_batch = rows[0][:-1] == rows[1][:-1] and rows[1] == rows[2]
     if not same_batch or (causal and rows[0] != rows[1]):
         return
     rewriter.passed(op, "raised to coda.attention")
     scale = arguments.get("scale")
+    insert = OpInserter(rewriter, op, op.location)
     attention = coda.AttentionOp(
-        q.x,
-        k.x,
-        v.x,
-        head_dim=q.head_dim,
+        *(heads.columns(insert) for heads in (q, k, v)),
+        head_dim=q.width,
         causal=causal,
         scale=None if scale is None else float(scale),
     )
-    insert = OpInserter(rewriter, op, op.location)
     value = insert.insert(attention, op.outputs[0].name_hint)
     op.outputs[0].replace_all_uses_with(q.of(value, insert))
     rewriter.order.erase(op)
@@ -106,9 +103,9 @@ def _operand(node: ast.expr | None) -> int | None:
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     """Whether the operands are moved alike, and k and v have the shape that q goes with."""
-    moved = all(heads.transpose is not None for heads in (q, k, v))
-    same = q.head_dim == k.head_dim == v.head_dim and shape_of(k.x)[-1] == shape_of(v.x)[-1]
-    return moved and same and shape_of(q.x)[-1] % shape_of(k.x)[-1] == 0
+    moved = all(heads.is_before_rows and heads.is_whole for heads in (q, k, v))
+    same = q.width == k.width == v.width and k.count == v.count
+    return moved and same and q.count % k.count == 0
 
 
 def _is_causal(op: CallOp, arguments: dict[str, float], known: IndexValues) -> bool | Refusal:

@@ -2,153 +2,192 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.hints import isa
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.heads import Heads, heads_of
-from coda_ir.passes.support.matching import defined_by, operand_pairs
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view
 from coda_ir.passes.support.norms import OpInserter
-
-POINTWISE_CALLS = ("aten.cos.default", "aten.sin.default")
-"""Calls of PyTorch that tables of angles go through, element by element."""
+from coda_ir.passes.support.rope_tables import joined_table, pair_table
+from coda_ir.passes.support.rotations import (
+    HALF_SPLIT,
+    Rotation,
+    find_rotation,
+    with_columns_beside,
+)
 
 
 @dataclass(frozen=True)
-class _Rotation:
-    """x ⊙ cos + rotate_half(x) ⊙ sin for heads x of shape (... x head_dim), computed by `op`."""
+class _Rotated:
+    """A rotation of heads, with the tables that it needs."""
 
-    op: coda.AddOp
-    x: SSAValue
+    rotation: Rotation
+    heads: Heads
+    """The heads of the result of the rotation."""
+    first: int
+    """The first column of each period that is rotated."""
+    width: int
     cos: SSAValue
     sin: SSAValue
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Rotations with the same key are one operator."""
+        heads = self.heads
+        tables = tuple((shape_of(t)[:-1], element_type_of(t)) for t in (self.cos, self.sin))
+        place = (heads.x, heads.first, heads.count, heads.period)
+        return (*place, self.rotation.layout, self.width, tables)
 
 
 @dataclass(frozen=True)
 class RaiseRopePass(FunctionPass):
-    """Finds x ⊙ cos + concat(−x₂, x₁) ⊙ sin on heads x = (x₁, x₂).
+    """Finds the rotation of pairs of columns of heads x, in whatever way it is written.
 
         %h = coda.transpose(coda.reshape %q)          %c = cos of the first half of the angles
         %a = coda.mul %h, %cos                        %r = coda.rope %q, %c, %s {head_dim = D}
         %b = coda.mul (concat(-h2, h1)), %sin   ->    %y = coda.transpose(coda.reshape %r)
         %y = coda.add %a, %b
 
-    Legal where the heads are columns of one tensor that were split and moved, and where both halves
-    of the tables are known to be equal: made from concat(f, f) element by element.
+    Pairs are the halves of a head or neighbours; the result may also be the join of a·cos − b·sin
+    and b·cos + a·sin. Where only some columns of a head are rotated, the tables have 1 and 0 for
+    the others; queries and keys in the columns of one projection are rotated together.
+
+    Legal where the heads are columns of one tensor, and where both columns of a pair are known to
+    have the same angle. Columns that are not rotated pass through x · 1 − y · 0, which keeps every
+    finite value.
     """
 
     name: ClassVar[str] = "raise-rope"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        groups: dict[object, list[_Rotated]] = {}
         for op in rewriter.ops:
-            rotation = _match(op)
+            rotation = find_rotation(op, rewriter.shapes)
             if rotation is not None:
-                _raise(rotation, rewriter)
+                rotated = _check(with_columns_beside(rotation, rewriter.shapes), rewriter)
+                if isinstance(rotated, Refusal):
+                    rewriter.missed(op, rotated)
+                else:
+                    groups.setdefault(rotated.key, []).append(rotated)
+        for group in groups.values():
+            _raise(group, rewriter)
 
 
-def _match(op: Operation) -> _Rotation | None:
-    if not isinstance(op, coda.AddOp):
-        return None
-    for straight, crossed in operand_pairs(op):
-        left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
-        if left is None or right is None:
-            continue
-        for rotated, sin in operand_pairs(right):
-            x = _rotated_half(rotated)
-            for kept, cos in operand_pairs(left):
-                if x is not None and kept is x:
-                    return _Rotation(op, x, cos, sin)
-    return None
-
-
-def _rotated_half(value: SSAValue) -> SSAValue | None:
-    """x where `value` is concat(−x₂, x₁) of the halves of the last dimension of x."""
-    joined = defined_by(value, coda.ConcatOp)
-    if joined is None or len(joined.parts) != 2:
-        return None
-    negated, first = defined_by(joined.parts[0], coda.NegOp), joined.parts[1]
-    halves = [defined_by(first, coda.SliceOp)]
-    halves.append(defined_by(negated.operand, coda.SliceOp) if negated else None)
-    low, high = halves
-    if low is None or high is None or low.x is not high.x:
-        return None
-    last = len(shape_of(low.x)) - 1
-    width = shape_of(low.x)[last]
-    expected = [(last, 0, width // 2), (last, width // 2, width)]
-    is_last = joined.dim.value.data == last and width > 0 and width % 2 == 0
-    return low.x if is_last and [low.range, high.range] == expected else None
-
-
-def _raise(rotation: _Rotation, rewriter: FunctionRewriter) -> None:
-    heads = heads_of(rotation.x)
+def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal:
+    shapes = rewriter.shapes
+    heads = heads_of_view(rotation.result, shapes)
     if heads is None:
-        return
+        return Refusal(
+            "what is rotated are heads of the columns of a tensor",
+            "the rotation runs by itself: its operand is no split of columns into heads",
+        )
+    inner = rotation.view.axes[-1]
+    first, width = heads.offset + rotation.view.offset - rotation.result.offset, inner.extent
+    assert isinstance(width, int)
+    if rotation.layout == HALF_SPLIT and (heads.period % width or first % width):
+        return Refusal(
+            "the rotated columns are a whole fraction of a head",
+            f"the rotation runs by itself: it rotates {width} columns from {first} on of each "
+            f"{heads.period}",
+        )
+    if heads.period % 2 or first % 2:
+        return Refusal("pairs begin at even columns", "the rotation runs by itself")
     insert = OpInserter(rewriter, rotation.op, rotation.op.location)
-    tables = [_half_table(insert, table, heads) for table in (rotation.cos, rotation.sin)]
-    if tables[0] is None or tables[1] is None:
+    cos, sin = (
+        pair_table(insert, table, heads, rotation.layout, is_full=rotation.is_full)
+        for table in (rotation.cos, rotation.sin)
+    )
+    if cos is None or sin is None:
+        return Refusal(
+            "both columns of a pair have the same angle, for all heads",
+            "the rotation runs by itself: its tables are not known to repeat their columns",
+            "compute the angles of half of the columns in the model, and concatenate them",
+        )
+    return _Rotated(rotation, heads, first, width, cos, sin)
+
+
+def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
+    """One `coda.rope` for all rotations of the same columns."""
+    group = _disjoint(group)
+    heads, layout = group[0].heads, group[0].rotation.layout
+    is_alone = len(group) == 1 and heads.is_whole
+    anchor = group[0].rotation.op if is_alone else _first_use(heads.x, rewriter)
+    tables = [table for rotated in group for table in (rotated.cos, rotated.sin)]
+    if not rewriter.order.hoist(tables, anchor):
         return
-    head_dim = shape_of(rotation.x)[-1]
-    rewriter.passed(rotation.op, "raised to coda.rope")
-    rope = coda.RopeOp(heads.x, tables[0], tables[1], head_dim=head_dim)
-    value = insert.insert(rope, rotation.op.result.name_hint)
-    rotation.op.result.replace_all_uses_with(heads.of(value, insert))
-    rewriter.order.erase(rotation.op)
+    insert = OpInserter(rewriter, anchor, group[0].rotation.op.location)
+    pairs = heads.period // 2
+    cos, sin = (
+        joined_table(
+            insert,
+            [(rotated.first // 2, table) for rotated, table in zip(group, parts, strict=True)],
+            pairs,
+            rest,
+        )
+        for parts, rest in (
+            ([rotated.cos for rotated in group], 1.0),
+            ([rotated.sin for rotated in group], 0.0),
+        )
+    )
+    head_dim = group[0].width if layout == HALF_SPLIT else heads.period
+    rope = coda.RopeOp(heads.columns(insert), cos, sin, head_dim=head_dim, layout=layout)
+    name = group[0].rotation.op.results[0].name_hint
+    value = insert.insert(rope, name)
+    for rotated in group:
+        _replace(rotated, value, rewriter)
+    if not is_alone:
+        _read_rotated(group, value, rewriter)
 
 
-def _half_table(insert: OpInserter, table: SSAValue, heads: Heads) -> SSAValue | None:
-    """The first half of the columns of `table` as (positions x D/2) or (B x positions x D/2)."""
-    shape, rank = shape_of(table), len(shape_of(heads.split.result))
-    positions_axis = -2 if heads.transpose is not None else -3
-    padded = (1,) * (rank - len(shape)) + shape
-    heads_axis = -3 if heads.transpose is not None else -2
-    if len(padded) != rank or padded[heads_axis] != 1 or padded[positions_axis] == 1:
-        return None
-    half = _halved(insert, table)
-    if half is None:
-        return None
-    leading = padded[0] if rank == 4 else 1
-    rows = shape_of(heads.x)[:-1]
-    if leading == 1:
-        return insert.insert(coda.ReshapeOp(half, (padded[positions_axis], padded[-1] // 2)))
-    return insert.insert(coda.ReshapeOp(half, (*rows, padded[-1] // 2)))
+def _disjoint(group: Sequence[_Rotated]) -> list[_Rotated]:
+    """The rotations in the order of their columns, without those of columns that are rotated by
+    another one already."""
+    found: list[_Rotated] = []
+    position = 0
+    for rotated in sorted(group, key=lambda rotated: rotated.first):
+        if rotated.first >= position:
+            found.append(rotated)
+            position = rotated.first + rotated.width
+    return found
 
 
-def _halved(insert: OpInserter, table: SSAValue) -> SSAValue | None:
-    """`table` computed on the first half of its last dimension, where both halves are equal."""
-    op = table.owner
-    match op:
-        case coda.ConcatOp() if len(op.parts) == 2 and op.parts[0] is op.parts[1]:
-            return op.parts[0] if op.dim.value.data == len(shape_of(table)) - 1 else None
-        case coda.CastOp():
-            half = _halved(insert, op.operand)
-            return None if half is None else insert.cast(half, element_type_of(table))
-        case coda.MulOp() if not shape_of(op.rhs):
-            half = _halved(insert, op.lhs)
-            return None if half is None else insert.mul(half, op.rhs)
-        case coda.ReshapeOp() if shape_of(op.x)[-1:] == shape_of(table)[-1:]:
-            half = _halved(insert, op.x)
-            shape = (*shape_of(table)[:-1], shape_of(table)[-1] // 2)
-            return None if half is None else insert.insert(coda.ReshapeOp(half, shape))
-        case CallOp() if op.callee.data in POINTWISE_CALLS:
-            return _halved_call(insert, op)
-        case _:
-            return None
+def _first_use(value: SSAValue, rewriter: FunctionRewriter) -> Operation:
+    users = [use.operation for use in value.uses]
+    return min(users, key=rewriter.order.position)
 
 
-def _halved_call(insert: OpInserter, op: CallOp) -> SSAValue | None:
-    half = _halved(insert, op.inputs[0])
-    if half is None:
-        return None
-    call = CallOp(op.callee.data, [half], op.arguments.data, [half.type])
-    dims = op.attributes.get("coda.dims")
-    if isa(dims, ArrayAttr[Attribute]):
-        columns = IntegerAttr(shape_of(half)[-1], 64)
-        call.attributes["coda.dims"] = ArrayAttr([*dims.data[:-1], columns])
-    return insert.insert(call)
+def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -> None:
+    op = rotated.rotation.op
+    rewriter.passed(op, "raised to coda.rope")
+    insert = OpInserter(rewriter, op, op.location)
+    op.results[0].replace_all_uses_with(rotated.heads.of(columns, insert))
+    rewriter.order.erase(op)
+
+
+def _read_rotated(group: Sequence[_Rotated], columns: SSAValue, rewriter: FunctionRewriter) -> None:
+    """Let other columns of the heads be read from the rotated tensor, where they are the same.
+
+    The tensor before the rotation then has no other use and need not be stored.
+    """
+    heads = group[0].heads
+    for op in rewriter.ops:
+        if not isinstance(op, coda.SliceOp) or op.range[0] != len(shape_of(op.x)) - 1:
+            continue
+        other = heads_of(op.result, rewriter.shapes)
+        if other is None or other.part(0, 1) != heads.part(0, 1) or _meets(other, group):
+            continue
+        insert = OpInserter(rewriter, op, op.location)
+        op.result.replace_all_uses_with(other.of(columns, insert))
+        rewriter.order.erase(op)
+
+
+def _meets(heads: Heads, group: Sequence[_Rotated]) -> bool:
+    return any(
+        heads.offset < rotated.first + rotated.width and rotated.first < heads.offset + heads.width
+        for rotated in group
+    )

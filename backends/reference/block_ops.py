@@ -176,11 +176,12 @@ def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, cos, sin = operands
     half_split = op.layout.data == "half_split"
-    # (..., heads, 2, head_dim/2), or with the last two dimensions swapped where pairs are adjacent.
+    # (..., periods, heads, 2, head_dim/2), or with the last two dimensions swapped where pairs are
+    # adjacent; the tables are (..., 1, heads, head_dim/2).
     half = op.head_dim.value.data // 2
-    heads = split_columns(x, *((2, half) if half_split else (half, 2)))
+    heads = split_columns(x, cos.shape[-1] // half, *((2, half) if half_split else (half, 2)))
     first, second = heads.unbind(-2 if half_split else -1)
-    cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
+    cos, sin = (split_columns(table, half).unsqueeze(-3) for table in (cos, sin))
     product = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos)).product
 
     def times(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

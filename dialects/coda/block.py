@@ -86,7 +86,9 @@ class RopeOp(CodaOp):
 
     `cos` and `sin` are (positions x head_dim/2), or have the leading dimensions of x. A pair
     (a, b) becomes (a·cos − b·sin, b·cos + a·sin); `layout` says which columns of a head pair up:
-    `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1).
+    `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1). Tables of several times
+    head_dim/2 columns are those of as many heads, and then repeat: with cosines of 1 and sines of
+    0 for columns that stay, this is partial rotary embedding.
 
     `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
     """
@@ -138,9 +140,21 @@ class RopeOp(CodaOp):
                     f"operand {what} has rank {rank}, expected 2 to {len(leading) + 1}"
                 )
             rows = leading[len(leading) - rank + 1 :]
-            expect_shape(f"operand {what}", table, (*rows, head_dim // 2))
+            expect_shape(f"operand {what}", table, (*rows, shape_of(self.cos)[-1]))
+        self._verify_pairs()
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
+
+    def _verify_pairs(self) -> None:
+        """The columns of the tables are the pairs of whole heads, of which x has a multiple."""
+        pairs, half = shape_of(self.cos)[-1], self.head_dim.value.data // 2
+        if pairs == DYNAMIC_INDEX:
+            return
+        if pairs < half or pairs % half:
+            raise VerifyException(
+                f"operand cos has {pairs} columns, expected head_dim/2 = {half} or a multiple"
+            )
+        verify_group("cos", 2 * pairs, shape_of(self.x)[-1])
 
 
 @irdl_op_definition

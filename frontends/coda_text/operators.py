@@ -13,6 +13,8 @@ from coda_ir.frontends.coda_text.elementwise import NUMBER_UNARY, UNARY, binary,
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
+from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
+from coda_ir.frontends.coda_text.torch_calls import torch_call
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
@@ -169,6 +171,12 @@ def cast(call: Invocation) -> TensorValue:
     assert element is not None, "dtype is required"
     if element == x.type.element:
         return x
+    if "bool" in (element, x.type.element):
+        raise Mistake(
+            f"cast: x is {x.type}, which does not become {element}",
+            'ask PyTorch: torch("aten._to_copy.default({0}, dtype=torch.float32)", x, ...)',
+            argument="x",
+        )
     return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
 
 
@@ -177,18 +185,31 @@ def rope(call: Invocation) -> TensorValue:
     _expect_heads(call, "head_dim", head_dim, "x", x)
     if head_dim % 2:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
-    tables = [_rope_table(call, name, x, head_dim) for name in ("cos", "sin")]
+    pairs = _rope_pairs(call, x, head_dim)
+    tables = [_rope_table(call, name, x, pairs) for name in ("cos", "sin")]
     layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
     cos, sin = (table.ssa for table in tables)
     return call.emit(coda.RopeOp(x.ssa, cos, sin, head_dim=head_dim, layout=layout), x.dims)
 
 
-def _rope_table(call: Invocation, name: str, x: TensorValue, head_dim: int) -> TensorValue:
-    """cos or sin: head_dim/2 columns, and the last leading dimensions of x as rows."""
+def _rope_pairs(call: Invocation, x: TensorValue, head_dim: int) -> int:
+    """The columns of the tables: head_dim/2, or as many for each of several heads."""
+    pairs, columns = call.float_tensor("cos", least_rank=2).dims[-1], x.dims[-1]
+    is_several = (
+        isinstance(pairs, int)
+        and isinstance(columns, int)
+        and pairs > 0
+        and pairs % (head_dim // 2) == 0
+        and columns % (2 * pairs) == 0
+    )
+    return pairs if is_several else head_dim // 2
+
+
+def _rope_table(call: Invocation, name: str, x: TensorValue, pairs: int) -> TensorValue:
+    """cos or sin: `pairs` columns, and the last leading dimensions of x as rows."""
     table = call.float_tensor(name, least_rank=2)
     rows = x.dims[:-1][-(len(table.dims) - 1) :]
-    expected = (*rows, head_dim // 2)
-    call.expect_dims(name, table, expected, "the positions of x by head_dim/2")
+    call.expect_dims(name, table, (*rows, pairs), "the positions of x by head_dim/2")
     return table
 
 
@@ -281,6 +302,7 @@ _RULES: dict[str, Rule] = {
     "maximum(a, b)": extremum,
     "minimum(a, b)": extremum,
     **{f"{name}(x)": unary for name in UNARY},
+    TORCH_CALL: torch_call,
 }
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.column_views import ONE, Axis, ColumnAxis, ColumnView, RowAxis
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 HEADS_FIRST = (0, 2, 1, 3)
 """The permutation between (B x T x heads x D) and (B x heads x T x D)."""
@@ -17,36 +18,100 @@ HEADS_FIRST = (0, 2, 1, 3)
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads of the columns of `x`: (... x heads·D) split to (... x heads x D), and possibly
-    moved before the rows, (B x heads x T x D)."""
+    """Heads of columns of `x`: columns `first` to `first + count · period` of (... x N) are split
+    to (... x count x period), of which each head is `width` columns from `offset` on, and possibly
+    moved before the last dimension of the rows, (B x count x T x width).
+    """
 
     x: SSAValue
-    split: coda.ReshapeOp
-    transpose: coda.TransposeOp | None
+    rows: tuple[Dim, ...]
+    first: int
+    count: int
+    period: int
+    offset: int
+    width: int
+    is_before_rows: bool
 
     @property
-    def head_dim(self) -> int:
-        return shape_of(self.split.result)[-1]
+    def is_whole(self) -> bool:
+        """Whether the heads are next to each other: one head is one period."""
+        return self.width == self.period
+
+    @property
+    def axis(self) -> int:
+        """The dimension of the heads, from the end."""
+        return -3 if self.is_before_rows else -2
+
+    def part(self, offset: int, width: int) -> Heads:
+        """Other columns of the same periods."""
+        return replace(self, offset=offset, width=width)
+
+    def columns(self, insert: OpInserter) -> SSAValue:
+        """The columns of `x` that the periods cover."""
+        dim, stop = len(self.rows), self.first + self.count * self.period
+        if (self.first, stop) == (0, shape_of(self.x)[-1]):
+            return self.x
+        return insert.insert(coda.SliceOp(self.x, dim, self.first, stop), self.x.name_hint)
 
     def of(self, columns: SSAValue, insert: OpInserter) -> SSAValue:
-        """The heads of `columns`, which has the shape of `x`, in the same way."""
-        split = coda.ReshapeOp(columns, shape_of(self.split.result))
-        dims = self.split.attributes.get("coda.dims")
-        if dims is not None:
-            split.attributes["coda.dims"] = dims
-        value = insert.insert(split)
-        if self.transpose is None:
+        """The heads of `columns`, which has the shape of `self.columns`, in the same way."""
+        rows, rank = shape_of(columns)[:-1], len(self.rows) + 2
+        value = insert.insert(coda.ReshapeOp(columns, (*rows, self.count, self.period)))
+        if not self.is_whole:
+            stop = self.offset + self.width
+            value = insert.insert(coda.SliceOp(value, rank - 1, self.offset, stop))
+        if not self.is_before_rows:
             return value
-        return insert.insert(coda.TransposeOp(value, self.transpose.permutation))
+        order = (*range(rank - 3), rank - 2, rank - 3, rank - 1)
+        return insert.insert(coda.TransposeOp(value, order))
 
 
-def heads_of(value: SSAValue) -> Heads | None:
+def heads_of(value: SSAValue, shapes: SymbolicShapes) -> Heads | None:
     """What the heads `value` were split from; None where they are not the columns of a tensor."""
-    transpose = defined_by(value, coda.TransposeOp)
-    split = defined_by(transpose.x if transpose else value, coda.ReshapeOp)
-    if split is None or (transpose and transpose.permutation != HEADS_FIRST):
+    return heads_of_view(ColumnView.of(value, shapes), shapes)
+
+
+def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
+    """The heads that a view of columns is, of its axes (rows, heads, columns)."""
+    rows = shapes.dims(view.base)[:-1]
+    if len(view.axes) != len(rows) + 2 or not rows:
         return None
-    before, after = shape_of(split.x), shape_of(split.result)
-    is_split = len(after) == len(before) + 1 and after[:-2] == before[:-1]
-    is_split = is_split and before[-1] == after[-1] * after[-2]
-    return Heads(split.x, split, transpose) if is_split else None
+    *others, last = view.axes
+    for position in (-1, -2):
+        heads = others[position]
+        rest = [axis for axis in others if axis is not heads] if heads != ONE else list(others)
+        if heads == ONE:
+            del rest[position]
+        if _are_rows(rest, rows) and isinstance(heads, ColumnAxis) and isinstance(last, ColumnAxis):
+            return _heads(view, rows, heads, last, is_before_rows=position == -2)
+    return None
+
+
+def _are_rows(axes: list[Axis], rows: tuple[Dim, ...]) -> bool:
+    expected = [ONE if extent == 1 else RowAxis(index, extent) for index, extent in enumerate(rows)]
+    return axes == expected
+
+
+def _heads(
+    view: ColumnView,
+    rows: tuple[Dim, ...],
+    heads: ColumnAxis,
+    last: ColumnAxis,
+    *,
+    is_before_rows: bool,
+) -> Heads | None:
+    columns, width = shape_of(view.base)[-1], last.extent
+    if last.extent > 1 and last.stride != 1:
+        return None
+    period = heads.stride if heads.extent > 1 else _period_of_one(view.offset, width, columns)
+    # Any start does that keeps a head in its period; projections are whole heads.
+    offset = view.offset % period
+    first = view.offset - offset
+    if offset + width > period or first + heads.extent * period > columns:
+        return None
+    return Heads(view.base, rows, first, heads.extent, period, offset, width, is_before_rows)
+
+
+def _period_of_one(offset: int, width: int, columns: int) -> int:
+    """One head has the columns of the tensor, or its own where those are a projection of others."""
+    return width if offset else columns

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, i1
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.symbolic_shapes import SymbolicShapes
 
@@ -56,6 +56,11 @@ Known: TypeAlias = Affine | Mask
 _WIDTHS = (1, 32, 64)
 """Bits of masks, and of integers that positions do not exceed."""
 
+_FULL = "aten.full.default"
+
+_EXACT = 2**8
+"""Whole numbers up to here are exact in every float type."""
+
 
 class IndexValues:
     """The known contents of the values of one function."""
@@ -76,6 +81,8 @@ class IndexValues:
 
     def _derive(self, value: SSAValue) -> Known | None:
         element_type = element_type_of(value)
+        if is_float(element_type):
+            return self._number(value)
         if not isinstance(element_type, IntegerType) or element_type.width.data not in _WIDTHS:
             return None
         match value.owner:
@@ -85,11 +92,21 @@ class IndexValues:
                 return _moved(self.of(op.x), op.permutation)
             case coda.ConcatOp() as op:
                 return self._joined(op)
+            case coda.SliceOp() as op:
+                dim, start, _ = op.range
+                return _cut(self.of(op.x), dim, start, shape_of(op.result))
             case CallOp() as op if op.callee.data in _CALLS:
                 operands = [self.of(operand) for operand in op.inputs]
                 return _CALLS[op.callee.data](op, operands)
             case _:
                 return None
+
+    def _number(self, value: SSAValue) -> Known | None:
+        """A small whole number that is written as floats."""
+        op = value.owner
+        known = _full(op, ()) if isinstance(op, CallOp) and op.callee.data == _FULL else None
+        small = isinstance(known, Affine) and abs(known.constant) <= _EXACT
+        return known if small else None
 
     def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
         """Dimensions of extent 1 may come and go."""
@@ -196,7 +213,17 @@ def _full(op: CallOp, operands: _Operands) -> Known | None:
     value, rank = literal(op.template.call.args[1]), len(shape_of(op.outputs[0]))
     if isinstance(value, bool) and element_type_of(op.outputs[0]) == i1:
         return Mask(frozenset(), never=not value)
-    return Affine(value, (0,) * rank) if isinstance(value, int) else None
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return Affine(int(value), (0,) * rank) if value is not None and is_whole else None
+
+
+def _to_copy(op: CallOp, operands: _Operands) -> Known | None:
+    known = operands[0]
+    if element_type_of(op.outputs[0]) != i1:
+        return known if isinstance(known, Affine) else None
+    if isinstance(known, Affine) and not any(known.coefficients):
+        return Mask(frozenset(), never=known.constant == 0)
+    return known if isinstance(known, Mask) else None
 
 
 def _expand(op: CallOp, operands: _Operands) -> Known | None:
@@ -222,7 +249,11 @@ def _slice(op: CallOp, operands: _Operands) -> Known | None:
     if not isinstance(axis, int) or not isinstance(start, int) or start < 0 or step != 1:
         return None
     shape = shape_of(op.outputs[0])
-    axis %= len(shape)
+    return _cut(known, axis % len(shape), start, shape)
+
+
+def _cut(known: Known | None, axis: int, start: int, shape: Sequence[int]) -> Known | None:
+    """`known` from index `start` of an axis on, in the shape of the result."""
 
     def cut(affine: Affine) -> Affine:
         slope = affine.coefficients[axis]
@@ -275,14 +306,17 @@ def _cumsum(op: CallOp, operands: _Operands) -> Known | None:
 def _index(op: CallOp, operands: _Operands) -> Known | None:
     """Elements of a tensor that holds one number only."""
     known, rank = operands[0], len(shape_of(op.outputs[0]))
-    if not isinstance(known, Affine) or any(known.coefficients):
+    if isinstance(known, Mask):
+        return known if not known.conditions else None
+    if known is None or any(known.coefficients):
         return None
     return Affine(known.constant, (0,) * rank)
 
 
 _CALLS: dict[str, Callable[[CallOp, _Operands], Known | None]] = {
     "aten.arange.start_step": _arange,
-    "aten.full.default": _full,
+    _FULL: _full,
+    "aten._to_copy.default": _to_copy,
     "aten.expand.default": _expand,
     "aten.slice.Tensor": _slice,
     "aten.add.Tensor": _sum(1),

@@ -31,3 +31,120 @@ func.func @heads(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: 
 // CHECK-NEXT:   [[SPLIT:%.*]] = coda.reshape %y : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
 // CHECK-NEXT:   [[Y:%.*]] = coda.transpose [[SPLIT]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:   func.return [[Y]]
+
+// Half of each head is rotated, in float32, and rounded; the rest is joined to it.
+
+func.func @partial(%q: tensor<2x?x32xbf16> {coda.dims = [2 : i64, "T", 32 : i64]}, %f: tensor<?x2xf32> {coda.dims = ["T", 2 : i64]}) -> tensor<2x4x?x8xbf16> {
+  %split = coda.reshape %q : (tensor<2x?x32xbf16>) -> tensor<2x?x4x8xbf16>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x?x4x8xbf16>) -> tensor<2x4x?x8xbf16>
+  %angles = coda.concat %f, %f {dim = 1 : i64} : (tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x4xf32>
+  %c = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 4 : i64]} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %s = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 4 : i64]} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %rot = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x4x?x8xbf16>) -> tensor<2x4x?x4xbf16>
+  %pass = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x4x?x8xbf16>) -> tensor<2x4x?x4xbf16>
+  %wide = coda.cast %rot : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x4xf32>
+  %a = coda.mul %wide, %c : (tensor<2x4x?x4xf32>, tensor<?x4xf32>) -> tensor<2x4x?x4xf32>
+  %h1 = coda.slice %rot {dim = 3 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x2xbf16>
+  %h2 = coda.slice %rot {dim = 3 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x2xbf16>
+  %neg = coda.neg %h2 : (tensor<2x4x?x2xbf16>) -> tensor<2x4x?x2xbf16>
+  %rotated = coda.concat %neg, %h1 {dim = 3 : i64} : (tensor<2x4x?x2xbf16>, tensor<2x4x?x2xbf16>) -> tensor<2x4x?x4xbf16>
+  %wide_rotated = coda.cast %rotated : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x4xf32>
+  %b = coda.mul %wide_rotated, %s : (tensor<2x4x?x4xf32>, tensor<?x4xf32>) -> tensor<2x4x?x4xf32>
+  %sum = coda.add %a, %b : (tensor<2x4x?x4xf32>, tensor<2x4x?x4xf32>) -> tensor<2x4x?x4xf32>
+  %narrow = coda.cast %sum : (tensor<2x4x?x4xf32>) -> tensor<2x4x?x4xbf16>
+  %y = coda.concat %narrow, %pass {dim = 3 : i64} : (tensor<2x4x?x4xbf16>, tensor<2x4x?x4xbf16>) -> tensor<2x4x?x8xbf16>
+  func.return %y : tensor<2x4x?x8xbf16>
+}
+
+// CHECK-LABEL: func.func @partial(
+// CHECK:         [[C:%.*]] = torch.call "aten.constant_pad_nd.default"({{.*}}) {coda.dims = ["T", 4 : i64], arguments = "{0}, [0, 2], 1.0"} : (tensor<?x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:    [[S:%.*]] = torch.call "aten.constant_pad_nd.default"({{.*}}) {coda.dims = ["T", 4 : i64], arguments = "{0}, [0, 2], 0.0"} : (tensor<?x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 4 : i64, layout = "half_split"}
+// CHECK-NEXT:    [[H:%.*]] = coda.reshape [[R]] : (tensor<2x?x32xbf16>) -> tensor<2x?x4x8xbf16>
+// CHECK-NEXT:    [[Y:%.*]] = coda.transpose [[H]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
+// CHECK-NEXT:    func.return [[Y]]
+
+// Queries, keys and values of a head side by side: queries and keys are rotated at once, and the
+// values are read from the same tensor.
+
+func.func @packed(%qkv: tensor<1x5x24xf32>, %f: tensor<5x2xf32>) -> (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) {
+  %split = coda.reshape %qkv : (tensor<1x5x24xf32>) -> tensor<1x5x2x12xf32>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<1x5x2x12xf32>) -> tensor<1x2x5x12xf32>
+  %angles = coda.concat %f, %f {dim = 1 : i64} : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x4xf32>
+  %c = torch.call "aten.cos.default"(%angles) {arguments = "{0}"} : (tensor<5x4xf32>) -> tensor<5x4xf32>
+  %s = torch.call "aten.sin.default"(%angles) {arguments = "{0}"} : (tensor<5x4xf32>) -> tensor<5x4xf32>
+  %v = coda.slice %h {dim = 3 : i64, start = 8 : i64, stop = 12 : i64} : (tensor<1x2x5x12xf32>) -> tensor<1x2x5x4xf32>
+  %q = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<1x2x5x12xf32>) -> tensor<1x2x5x4xf32>
+  %q1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<1x2x5x12xf32>) -> tensor<1x2x5x2xf32>
+  %q2 = coda.slice %h {dim = 3 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<1x2x5x12xf32>) -> tensor<1x2x5x2xf32>
+  %qn = coda.neg %q2 : (tensor<1x2x5x2xf32>) -> tensor<1x2x5x2xf32>
+  %qr = coda.concat %qn, %q1 {dim = 3 : i64} : (tensor<1x2x5x2xf32>, tensor<1x2x5x2xf32>) -> tensor<1x2x5x4xf32>
+  %qc = coda.mul %q, %c : (tensor<1x2x5x4xf32>, tensor<5x4xf32>) -> tensor<1x2x5x4xf32>
+  %qs = coda.mul %s, %qr : (tensor<5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x5x4xf32>
+  %qy = coda.add %qs, %qc : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x5x4xf32>
+  %k = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<1x2x5x12xf32>) -> tensor<1x2x5x4xf32>
+  %k1 = coda.slice %k {dim = 3 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<1x2x5x4xf32>) -> tensor<1x2x5x2xf32>
+  %k2 = coda.slice %k {dim = 3 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<1x2x5x4xf32>) -> tensor<1x2x5x2xf32>
+  %kn = coda.neg %k2 : (tensor<1x2x5x2xf32>) -> tensor<1x2x5x2xf32>
+  %kr = coda.concat %kn, %k1 {dim = 3 : i64} : (tensor<1x2x5x2xf32>, tensor<1x2x5x2xf32>) -> tensor<1x2x5x4xf32>
+  %kc = coda.mul %k, %c : (tensor<1x2x5x4xf32>, tensor<5x4xf32>) -> tensor<1x2x5x4xf32>
+  %ks = coda.mul %kr, %s : (tensor<1x2x5x4xf32>, tensor<5x4xf32>) -> tensor<1x2x5x4xf32>
+  %ky = coda.add %kc, %ks : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x5x4xf32>
+  func.return %qy, %ky, %v : tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @packed(
+// CHECK-COUNT-1: coda.rope %qkv, {{.*}}, {{.*}} {head_dim = 4 : i64, layout = "half_split"} : (tensor<1x5x24xf32>, tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<1x5x24xf32>
+// CHECK-NOT:     coda.rope
+// CHECK-NOT:     %qkv
+// CHECK:         func.return
+
+// Neighbouring columns are a pair, and the angles are repeated for them.
+
+func.func @interleaved(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x?x4x8xf32> {
+  %h = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %f1 = coda.reshape %f : (tensor<?x4xf32>) -> tensor<?x4x1xf32>
+  %f2 = torch.call "aten.expand.default"(%f1) {arguments = "{0}, [T, 4, 2]", view, coda.dims = ["T", 4 : i64, 2 : i64]} : (tensor<?x4x1xf32>) -> tensor<?x4x2xf32>
+  %angles = coda.reshape %f2 : (tensor<?x4x2xf32>) -> tensor<?x1x8xf32>
+  %c = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 1 : i64, 8 : i64]} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %s = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 1 : i64, 8 : i64]} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %even = torch.call "aten.slice.Tensor"(%h) {arguments = "{0}, 3, 0, 9223372036854775807, 2", view, coda.dims = ["B", "T", 4 : i64, 4 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x4x4xf32>
+  %odd = torch.call "aten.slice.Tensor"(%h) {arguments = "{0}, 3, 1, 9223372036854775807, 2", view, coda.dims = ["B", "T", 4 : i64, 4 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x4x4xf32>
+  %neg = coda.neg %odd : (tensor<?x?x4x4xf32>) -> tensor<?x?x4x4xf32>
+  %n1 = coda.reshape %neg {coda.dims = ["B", "T", 4 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x4x4xf32>) -> tensor<?x?x4x4x1xf32>
+  %e1 = coda.reshape %even {coda.dims = ["B", "T", 4 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x4x4xf32>) -> tensor<?x?x4x4x1xf32>
+  %stack = coda.concat %n1, %e1 {dim = 4 : i64} : (tensor<?x?x4x4x1xf32>, tensor<?x?x4x4x1xf32>) -> tensor<?x?x4x4x2xf32>
+  %rotated = coda.reshape %stack {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x4x4x2xf32>) -> tensor<?x?x4x8xf32>
+  %a = coda.mul %h, %c : (tensor<?x?x4x8xf32>, tensor<?x1x8xf32>) -> tensor<?x?x4x8xf32>
+  %b = coda.mul %rotated, %s : (tensor<?x?x4x8xf32>, tensor<?x1x8xf32>) -> tensor<?x?x4x8xf32>
+  %y = coda.add %a, %b : (tensor<?x?x4x8xf32>, tensor<?x?x4x8xf32>) -> tensor<?x?x4x8xf32>
+  func.return %y : tensor<?x?x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @interleaved(
+// CHECK:         [[R:%.*]] = coda.rope %q, {{.*}}, {{.*}} {head_dim = 8 : i64, layout = "interleaved"} : (tensor<?x?x32xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x32xf32>
+// CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
+// CHECK-NEXT:    func.return [[Y]]
+
+// Both columns of the pairs are computed apart, from tables of half the columns.
+
+func.func @apart(%q: tensor<2x3x16xf32>, %cos: tensor<3x1x4xf32>, %sin: tensor<3x1x4xf32>) -> tensor<2x3x2x8xf32> {
+  %h = coda.reshape %q : (tensor<2x3x16xf32>) -> tensor<2x3x2x8xf32>
+  %x1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x4xf32>
+  %x2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x4xf32>
+  %ac = coda.mul %x1, %cos : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %bs = coda.mul %x2, %sin : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %bc = coda.mul %x2, %cos : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %as = coda.mul %x1, %sin : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %second = coda.add %bc, %as : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %y = coda.concat %first, %second {dim = 3 : i64} : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x8xf32>
+  func.return %y : tensor<2x3x2x8xf32>
+}
+
+// CHECK-LABEL: func.func @apart(
+// CHECK-NEXT:    [[C:%.*]] = coda.reshape %cos
+// CHECK-NEXT:    [[S:%.*]] = coda.reshape %sin
+// CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 8 : i64, layout = "half_split"}
+// CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
+// CHECK-NEXT:    func.return [[Y]]

@@ -99,3 +99,56 @@ func.func @argument(%h: tensor<?x4x?x8xf32> {coda.dims = ["B", 4 : i64, "T", 8 :
 // CHECK-LABEL: func.func @argument(
 // CHECK-NOT: coda.rope
 // CHECK: func.return
+
+// -----
+
+// Four columns of six: a pair epilogue has no groups of four in them.
+
+func.func @fraction(%q: tensor<2x3x12xf32>, %cos: tensor<3x1x2xf32>, %sin: tensor<3x1x2xf32>) -> tensor<2x3x2x6xf32> {
+  %h = coda.reshape %q : (tensor<2x3x12xf32>) -> tensor<2x3x2x6xf32>
+  %x1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<2x3x2x6xf32>) -> tensor<2x3x2x2xf32>
+  %x2 = coda.slice %h {dim = 3 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<2x3x2x6xf32>) -> tensor<2x3x2x2xf32>
+  %rest = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 6 : i64} : (tensor<2x3x2x6xf32>) -> tensor<2x3x2x2xf32>
+  %ac = coda.mul %x1, %cos : (tensor<2x3x2x2xf32>, tensor<3x1x2xf32>) -> tensor<2x3x2x2xf32>
+  %bs = coda.mul %x2, %sin : (tensor<2x3x2x2xf32>, tensor<3x1x2xf32>) -> tensor<2x3x2x2xf32>
+  %bc = coda.mul %x2, %cos : (tensor<2x3x2x2xf32>, tensor<3x1x2xf32>) -> tensor<2x3x2x2xf32>
+  %as = coda.mul %x1, %sin : (tensor<2x3x2x2xf32>, tensor<3x1x2xf32>) -> tensor<2x3x2x2xf32>
+  %first = coda.sub %ac, %bs : (tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>) -> tensor<2x3x2x2xf32>
+  %second = coda.add %bc, %as : (tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>) -> tensor<2x3x2x2xf32>
+  %rotated = coda.concat %first, %second {dim = 3 : i64} : (tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>) -> tensor<2x3x2x4xf32>
+  %y = coda.concat %rotated, %rest {dim = 3 : i64} : (tensor<2x3x2x4xf32>, tensor<2x3x2x2xf32>) -> tensor<2x3x2x6xf32>
+  func.return %y : tensor<2x3x2x6xf32>
+}
+
+// CHECK-LABEL: func.func @fraction(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
+
+// -----
+
+// A table for each head, and the signs of the rotation back.
+
+func.func @by_head(%q: tensor<2x3x16xf32>, %cos: tensor<3x2x4xf32>, %sin: tensor<3x2x4xf32>, %c: tensor<3x1x4xf32>, %s: tensor<3x1x4xf32>) -> (tensor<2x3x2x8xf32>, tensor<2x3x2x8xf32>) {
+  %h = coda.reshape %q : (tensor<2x3x16xf32>) -> tensor<2x3x2x8xf32>
+  %x1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x4xf32>
+  %x2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x4xf32>
+  %ac = coda.mul %x1, %cos : (tensor<2x3x2x4xf32>, tensor<3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %bs = coda.mul %x2, %sin : (tensor<2x3x2x4xf32>, tensor<3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %bc = coda.mul %x2, %cos : (tensor<2x3x2x4xf32>, tensor<3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %as = coda.mul %x1, %sin : (tensor<2x3x2x4xf32>, tensor<3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %second = coda.add %bc, %as : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %y = coda.concat %first, %second {dim = 3 : i64} : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x8xf32>
+  %ac2 = coda.mul %x1, %c : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %bs2 = coda.mul %x2, %s : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %bc2 = coda.mul %x2, %c : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %as2 = coda.mul %x1, %s : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %first2 = coda.add %ac2, %bs2 : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %second2 = coda.sub %bc2, %as2 : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %y2 = coda.concat %first2, %second2 {dim = 3 : i64} : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x8xf32>
+  func.return %y, %y2 : tensor<2x3x2x8xf32>, tensor<2x3x2x8xf32>
+}
+
+// CHECK-LABEL: func.func @by_head(
+// CHECK-NOT: coda.rope
+// CHECK: func.return

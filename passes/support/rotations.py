@@ -1,0 +1,199 @@
+"""Rotary embedding that is spelled out: what is rotated, by which tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import RotationTypes
+from coda_ir.passes.support.column_views import ColumnAxis, ColumnView
+from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, unwidened
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+HALF_SPLIT, INTERLEAVED = coda.ROPE_LAYOUTS
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Pairs (a, b) of columns become (a·cos − b·sin, b·cos + a·sin); `op` computes the result."""
+
+    op: Operation
+    view: ColumnView
+    """What is rotated."""
+    layout: str
+    cos: SSAValue
+    sin: SSAValue
+    is_full: bool
+    """Whether the tables have an entry for each column, and not for each pair."""
+    result: ColumnView
+    """The columns of the result of `op`: what is rotated, and columns beside it that are not."""
+
+
+@dataclass(frozen=True)
+class _Join:
+    """The first columns of all pairs and the second ones, joined to a tensor."""
+
+    layout: str
+    first: SSAValue
+    second: SSAValue
+
+
+def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
+    """The rotation that `op` is the last step of, before conversions and joins with columns that
+    are not rotated."""
+    if isinstance(op, coda.AddOp):
+        return next(_full_rotations(op, shapes), None)
+    if isinstance(op, coda.ConcatOp | coda.ReshapeOp):
+        return _paired_rotation(op, shapes)
+    return None
+
+
+def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation]:
+    """x ⊙ cos + rotated(x) ⊙ sin, where rotated joins −b and a."""
+    for straight, crossed in operand_pairs(op):
+        left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
+        if left is None or right is None:
+            continue
+        for rotated, sin in operand_pairs(right):
+            join = _join(unwidened(rotated))
+            negated = defined_by(join.first, coda.NegOp) if join else None
+            if join is None or negated is None:
+                continue
+            whole = _pairs(join.layout, join.second, negated.operand, shapes)
+            for kept, cos in operand_pairs(left):
+                if whole is not None and ColumnView.of(unwidened(kept), shapes) == whole:
+                    yield from _typed(op, whole, join.layout, cos, sin, is_full=True)
+
+
+def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes) -> Rotation | None:
+    """The join of a·cos − b·sin and b·cos + a·sin."""
+    join = _join(op.results[0])
+    if join is None:
+        return None
+    minus = defined_by(_unrounded(join.first), coda.SubOp)
+    plus = defined_by(_unrounded(join.second), coda.AddOp)
+    if minus is None or plus is None:
+        return None
+    ac, bs = (defined_by(value, coda.MulOp) for value in minus.operands)
+    if ac is None or bs is None:
+        return None
+    for a, cos in operand_pairs(ac):
+        for b, sin in operand_pairs(bs):
+            if not _is_crossed(plus, (a, b), (cos, sin)):
+                continue
+            whole = _pairs(join.layout, a, b, shapes)
+            if whole is not None:
+                return next(_typed(op, whole, join.layout, cos, sin, is_full=False), None)
+    return None
+
+
+def _is_crossed(
+    plus: coda.AddOp, pair: tuple[SSAValue, SSAValue], tables: tuple[SSAValue, SSAValue]
+) -> bool:
+    """Whether `plus` is b·cos + a·sin."""
+    (a, b), (cos, sin) = pair, tables
+    for straight, crossed in operand_pairs(plus):
+        left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
+        if left is None or right is None:
+            continue
+        if set(left.operands) == {b, cos} and set(right.operands) == {a, sin}:
+            return True
+    return False
+
+
+def _unrounded(value: SSAValue) -> SSAValue:
+    """`value` before a conversion."""
+    cast = defined_by(value, coda.CastOp)
+    return value if cast is None else cast.operand
+
+
+def _join(value: SSAValue) -> _Join | None:
+    joined, layout = defined_by(value, coda.ConcatOp), HALF_SPLIT
+    if joined is None:
+        flat, layout = defined_by(value, coda.ReshapeOp), INTERLEAVED
+        joined = defined_by(flat.x, coda.ConcatOp) if flat else None
+    if joined is None or len(joined.parts) != 2:
+        return None
+    first, second = joined.parts
+    last = len(shape_of(first)) - 1
+    if joined.dim.value.data != last or shape_of(first) != shape_of(second):
+        return None
+    if layout == HALF_SPLIT:
+        return _Join(layout, first, second)
+    # stack(a, b) in a new last dimension, which is then joined with the one before.
+    parts = [defined_by(part, coda.ReshapeOp) for part in joined.parts]
+    shape = shape_of(first)
+    if not all(part and (*shape_of(part.x), 1) == shape for part in parts) or len(shape) < 2:
+        return None
+    is_flat = shape_of(value)[-1] == 2 * shape[-2] and len(shape_of(value)) == len(shape) - 1
+    a, b = (part.x for part in parts if part)
+    return _Join(layout, a, b) if is_flat else None
+
+
+def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
+    """The view whose pairs have the first columns `a` and the second columns `b`."""
+    first, second = (ColumnView.of(unwidened(value), shapes) for value in (a, b))
+    if first.base is not second.base or first.axes != second.axes or not first.axes:
+        return None
+    last = first.axes[-1]
+    if not isinstance(last, ColumnAxis) or last.extent < 2:
+        return None
+    stride, distance = (1, last.extent) if layout == HALF_SPLIT else (2, 1)
+    if (last.stride, second.offset - first.offset) != (stride, distance):
+        return None
+    return replace(first, axes=(*first.axes[:-1], ColumnAxis(1, 2 * last.extent)))
+
+
+def _typed(
+    op: Operation, view: ColumnView, layout: str, cos: SSAValue, sin: SSAValue, *, is_full: bool
+) -> Iterator[Rotation]:
+    """The rotation, where it computes in the types of `coda.rope` and rounds to that of x."""
+    product = element_type_of(cos)
+    if element_type_of(sin) != product:
+        return
+    for base in dict.fromkeys((unwidened(view.base), view.base)):
+        stored = element_type_of(base)
+        last = _rounded(op, stored)
+        if last is not None and RotationTypes.of(stored, product).product == product:
+            x = replace(view, base=base)
+            yield Rotation(last, x, layout, cos, sin, is_full, x)
+            return
+
+
+def _rounded(op: Operation, type: Attribute) -> Operation | None:
+    """`op`, or the conversion of its result to `type`; None where it stays wide."""
+    if element_type_of(op.results[0]) == type:
+        return op
+    user = only_use(op.results[0])
+    is_cast = isinstance(user, coda.CastOp) and element_type_of(user.result) == type
+    return user if is_cast else None
+
+
+def with_columns_beside(rotation: Rotation, shapes: SymbolicShapes) -> Rotation:
+    """`rotation` with the columns of the same heads that its result is joined with."""
+    joined = only_use(rotation.op.results[0])
+    view = rotation.view
+    last = view.axes[-1]
+    if not isinstance(joined, coda.ConcatOp) or not isinstance(last, ColumnAxis):
+        return rotation
+    if joined.dim.value.data != len(view.axes) - 1:
+        return rotation
+    parts = [
+        view if part is rotation.op.results[0] else ColumnView.of(part, shapes)
+        for part in joined.parts
+    ]
+    position = parts[0].offset
+    for part in parts:
+        axis = part.axes[-1] if part.axes else None
+        beside = part.base is view.base and part.axes[:-1] == view.axes[:-1]
+        if not beside or not isinstance(axis, ColumnAxis) or part.offset != position:
+            return rotation
+        if axis.stride not in (0, 1):
+            return rotation
+        position += axis.extent
+    axes = (*view.axes[:-1], ColumnAxis(1, position - parts[0].offset))
+    return replace(rotation, op=joined, result=ColumnView(view.base, axes, parts[0].offset))
