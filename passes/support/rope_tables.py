@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -75,7 +75,8 @@ def _repeated(insert: OpInserter, op: coda.ReshapeOp) -> SSAValue | None:
     """f where `op` has each column of f twice, one after the other."""
     *outer, columns = shape_of(op.result)
     many = shape_of(op.x)
-    if many != (*outer, columns // 2, 2):
+    is_flat = _long(many[:-2]) == _long(outer) and many[-2:] == (columns // 2, 2)
+    if not is_flat or columns == DYNAMIC_INDEX:
         return None
     source = op.x.owner
     if isinstance(source, CallOp) and source.callee.data == EXPAND:
@@ -89,6 +90,10 @@ def _repeated(insert: OpInserter, op: coda.ReshapeOp) -> SSAValue | None:
     if stacked.dim.value.data != len(many) - 1:
         return None
     return insert.insert(coda.ReshapeOp(stacked.parts[0], many[:-1]))
+
+
+def _long(shape: Sequence[int]) -> list[int]:
+    return [extent for extent in shape if extent != 1]
 
 
 def _call(insert: OpInserter, op: CallOp, half: SSAValue) -> SSAValue:
