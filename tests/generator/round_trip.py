@@ -24,7 +24,7 @@ def printed(module: ModuleOp, *, generic: bool = False, locations: bool = False)
     return stream.getvalue()
 
 
-FORMS = tuple(product((False, True), repeat=2))
+FORMS = tuple(product((False, True), (False, True)))
 """Whether the text is generic, and whether it has locations."""
 
 
