@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     RankedStructure,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap, AffineSet
 from xdsl.parser import Parser, ParserState
@@ -105,8 +106,16 @@ class ModuleParser(Parser):
     def parse_operation(self) -> Operation:
         op = super().parse_operation()
         self.positions[op] = position = self._begun.pop()
+        if isinstance(op, FuncOp):
+            self._check_declaration(op, position)
         self._lines.locate(op, position)
         return op
+
+    def _check_declaration(self, func: FuncOp, start: int) -> None:
+        """xDSL prints a function without a body without these attributes."""
+        if not func.body.blocks and (func.arg_attrs is not None or func.res_attrs is not None):
+            message = "a function without a body has no attributes of parameters and results"
+            self.raise_error(message, start, start + len("func.func"))
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         if self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack) is None:

@@ -1,0 +1,1 @@
+func.func@i(%q:tensor<?x2xf32>{c=[]},%k:tensor<?x6xf32>{c=["",6]},%v:tensor<?x6xf32>{c=[]})
