@@ -40,7 +40,7 @@ Program: TypeAlias = ModuleOp | str | os.PathLike[str]
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
 PASSES: dict[Level, str] = {
-    "gemm": "coda-to-gemm",
+    "gemm": "coda-to-gemm{{pack-weights={pack_weights}}}",
     "scheduled": "schedule{{{schedule}}},plan-buffers",
 }
 """The passes that lead to each level from the one before."""
@@ -94,6 +94,7 @@ def compile(
     constants: Mapping[str, int | float] | None = None,
     schedule: str | None = None,
     numerics: str | None = None,
+    pack_weights: bool = True,
 ) -> CompiledFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
@@ -102,8 +103,9 @@ def compile(
     runs in its interpreter. `schedule` has options of the pass `schedule`, such as
     `"target=sm_90 mainloop=tma"`, by default those that fit the device. `numerics` is what the
     bits of the results keep to: `fp32-epilogue`, `eager-exact` or `deterministic`
-    (docs/numerics.md), by default what the program states, else fp32-epilogue. Raises CodaError
-    for whatever is wrong with the input.
+    (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
+    allows vectors computed from weights to be kept between calls; they follow updates that PyTorch
+    counts, not writes through `.data`. Raises CodaError for whatever is wrong with the input.
     """
     from coda_ir.devices import default_device, resolve_device, schedule_options
 
@@ -123,7 +125,8 @@ def compile(
         SetNumericsPass(numerics).apply(make_context(), module)
     place = default_device() if device is None else resolve_device(device)
     options = schedule_options(place) if schedule is None else schedule
-    compiled = CompiledFunction(module, find_entry(module, entry), target, place, options)
+    lowering = Lowering(module, options, pack_weights=pack_weights)
+    compiled = CompiledFunction(lowering, find_entry(module, entry), target, place)
     compiled.prepare()
     return compiled
 
@@ -156,9 +159,16 @@ def _is_private(func: FuncOp) -> bool:
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for."""
 
-    def __init__(self, module: ModuleOp, schedule: str = "target=interpreter"):
+    def __init__(
+        self,
+        module: ModuleOp,
+        schedule: str = "target=interpreter",
+        *,
+        pack_weights: bool = True,
+    ):
         self.context: Context = make_context()
         self._schedule = schedule
+        self.pack_weights = pack_weights
         self._modules: dict[Level, ModuleOp] = {"block": module}
         self.remarks: list[Remark] = []
 
@@ -169,9 +179,9 @@ class Lowering:
             raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
         if level not in self._modules:
             before = self.module(levels[levels.index(level) - 1])
-            self._modules[level] = self._lower(
-                before, PASSES[level].format(schedule=self._schedule)
-            )
+            packs = str(self.pack_weights).lower()
+            passes = PASSES[level].format(schedule=self._schedule, pack_weights=packs)
+            self._modules[level] = self._lower(before, passes)
         return self._modules[level]
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
@@ -198,16 +208,14 @@ class CompiledFunction:
     strided. A call in which a symbol is 0 launches nothing.
     """
 
-    def __init__(
-        self, module: ModuleOp, func: FuncOp, target: Target, device: torch.device, schedule: str
-    ):
+    def __init__(self, lowering: Lowering, func: FuncOp, target: Target, device: torch.device):
         from coda_ir.arguments import Signature
 
         self.name = func.sym_name.data
         self.signature: Signature = Signature.of(func)
         self.target: Target = target
         self.device = device
-        self._lowering = Lowering(module, schedule)
+        self._lowering = lowering
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
@@ -274,7 +282,8 @@ class CompiledFunction:
         from coda_ir.backends.triton.aot import compile_kernels, find_architecture
 
         block, options = self._lowering.module("block"), find_architecture(arch).schedule
-        program = emit_program(Lowering(block, options).module("scheduled"), self.name)
+        lowering = Lowering(block, options, pack_weights=self._lowering.pack_weights)
+        program = emit_program(lowering.module("scheduled"), self.name)
         return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
 
     @cached_property

@@ -54,9 +54,10 @@ STEPS: tuple[ModulePass, ...] = (
     SplitReductionsPass(report=False),
     FuseFinalizePass(),
     DeadCodeElimination(),
-    OutlinePointwisePass(),
+    OutlinePointwisePass(statistics=False),
     SplitReductionsPass(),
     FuseFinalizePass(),
+    OutlinePointwisePass(),
     MergeSiblingGemmsPass(),
     DeadCodeElimination(),
     DropUnusedResultsPass(),
@@ -74,13 +75,15 @@ class CodaToGemmPass(ModulePass):
 
     Operators that cannot be fused stay, each with a remark. `fold-weights` lets
     `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
-    `set-numerics` does; without it, functions keep the mode that they state.
+    `set-numerics` does; without it, functions keep the mode that they state. Without
+    `pack-weights`, `defer-layer-norm` computes nothing from weights ahead of time.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
 
     fold_weights: bool = False
     numerics: str | None = None
+    pack_weights: bool = True
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on."""
@@ -91,6 +94,10 @@ class CodaToGemmPass(ModulePass):
         PassPipeline(self.steps()).apply(ctx, op)
 
     def _configured(self, step: ModulePass) -> ModulePass:
-        return (
-            PlaceColumnScalePass(self.fold_weights) if step.name == "place-column-scale" else step
-        )
+        match step.name:
+            case "place-column-scale":
+                return PlaceColumnScalePass(self.fold_weights)
+            case "defer-layer-norm":
+                return DeferLayerNormPass(self.pack_weights)
+            case _:
+                return step

@@ -32,6 +32,12 @@ NO_WEIGHT = Refusal(
     "the norm is not deferred: it has no weight to fold into the column sums of the GEMMs",
 )
 
+NOT_KEPT = Refusal(
+    "vectors may be computed from weights ahead of time",
+    "the norm is not deferred: the column sums of its GEMMs would be kept between calls",
+    "allow pack-weights where weights change only in ways that PyTorch counts",
+)
+
 
 @dataclass(frozen=True)
 class DeferLayerNormPass(FunctionPass):
@@ -44,13 +50,16 @@ class DeferLayerNormPass(FunctionPass):
                                                  %z = r·linear(%s, %W) − (r·mu)·u + c + b
 
     u and c are computed once per weight. Legal iff x is computed in this function, every consumer
-    of the norm is a GEMM, the norm has a weight, and the type is not float16, whose range x ⊙ w may
-    leave. Where only the first holds, the norm is split into its statistics and a pointwise
-    operator. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
-    does one in the mode eager-exact.
+    of the norm is a GEMM or code in the epilogue of another GEMM, which normalizes x again, the
+    norm has a weight, and the type is not float16, whose range x ⊙ w may leave. Where only the
+    first holds, the norm is split into its statistics and a pointwise operator. The subtraction
+    cancels where abs(mean) >> std: a norm of float32 stays whole, and so does one in the mode
+    eager-exact.
     """
 
     name: ClassVar[str] = "defer-layer-norm"
+
+    pack_weights: bool = True
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -59,9 +68,14 @@ class DeferLayerNormPass(FunctionPass):
                 if refusal is not None:
                     rewriter.missed(op, refusal)
                     continue
-                legal = op.weight is not None
-                verdict = check_norm_consumers(op, rewriter.order) if legal else NO_WEIGHT
-                defer_or_split(op, verdict, partial(_defer, op, rewriter), rewriter)
+                defer_or_split(
+                    op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter
+                )
+
+    def _verdict(self, op: coda.LayerNormOp, rewriter: FunctionRewriter) -> NormDeferral | Refusal:
+        if op.weight is None:
+            return NO_WEIGHT
+        return check_norm_consumers(op, rewriter.order) if self.pack_weights else NOT_KEPT
 
 
 def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
@@ -71,6 +85,7 @@ def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDef
     rstd, mean = norm_stats(before, norm)
     shift = before.mul(rstd, mean, "shift")
     for gemm in deferral.consumers:
+        assert not isinstance(gemm, coda.RopeOp)
         insert = OpInserter(rewriter, gemm, gemm.location)
         value = insert.mul(float32_gemm(insert, gemm, x), rstd)
         value = insert.sub(value, insert.mul(shift, _pack(insert, norm.weight, gemm)))

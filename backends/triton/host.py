@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
@@ -303,9 +303,14 @@ class HostProgram:
         return replace(kernel, name=name, source=used.kernel.source, fp_fusion=fp_fusion)
 
     def pack(
-        self, op: Operation, kernel: EmittedKernel, operands: Sequence[str], *, is_kept: bool
+        self,
+        op: Operation,
+        operands: Sequence[str],
+        compute: Callable[[str], Sequence[str]],
+        *,
+        is_kept: bool,
     ) -> None:
-        """A vector computed from weights by `kernel`; it `is_kept` if these are arguments.
+        """What `compute` makes of weights, given a variable; it `is_kept` if these are arguments.
 
         What is kept is looked up before arguments are made dense: their identity is the key.
         """
@@ -313,18 +318,16 @@ class HostProgram:
         name = self.names.fresh(result.name_hint, "packed")
         self._variables[result] = self._dense[result] = name
         self._pack_count += 1
-        rows = self.symbols.extent(self.dims(result)[0])
-        compute = [self.empty(name, result), *launch_lines(kernel, rows, operands, [name])]
         if not is_kept:
             self._keep(result, [name])
-            self.lines += compute
+            self.lines += compute(name)
             return
         self.helpers.add("PACKED")
         key = f"{self._pack_count}, {', '.join(operands)}"
         self._packs += [
             f"{name} = PACKED.find({key})",
             f"if {name} is None:",
-            *indented(compute),
+            *indented(compute(name)),
             f"    PACKED.keep({key.replace(', ', f', {name}, ', 1)})",
         ]
 

@@ -9,11 +9,6 @@ def dense(x):
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x
 ''',
-    "tensors_of": '''\
-def tensors_of(results):
-    """The tensors among the results of an operator; the others are numbers or None."""
-    return [x for x in results if isinstance(x, torch.Tensor)]
-''',
     "attention": '''\
 def attention(q, k, v, head_dim, causal, scale=None, softcap=None):
     """PyTorch's attention of heads that lie side by side in the columns of q, k and v.
@@ -57,15 +52,20 @@ def capped_attention(q, k, v, causal, mask, scale, cap):
     weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), -1)
     return (weights.masked_fill(~mask.any(-1, keepdim=True), 0.0) @ v).to(q.dtype)
 ''',
+    "scaled": '''\
+def scaled(weight, factor):
+    """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
+    return (weight.float() * factor.float()).to(weight.dtype).contiguous()
+''',
     "PACKED": '''\
 class PackedWeights:
-    """Vectors computed from weights alone, kept between calls of `run`.
+    """Tensors computed from weights alone, kept between calls of `run`.
 
-    An entry holds as long as its tensors are the same objects, at the same addresses, with the
-    same version, so that a weight that was updated in place is packed again. Only what bypasses
-    the version counter (writing through `.data`) is not seen: call PACKED.clear() after it.
-    Inference tensors have no version and are packed in each call. At most 1024 entries are kept;
-    one goes when its weight does.
+    An entry holds as long as its tensors are the same objects with the same storage and version,
+    so that a weight that was updated in place is packed again. Only what bypasses the version
+    counter (writing through `.data`) is not seen: call PACKED.clear() after it. Inference tensors
+    have no version and are packed in each call, as are all while a CUDA graph is captured, which
+    then packs in each replay. At most 1024 entries are kept; one goes when its weight does.
     """
 
     def __init__(self):
@@ -80,7 +80,11 @@ class PackedWeights:
     def state(tensors):
         if any(x.is_inference() for x in tensors):
             return None
-        return [(x.data_ptr(), x._version, x.stride()) for x in tensors]
+        if tensors[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            return None
+        return [
+            (x.data_ptr(), x._version, x.stride(), x.untyped_storage()._cdata) for x in tensors
+        ]
 
     def find(self, place, *tensors):
         """The vector of place number `place` in `run` for these tensors, or None."""
@@ -88,7 +92,7 @@ class PackedWeights:
             entry = self.entries.get((place, *map(id, tensors)))
         if entry is None:
             return None
-        references, state, packed = entry
+        references, _, state, packed = entry
         alive = all(ref() is x for ref, x in zip(references, tensors))
         return packed if alive and state == self.state(tensors) else None
 
@@ -97,9 +101,7 @@ class PackedWeights:
         if state is None:
             return
         if packed.is_cuda:
-            # What a graph captures is not computed yet; what is kept may be read by any stream.
-            if torch.cuda.is_current_stream_capturing():
-                return
+            # What is kept may be read by any stream.
             torch.cuda.current_stream(packed.device).synchronize()
         key = (place, *map(id, tensors))
 
@@ -107,8 +109,12 @@ class PackedWeights:
             self.entries.pop(key, None)
 
         references = [weakref.ref(x, forget) for x in tensors]
+        # The address of a storage is not given to another one as long as this refers to it.
+        storages = [
+            torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage()) for x in tensors
+        ]
         with self.lock:
-            self.entries[key] = (references, state, packed)
+            self.entries[key] = (references, storages, state, packed)
             while len(self.entries) > 1024:
                 self.entries.popitem(last=False)
 
@@ -123,7 +129,7 @@ HOST_NAMES = (
     "attention",
     "capped_attention",
     "dense",
-    "tensors_of",
+    "scaled",
     "PackedWeights",
     "PACKED",
     "KERNELS",

@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.host import HostProgram
+from coda_ir.backends.triton.host import HostProgram, launch_lines
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map, lower_map, map_tiling
 from coda_ir.backends.triton.row_kernels import (
@@ -54,6 +54,7 @@ from coda_ir.dialects.gemm import (
     PackWeightOp,
     PortKind,
     ResultKind,
+    ScaleWeightOp,
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
@@ -199,8 +200,28 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
         ),
     )
     operands = [host.variable(op.weight), host.variable(op.vector)]
-    is_kept = all(isinstance(value, BlockArgument) for value in op.operands)
-    host.pack(op, kernel, operands, is_kept=is_kept)
+    rows = host.symbols.extent(host.dims(op.result)[0])
+
+    def compute(name: str) -> list[str]:
+        return [host.empty(name, op.result), *launch_lines(kernel, rows, operands, [name])]
+
+    host.pack(op, operands, compute, is_kept=_are_arguments(op))
+
+
+def _scale_weight(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ScaleWeightOp)
+    host.helpers.add("scaled")
+    weight, vector = host.variable(op.weight), host.variable(op.vector)
+    factor = vector if op.layout.data == Layout.NK else f"{vector}[:, None]"
+
+    def compute(name: str) -> list[str]:
+        return [f"{name} = scaled({weight}, {factor})"]
+
+    host.pack(op, [weight, vector], compute, is_kept=_are_arguments(op))
+
+
+def _are_arguments(op: Operation) -> bool:
+    return all(isinstance(value, BlockArgument) for value in op.operands)
 
 
 # Kernels of the block level
@@ -357,6 +378,7 @@ _WRITERS: Mapping[type, Writer] = {
     MapOp: _map,
     FinalizeOp: _finalize,
     PackWeightOp: _pack_weight,
+    ScaleWeightOp: _scale_weight,
     ElementwiseOp: _elementwise,
     CastOp: _elementwise,
     GluOp: _glu,

@@ -120,6 +120,7 @@ class GraphCompiler:
             device=captured.device,
             schedule=self.options.schedule,
             numerics=self.options.numerics,
+            pack_weights=self.options.pack_weights,
         )
         log_remarks([*remarks, *compiled.remarks], self.options.shown_remarks)
         if not _has_gemm(compiled.module("scheduled")):

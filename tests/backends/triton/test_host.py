@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.emitted import load_module, load_program, run_operator
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import TritonTarget, emit_module, emit_program
@@ -467,6 +468,38 @@ class TestPackedWeights:
         strided = [t.t(), torch.randn(80).bfloat16()[::2].copy_(v), w.t()]
         self.check(run, *strided)
         self.check(run, *strided)
+        assert len(self.entries(run)) == 2
+
+    def test_memory_of_a_swapped_storage_is_released(self) -> None:
+        run = load_program(self.TEXT)
+        weights = self.weights()
+        self.check(run, *weights)
+        storage = StorageWeakRef(weights[0].untyped_storage())
+        weights[0].data = torch.randn(70, 40).bfloat16()
+        assert storage.expired()
+        self.check(run, *weights)
+
+    def test_scaled_weights(self) -> None:
+        text = """
+            func.func @f(%x : tensor<5x40xbf16>, %w : tensor<70x40xbf16>, %v : tensor<40xbf16>,
+                         %t : tensor<40x70xbf16>) -> (tensor<5x70xbf16>, tensor<5x70xbf16>) {
+              %s = gemm.scale_weight nk %w, %v
+                  : (tensor<70x40xbf16>, tensor<40xbf16>) -> tensor<70x40xbf16>
+              %a = coda.linear %x, %s
+                  : (tensor<5x40xbf16>, tensor<70x40xbf16>) -> tensor<5x70xbf16>
+              %r = gemm.scale_weight kn %t, %v
+                  : (tensor<40x70xbf16>, tensor<40xbf16>) -> tensor<40x70xbf16>
+              %b = coda.matmul %x, %r
+                  : (tensor<5x40xbf16>, tensor<40x70xbf16>) -> tensor<5x70xbf16>
+              func.return %a, %b : tensor<5x70xbf16>, tensor<5x70xbf16>
+            }"""
+        run = load_program(text)
+        x, (w, v, t) = torch.randn(5, 40).bfloat16(), self.weights()
+        for _ in range(2):
+            a, b = run(x, w, v, t)
+            torch.testing.assert_close(a, F.linear(x, w * v), rtol=2e-2, atol=2e-2)
+            torch.testing.assert_close(b, x @ (t * v[:, None]), rtol=2e-2, atol=2e-2)
+            w.mul_(2)
         assert len(self.entries(run)) == 2
 
     def test_values_that_are_computed_are_not_kept(self) -> None:
