@@ -195,6 +195,12 @@ def _select_result(
 
 def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Dim) -> None:
     """Raise Mistake unless a tensor fits a port of an M x N domain; M is the product of `rows`."""
+    if value.type.element == "bool":
+        raise Mistake(
+            f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected numbers",
+            "give it 0 and 1 as floating-point elements",
+            argument=port.name.text,
+        )
     dims = value.dims
     half = divided(columns, 2)
     width = columns if not port.kind.is_half or half is None else half

@@ -204,6 +204,6 @@ class ExpressionLowering(Evaluator):
             folded = constant_call(node.callee.text, values)
             if folded is not None:
                 return folded
-            return operator.rule(Invocation(node.callee.text, values, self.insert))
+            return operator.rule(Invocation(node.callee.text, values, self.insert, self.symbols))
         except Mistake as mistake:
             return self.call_mistake(mistake, bound, node, operator.signature)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.reporter import suggestion
 from coda_ir.frontends.coda_text.values import (
+    INDEX_TYPES,
     SIZE_LIMITS,
     Dim,
     Dims,
@@ -36,6 +37,8 @@ class Invocation:
     name: str
     values: Mapping[str, Sequence[Value]]
     insert: Callable[[Operation], None]
+    symbols: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    """What the symbols of the function stand for, where it is inlined."""
 
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator with one result, whose symbolic extents are `dims`."""
@@ -94,7 +97,7 @@ class Invocation:
 
     def index_tensor(self, name: str) -> TensorValue:
         tensor = self.tensor(name)
-        if tensor.type.is_float:
+        if tensor.type.element not in INDEX_TYPES:
             raise Mistake(
                 f"{self.name}: {name} is {tensor.type}, expected i32 or i64 elements",
                 "declare it as i64",
@@ -193,7 +196,7 @@ class Invocation:
         if not isinstance(value, ElementType):
             raise Mistake(
                 f"{self.name}: {name} is {describe(value)}, expected an element type",
-                "element types are bf16, f16, f32, f64, i32 and i64",
+                "element types are bf16, f16, f32, f64, i32, i64 and bool",
                 argument=name,
             )
         return value.name

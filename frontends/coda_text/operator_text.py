@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
@@ -199,6 +200,23 @@ class OperatorWriter:
             del given["start"]
         return _call("slice", self._tensor(op.x), **given)
 
+    def torch_call(self, op: CallOp) -> Text:
+        if len(op.outputs) != 1:
+            raise Inexpressible(f"a call with {len(op.outputs)} results")
+        text = f"{op.callee.data}({op.arguments.data})"
+        if '"' in text or "\n" in text:
+            raise Inexpressible("a string with quotation marks")
+        (result,) = op.outputs
+        dims = [self._known(dim) for dim in self._shapes.dims(result)]
+        if "-1" in dims:
+            raise Inexpressible("the sizes of the result are not known by name")
+        given = {"dtype": element_name(result), "shape": f"[{', '.join(dims)}]"}
+        if op.picks is not None:
+            given["positions"] = str([*op.picks])
+        flags = {"view": op.view, "random": op.random}
+        given |= {name: "true" for name, flag in flags.items() if flag is not None}
+        return _call("torch", f'"{text}"', *map(self._tensor, op.inputs), **given)
+
     def concat(self, op: coda.ConcatOp) -> Text:
         dim, rank = op.dim.value.data, len(self._shapes.dims(op.result))
         given = {} if dim == rank - 1 else {"dim": str(dim)}
@@ -226,6 +244,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
     coda.ConcatOp: OperatorWriter.concat,
+    CallOp: OperatorWriter.torch_call,
 }
 
 _DEFAULTS: dict[str, str] = {

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     f16,
     f32,
     f64,
+    i1,
     i32,
     i64,
 )
@@ -38,9 +39,11 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     "f64": f64,
     "i32": i32,
     "i64": i64,
+    "bool": i1,
 }
 _NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
 FLOAT_TYPES = ("bf16", "f16", "f32", "f64")
+INDEX_TYPES = ("i32", "i64")
 
 
 @dataclass(frozen=True, slots=True)

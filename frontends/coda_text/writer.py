@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -24,7 +24,7 @@ from coda_ir.frontends.coda_text.operator_text import (
     type_text,
 )
 from coda_ir.frontends.coda_text.writer_names import NameTable, identifier, short_names
-from coda_ir.remarks import format_location, source_position
+from coda_ir.remarks import format_location, module_name, source_position
 from coda_ir.symbolic_shapes import SymbolicShapes, declared_dims
 
 LONGEST_INLINED = 64
@@ -122,6 +122,7 @@ class FunctionWriter:
         self._shapes = SymbolicShapes(func)
         self._texts: dict[SSAValue, Text] = {}
         self._lines: list[str] = []
+        self._module: str | None = None
         self.written: list[Operation] = []
         entries = func.arg_attrs.data if func.arg_attrs else ()
         self._symbols = _symbols(func)
@@ -145,31 +146,18 @@ class FunctionWriter:
         }
         for argument, name in zip(func.args, short, strict=True):
             self._texts[argument] = Text(name, ATOM)
+        self._modules = Modules(func.body.block.ops)
 
     def run(self) -> str:
         """The text of the function. Raises UnwritableError for what the language lacks."""
         header = self._header()
         operators = list(self._func.body.block.ops)
-        self._check_operators(operators)
         for op in operators:
             if isinstance(op, ReturnOp):
                 self._return(op)
             elif _is_live(op) and not any(result in self._texts for result in op.results):
                 self._write(op)
         return "\n".join([f"{header} {{", *self._lines, "}", ""])
-
-    def _check_operators(self, operators: Sequence[Operation]) -> None:
-        calls = [op for op in operators if isinstance(op, CallOp)]
-        if not calls:
-            return
-        counts = Counter(call.callee.data for call in calls)
-        names = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
-        more = ", ..." if len(counts) > 5 else ""
-        raise UnwritableError(
-            f"{_place(calls[0])}{calls[0].callee.data} runs through PyTorch, which .coda cannot "
-            f"express; calls of PyTorch in all: {names}{more}",
-            "write .mlir, or export the parts that have none",
-        )
 
     def _header(self) -> str:
         parameters = [self._parameter(argument) for argument in self._func.args]
@@ -223,8 +211,9 @@ class FunctionWriter:
         try:
             text = writer.write(op)
         except Inexpressible as error:
+            name = op.callee.data if isinstance(op, CallOp) else op.name
             raise UnwritableError(
-                f"{_place(op)}{op.name} cannot be written as .coda: {error}", "write .mlir"
+                f"{_place(op)}{name} cannot be written as .coda: {error}", "write .mlir"
             ) from error
         result = op.results[0]
         if isinstance(op, coda.ConstantOp):
@@ -235,12 +224,14 @@ class FunctionWriter:
             self._texts[result] = text
             return
         name = self._name(op)
+        self._comment(op)
         self._lines.append(f"{name} = {text.text}")
         self._texts[result] = Text(name, ATOM)
 
     def _write_split(self, parts: Sequence[coda.SliceOp]) -> None:
         """`q, k, v = split(x, [64, 64, 64])` for slices that fill a dimension."""
         names = [self._name(part) for part in parts]
+        self._comment(parts[0])
         sizes = [stop - start for _, start, stop in (part.range for part in parts)]
         x = parts[0].x
         dim = parts[0].range[0]
@@ -249,6 +240,13 @@ class FunctionWriter:
         for part, name in zip(parts, names, strict=True):
             self._texts[part.result] = Text(name, ATOM)
             self.written.append(part)
+
+    def _comment(self, op: Operation) -> None:
+        """Say where a part of a PyTorch model begins: `# layers.0.mlp`."""
+        module = self._modules.around(op)
+        if module is not None and module != self._module:
+            self._lines.append(f"# {module}")
+            self._module = module
 
     def _is_inlined(self, op: Operation, text: Text) -> bool:
         (result,) = op.results
@@ -271,7 +269,24 @@ class FunctionWriter:
                 return self._names.numbered(weight[0][1])
             if weight[0] == "w" and len(weight) > 1:
                 return self._names.numbered(weight[1])
+        if isinstance(op, CallOp):
+            return self._names.numbered(identifier(op.callee.data.split(".")[1]))
         return self._names.numbered(_BASES.get(op.name, op.name.rpartition(".")[2][0]))
+
+
+class Modules:
+    """The modules of a PyTorch model that have others in them, of those that operators are in."""
+
+    def __init__(self, operators: Iterable[Operation]):
+        names = {module_name(op.location) for op in operators} - {None}
+        self._outer = {name.rpartition(".")[0] for name in names if name is not None}
+
+    def around(self, op: Operation) -> str | None:
+        """The innermost of them that `op` is in: `layers.0.mlp` for its `gate_proj`."""
+        name = module_name(op.location)
+        while name and name not in self._outer:
+            name = name.rpartition(".")[0]
+        return name or None
 
 
 def split_parts(op: coda.SliceOp) -> Sequence[coda.SliceOp]:

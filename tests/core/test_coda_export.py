@@ -59,6 +59,16 @@ def sums():
     return Sums(), (torch.zeros(3, 4),)
 
 
+class Best(nn.Module):
+    def forward(self, x):
+        values, places = x.topk(2)
+        return values, places
+
+
+def best():
+    return Best(), (torch.zeros(3, 4),)
+
+
 def fails():
     raise RuntimeError("no weights here\\nand a second line")
 
@@ -189,10 +199,17 @@ def test_wrong_factories(
 
 
 def test_what_coda_cannot_express(folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert coda_export.main(["factories:sums", "-o", "sums.coda", "-q"]) == 1
+    assert coda_export.main(["factories:best", "-o", "best.coda", "-q"]) == 1
     told = capsys.readouterr().err
-    assert "factories.py:" in told and "aten.cumsum.default runs through PyTorch" in told
-    assert not (folder / "sums.coda").exists()
+    assert "factories.py:" in told and "aten.topk.default cannot be written as .coda" in told
+    assert not (folder / "best.coda").exists()
+
+
+def test_calls_of_pytorch_in_coda(folder: Path):
+    assert coda_export.main(["factories:sums", "-o", "sums.coda", "-q"]) == 0
+    compiled = coda_ir.compile(folder / "sums.coda", target="reference", device="cpu")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(x), x.cumsum(-1) + x.cumsum(0))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""Calls of PyTorch in .coda: `torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[B])`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import TensorType as IRTensorType
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.torch import ArgumentTemplate, CallOp
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    Dim,
+    TensorValue,
+    dims_attribute,
+    extent,
+    format_dims,
+)
+
+SIGNATURE = (
+    "torch(call: string, *operands?, dtype: type, shape: sizes, positions: sizes?, "
+    "view: boolean = false, random: boolean = false)"
+)
+
+
+def torch_call(call: Invocation) -> TensorValue:
+    """One tensor computed by PyTorch; its type has to be stated."""
+    text = call.value("call")
+    callee, opened, arguments = text.partition("(") if isinstance(text, str) else ("", "", "")
+    if not opened or not arguments.endswith(")"):
+        raise Mistake(
+            'torch: call is not of the form "namespace.operator.overload(arguments)"',
+            'write "aten.cumsum.default({0}, -1)"; {0} is the first tensor',
+            argument="call",
+        )
+    operands = [call.as_tensor("operands", value) for value in call.values.get("operands", ())]
+    element, shape = call.element_type("dtype"), call.sizes("shape")
+    assert element is not None, "dtype is required"
+    if any(isinstance(dim, int) and dim < 0 for dim in shape):
+        raise Mistake(f"torch: shape is {format_dims(shape)}, expected sizes", argument="shape")
+    op = CallOp(
+        callee,
+        [operand.ssa for operand in operands],
+        _bound(arguments.removesuffix(")"), call.symbols),
+        [IRTensorType(ELEMENT_TYPES[element], [extent(dim) for dim in shape])],
+        view=call.boolean("view", False),
+        random=call.boolean("random", False),
+        positions=call.integers("positions") if call.given("positions") else None,
+    )
+    try:
+        op.verify_()
+    except VerifyException as error:
+        raise Mistake(f"torch: {error}", argument="call") from error
+    op.attributes["coda.dims"] = dims_attribute(shape)
+    return call.emit(op, shape)
+
+
+def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
+    """The arguments with the sizes that the symbols of an inlined function stand for."""
+    try:
+        template = ArgumentTemplate.parse(text)
+    except ValueError as error:
+        raise Mistake(f"torch: {error}", argument="call") from error
+    unknown = sorted(template.symbols - symbols.keys())
+    if unknown:
+        raise Mistake(
+            f"torch: the arguments name {unknown[0]}, which is not a symbol of the function",
+            "sizes are numbers or symbols of the parameters",
+            argument="call",
+        )
+    sizes = {name: str(symbols[name]) for name in template.symbols}
+    if all(name == size for name, size in sizes.items()):
+        return text
+    bound: ast.Call = _Binder(sizes).visit(ArgumentTemplate.parse(text).call)
+    return ", ".join(map(ast.unparse, [*bound.args, *bound.keywords]))
+
+
+class _Binder(ast.NodeTransformer):
+    def __init__(self, sizes: Mapping[str, str]):
+        self._sizes = sizes
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        size = self._sizes.get(node.id)
+        return node if size is None else ast.parse(size, mode="eval").body
