@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from xdsl.ir import SSAValue
+
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.passes.legality import NormDeferral, check_norm_consumers
@@ -28,8 +30,12 @@ class DeferRMSNormPass(FunctionPass):
                                              %a = coda.linear %s, %W : ... -> f32
                                              %z = coda.cast(coda.mul %a, %r)
 
+    They commute with a rotation of columns too: the projection then rotates x ⊙ w in its epilogue,
+    and only the scale of the rows is left for afterwards.
+
     Legal iff x is computed in this function (so that its statistics cost nothing), every consumer
-    of the norm is a GEMM, and the type is not float16, whose range x ⊙ w may leave. Where only the
+    of the norm is a GEMM, a rotation, or code in the epilogue of another GEMM, which computes
+    x·r ⊙ w again, and the type is not float16, whose range x ⊙ w may leave. Where only the
     first holds, the norm is split into its statistics and a pointwise operator.
     """
 
@@ -48,9 +54,23 @@ def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDefer
     (rstd,) = norm_stats(before, norm)
     for gemm in deferral.consumers:
         insert = OpInserter(rewriter, gemm, gemm.location)
+        if isinstance(gemm, coda.RopeOp):
+            _scale_after(gemm, x, rstd, insert, OpInserter(rewriter, gemm, norm.location))
+            rewriter.order.erase(gemm)
+            continue
         value = insert.mul(float32_gemm(insert, gemm, x), rstd)
         bias = bias_of(gemm)
         if bias is not None:
             value = insert.add(value, insert.cast(bias, element_type_of(value)))
         replace_value(gemm, insert.cast(value, element_type_of(gemm.result)))
         rewriter.order.erase(gemm)
+
+
+def _scale_after(
+    rope: coda.RopeOp, x: SSAValue, rstd: SSAValue, insert: OpInserter, scale: OpInserter
+) -> None:
+    layout, head_dim = rope.layout.data, rope.head_dim.value.data
+    rotated = coda.RopeOp(x, rope.cos, rope.sin, head_dim=head_dim, layout=layout)
+    value = insert.insert(rotated, rope.result.name_hint)
+    value = scale.mul(scale.cast(value, element_type_of(rstd)), rstd)
+    replace_value(rope, scale.cast(value, element_type_of(rope.result)))

@@ -41,12 +41,20 @@ NO_PRODUCER = Refusal(
 MAX_GROUP = 256
 """Columns of the largest group that a tile holds."""
 
+_TAKES_SCALED_ROWS = {
+    True: (coda.LinearOp, coda.MatmulOp, coda.RopeOp),
+    False: (coda.LinearOp, coda.MatmulOp),
+}
+"""What a norm moves past: where it only scales the rows (True), a rotation of columns too."""
+
 
 @dataclass(frozen=True)
 class NormDeferral:
-    """A norm that can move past the GEMMs that consume it."""
+    """A norm that can move past the GEMMs, and the rotations, that consume it."""
 
-    consumers: tuple[coda.LinearOp | coda.MatmulOp, ...]
+    consumers: tuple[coda.LinearOp | coda.MatmulOp | coda.RopeOp, ...]
+    recomputed_by: tuple[Operation, ...] = ()
+    """Pointwise code in the epilogues of other GEMMs, which applies the statistics again."""
 
 
 def name_of(value: SSAValue) -> str:
@@ -106,19 +114,48 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
             "the norm is not deferred: its input times its weight may overflow float16",
             "use bf16 or f32",
         )
-    consumers: list[coda.LinearOp | coda.MatmulOp] = []
+    consumers: list[coda.LinearOp | coda.MatmulOp | coda.RopeOp] = []
+    others: list[Operation] = []
     for use in sorted(norm.results[0].uses, key=lambda use: order.position(use.operation)):
         op = use.operation
-        if isinstance(op, coda.LinearOp | coda.MatmulOp) and use.index == 0:
+        kinds = _TAKES_SCALED_ROWS[isinstance(norm, coda.RMSNormOp)]
+        if isinstance(op, kinds) and use.index == 0:
             consumers.append(op)
-            continue
-        what = "it is returned" if isinstance(op, ReturnOp) else f"{op.name} uses it"
-        return Refusal(
-            "every consumer of the norm is a GEMM",
-            f"the norm is not deferred: {what}",
-            "use the norm only as the input of linear or @",
-        )
-    return NormDeferral(tuple(consumers))
+        elif _joins_other_tile(op, norm.results[0]):
+            others.append(op)
+        else:
+            return _not_deferred(
+                "it is returned" if isinstance(op, ReturnOp) else f"{op.name} uses it"
+            )
+    if not consumers and others:
+        return _not_deferred(f"{others[0].name} uses it")
+    return NormDeferral(tuple(consumers), tuple(dict.fromkeys(others)))
+
+
+def _not_deferred(what: str) -> Refusal:
+    return Refusal(
+        "every consumer of the norm is a GEMM",
+        f"the norm is not deferred: {what}",
+        "use the norm only as the input of linear or @",
+    )
+
+
+def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
+    """Whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will run."""
+    return is_pointwise(op) and any(
+        other is not value and shape_of(other) == shape_of(value) and _is_gemm_tile(other)
+        for other in op.operands
+    )
+
+
+def _is_gemm_tile(value: SSAValue) -> bool:
+    """Whether `value` is the result of a GEMM, or of pointwise code on one without other uses."""
+    while is_pointwise(value.owner) and isinstance(value.owner, Operation):
+        tiles = [v for v in value.owner.operands if shape_of(v) == shape_of(value)]
+        if len(tiles) != 1:
+            return False
+        value = tiles[0]
+    return isinstance(value.owner, coda.LinearOp | coda.MatmulOp)
 
 
 def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
 from coda_ir.passes.fuse_pointwise import fuse_at, only_widens_for_pointwise
@@ -28,10 +29,13 @@ class OutlinePointwisePass(FunctionPass):
 
     name: ClassVar[str] = "outline-pointwise"
 
+    statistics: bool = True
+    """Whether code on the statistics of rows is outlined; it may yet join a finalize."""
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         cheap: list[Operation] = []
         for op in rewriter.ops:
-            if is_pointwise(op):
+            if is_pointwise(op) and (self.statistics or not _reads_statistics(op)):
                 if _is_repeated_by_consumers(op):
                     cheap.append(op)
                 else:
@@ -46,6 +50,11 @@ class OutlinePointwisePass(FunctionPass):
 def _is_repeated_by_consumers(op: Operation) -> bool:
     """Whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
     return len(shape_of(op.results[0])) < 2 or only_widens_for_pointwise(op)
+
+
+def _reads_statistics(op: Operation) -> bool:
+    is_column = shape_of(op.results[0])[-1:] == (1,)
+    return is_column and any(isinstance(v.owner, coda.NormStatsOp) for v in op.operands)
 
 
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:

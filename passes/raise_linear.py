@@ -14,6 +14,9 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import defined_by, is_row, only_use, operand_pairs, same_type
 from coda_ir.passes.support.norms import OpInserter
 
+BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
+"""Operators on the rows of their first operand; the others are the same for every row."""
+
 
 @dataclass(frozen=True)
 class RaiseLinearPass(FunctionPass):
@@ -24,9 +27,9 @@ class RaiseLinearPass(FunctionPass):
         %p = coda.add (coda.matmul %f, %t), %b         ->
         %y = coda.reshape %p : (M x N) -> (B x T x N)
 
-    Legal for every transposed matrix. Rows may stay as they are in a GEMM and in elementwise code
-    where the reshape before keeps the columns; a reshape back to the dimensions that were there
-    goes away.
+    Legal for every transposed matrix. Rows may stay as they are in a GEMM, a norm and in
+    elementwise code where the reshape before keeps the columns; a reshape back to the dimensions
+    that were there goes away.
     """
 
     name: ClassVar[str] = "raise-linear"
@@ -38,7 +41,7 @@ class RaiseLinearPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.ReshapeOp):
                 _undo_reshape(op, rewriter)
-            elif isinstance(op, coda.MatmulOp | coda.LinearOp | coda.ElementwiseOp | coda.CastOp):
+            elif isinstance(op, (*BY_ROW, coda.ElementwiseOp, coda.CastOp)):
                 _keep_rows(op, rewriter)
 
 
@@ -69,12 +72,12 @@ def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
 
 def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     """Apply `op` to tensors whose rows were flattened for it, and flatten its result."""
-    is_gemm = isinstance(op, coda.MatmulOp | coda.LinearOp)
-    candidates = op.operands[:1] if is_gemm else op.operands
+    by_row = isinstance(op, BY_ROW)
+    candidates = op.operands[:1] if by_row else op.operands
     flattened = [value for value in candidates if _unflattened(value) is not None]
     sources = [source for value in flattened if (source := _unflattened(value)) is not None]
     others = [value for value in op.operands if value not in flattened]
-    if not sources or not all(is_gemm or len(shape_of(value)) <= 1 for value in others):
+    if not sources or not all(by_row or len(shape_of(value)) <= 1 for value in others):
         return
     rows = {rewriter.shapes.dims(source)[:-1] for source in sources}
     if len(rows) != 1:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.gemm import FinalizeOp, MapOp
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
@@ -25,9 +27,10 @@ _REASONS: dict[type[Operation], Refusal] = {
 
 @dataclass(frozen=True)
 class ReportUnfusedPass(FunctionPass):
-    """Reports attention, embedding, softmax and copies; changes nothing.
+    """Reports attention, embedding, softmax, copies and pointwise kernels; changes nothing.
 
-    Operators that another pass refused to fuse have been reported by that pass.
+    Operators that another pass refused to fuse have been reported by that pass; what joined a
+    pointwise kernel shares its reason.
     """
 
     name: ClassVar[str] = "report-unfused"
@@ -40,6 +43,8 @@ class ReportUnfusedPass(FunctionPass):
                 rewriter.missed(op, Refusal(reason.condition, found))
             elif reason is not None:
                 rewriter.missed(op, reason)
+            elif isinstance(op, MapOp):
+                rewriter.missed(op, _why_pointwise(op))
             elif isinstance(op, coda.NormStatsOp | coda.ReduceOp) and Site.of(op.x) is None:
                 rewriter.missed(
                     op,
@@ -48,3 +53,15 @@ class ReportUnfusedPass(FunctionPass):
                         "the reduction runs as a kernel of its own",
                     ),
                 )
+
+
+def _why_pointwise(op: MapOp) -> Refusal:
+    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+    values = [port.value for port in op.segment().ports]
+    statistics = [value for value in values if isinstance(value.owner, FinalizeOp)]
+    if statistics:
+        found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
+        return Refusal("the epilogue has all it needs in its tile", f"a pointwise kernel {found}")
+    makers = {"an argument" if isinstance(v.owner, Block) else v.owner.name for v in values}
+    found = f"a pointwise kernel combines results of {', '.join(sorted(makers))}"
+    return Refusal("an operand is the tile of a GEMM", found)

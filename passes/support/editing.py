@@ -94,8 +94,9 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     loading its result.
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
-    (`1 + w` for a norm weight), and for the outer product of a column and a row, which would fill
-    a whole tile.
+    (`1 + w` for a norm weight), for the outer product of a column and a row, which would fill
+    a whole tile, and for a tile scaled or shifted by row and column, such as a norm whose
+    statistics are known (the tile is loaded instead).
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
@@ -103,11 +104,17 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     kind = port_kind(shape_of(value), domain)
     if kind in (PortKind.ROW, PortKind.SCALAR) or is_widening_cast(op):
         return op
-    outer_product = kind == PortKind.TILE and all(
-        port_kind(shape_of(operand), domain) in (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
-        for operand in op.operands
-    )
-    return op if outer_product else None
+    if kind != PortKind.TILE:
+        return None
+    kinds = [port_kind(shape_of(operand), domain) for operand in op.operands]
+    tiles = [k for k in kinds if k not in (PortKind.ROW, PortKind.COL, PortKind.SCALAR)]
+    is_outer_product = not tiles
+    return op if is_outer_product or (tiles == [PortKind.TILE] and _is_affine(op)) else None
+
+
+def _is_affine(op: Operation) -> bool:
+    """Whether `op` scales or shifts one operand by others, or rounds it."""
+    return isinstance(op, coda.MulOp | coda.AddOp | coda.SubOp | coda.CastOp)
 
 
 @dataclass

@@ -117,9 +117,22 @@ def defer_or_split(
         stats = norm_stats(insert, norm)
         replace_value(norm, apply_statistics(insert, norm.x, stats, params_of(norm)))
     else:
-        rewriter.passed(norm, f"deferred past {len(verdict.consumers)} GEMMs")
+        rewriter.passed(norm, f"deferred past {_described(verdict)}")
         defer(verdict)
+        for op in verdict.recomputed_by:
+            insert = OpInserter(rewriter, op, norm.location)
+            stats = norm_stats(OpInserter(rewriter, norm, norm.location), norm)
+            value = apply_statistics(insert, norm.x, stats, params_of(norm))
+            norm.result.replace_uses_with_if(value, lambda use, op=op: use.operation is op)
     rewriter.order.erase(norm)
+
+
+def _described(deferral: NormDeferral) -> str:
+    rotations = sum(isinstance(op, coda.RopeOp) for op in deferral.consumers)
+    counts = {"GEMMs": len(deferral.consumers) - rotations, "rotations": rotations}
+    text = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+    again = len(deferral.recomputed_by)
+    return f"{text or '0 GEMMs'}{f', applied again in {again} epilogues' if again else ''}"
 
 
 def replace_value(old: Operation, new: SSAValue) -> None:
