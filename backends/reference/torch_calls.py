@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +31,8 @@ def call_torch(
     Raises CodaError for an operator that PyTorch does not have and for a symbol without a value.
     """
     function = overload(op)
+    if exact and op.callee.data in _WITHOUT_FLOAT64:
+        function = _WITHOUT_FLOAT64[op.callee.data]
     namespace = {"torch": _Float64Torch() if exact else torch, "device": torch.device("cpu")}
     try:
         arguments, named = op.template.evaluate(operands, symbols, namespace)
@@ -42,6 +44,34 @@ def call_torch(
     result = function(*arguments, **named)
     results = [result] if isinstance(result, torch.Tensor) else result
     return [value for value in results if isinstance(value, torch.Tensor)]
+
+
+def _grouped_mm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Rows offs[g - 1] to offs[g] of `x` (S x K) times weight[g] (K x N); zeros in the others."""
+    if offs is None or x.ndim != 2 or weight.ndim != 3:
+        raise CodaError(
+            f"grouped_mm of {x.ndim} and {weight.ndim} dimensions has no form in float64",
+            "group the rows of a matrix, or use precision='stated'",
+        )
+    result = x.new_zeros(x.shape[0], weight.shape[2])
+    start = 0
+    for group in range(len(offs)):
+        stop = int(offs[group])
+        result[start:stop] = x[start:stop] @ weight[group]
+        start = stop
+    return result if bias is None else result + bias
+
+
+_WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
+    "aten._grouped_mm.default": _grouped_mm
+}
+"""What stands for operators whose kernels know no float64."""
 
 
 def overload(op: CallOp) -> Any:

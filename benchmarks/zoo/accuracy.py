@@ -27,6 +27,9 @@ class Float64Mode(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
+        if func is torch.ops.aten._grouped_mm.default:
+            # PyTorch's kernel knows no float64.
+            func = torch.ops.transformers.grouped_mm_fallback
         return func(*widened[0], **widened[1])
 
 
@@ -78,34 +81,46 @@ def _relative_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
     finite = wanted.isfinite()
     if not torch.equal(got[~finite].nan_to_num(), wanted[~finite].nan_to_num()):
         return math.inf
-    difference, size = (got - wanted)[finite].norm(), wanted[finite].norm()
-    if not float(size):
-        return float(difference)
-    error = float(difference / size)
+    difference, size = _length((got - wanted)[finite]), _length(wanted[finite])
+    error = difference / size if size else difference
     return error if math.isfinite(error) else math.inf
+
+
+def _length(values: torch.Tensor) -> float:
+    return float(values.square().sum().sqrt())
 
 
 SMALL_RESULT = 256
 """With fewer elements an error is chance: one unit in the last place is granted."""
 
+FLOOR = 6 * torch.finfo(torch.float32).eps
+"""What is granted to every error: libraries split sums in different ways, which alone makes errors
+of a few units in the last place of float32 differ by more than a quarter.
+"""
+
 
 def is_as_exact(
-    errors: Sequence[float], eager_errors: Sequence[float], results: Sequence[torch.Tensor]
+    errors: Sequence[float],
+    eager_errors: Sequence[float],
+    results: Sequence[torch.Tensor],
+    floor: float = FLOOR,
 ) -> bool:
-    """Whether each error is at most 1.25 x eager's, plus one eps of float32; for a result of few
-    elements plus one eps of its own type.
+    """Whether each error is at most 1.25 x eager's, or `floor`; for a result of few elements plus
+    one eps of its own type.
     """
     return all(
-        error <= 1.25 * eager_error + _slack(result)
+        error <= max(1.25 * eager_error + _chance(result), _least(result, floor))
         for error, eager_error, result in zip(errors, eager_errors, results, strict=True)
     )
 
 
-def _slack(result: torch.Tensor) -> float:
-    if not result.is_floating_point():
-        return 0.0
-    few = result.numel() < SMALL_RESULT
-    return torch.finfo(result.dtype if few else torch.float32).eps
+def _chance(result: torch.Tensor) -> float:
+    few = result.is_floating_point() and result.numel() < SMALL_RESULT
+    return torch.finfo(result.dtype).eps if few else 0.0
+
+
+def _least(result: torch.Tensor, floor: float) -> float:
+    return floor if result.is_floating_point() else 0.0
 
 
 def worst_ratio(errors: Sequence[float], eager_errors: Sequence[float]) -> float:

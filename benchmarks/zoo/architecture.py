@@ -30,6 +30,11 @@ class Example:
         }
         return Example(self.model.to(dtype), inputs, self.dynamic)
 
+    def with_dynamic_batch(self) -> Example:
+        """The same where only the first dimensions differ between calls."""
+        first = {name: (0,) for name, dims in self.dynamic.items() if 0 in dims}
+        return Example(self.model, self.inputs, first)
+
     def dynamic_shapes(self) -> dict[str, Any]:
         """What `torch.export` takes: the dynamic dimensions of each input."""
         auto: Any = torch.export.Dim.DYNAMIC
@@ -54,7 +59,7 @@ class Architecture:
 
     def build(self, layers: int = 2) -> Example:
         """The model in eval mode, with the same random weights and inputs at every call."""
-        torch.manual_seed(SEED)
+        torch.default_generator.manual_seed(SEED)
         example = self.builder(layers)
         example.model.eval().requires_grad_(False)
         _spread_vectors(example.model)

@@ -87,13 +87,17 @@ def small_configuration(model_type: str, layers: int, **settings: Any) -> Any:
     """A configuration with the settings of `SMALL` that it knows, and `settings`."""
     import transformers
 
-    kind: Any = type(transformers.AutoConfig.for_model(model_type))
+    automatic: Any = transformers.AutoConfig
+    kind: Any = automatic.for_model(model_type).__class__
     known = set(inspect.signature(kind.__init__).parameters)
-    if dataclasses.is_dataclass(kind):
-        known |= {entry.name for entry in dataclasses.fields(kind)}
+    known |= {entry.name for entry in _fields(kind)}
     values = {name: value for name, value in SMALL.items() if name in known}
     values |= {name: layers for name in LAYERS if name in known}
     return kind(**(values | settings))
+
+
+def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
 def _build(
@@ -123,10 +127,21 @@ def _ids() -> torch.Tensor:
 
 def text(model: Any) -> Example:
     """Token ids."""
+    # Some models read the one, some the other.
+    model.config.use_cache = False
     flags: dict[str, Any] = {}
     if "use_cache" in inspect.signature(model.forward).parameters:
         flags = {"use_cache": False}
     return Example(model, {"input_ids": _ids(), **flags}, {"input_ids": (0, 1)})
+
+
+def padded_text(model: Any) -> Example:
+    """Token ids, the first sequence padded: for models that attend otherwise without a mask."""
+    example = text(model)
+    mask = torch.ones(BATCH, LENGTH, dtype=torch.int64)
+    mask[0, :2] = 0
+    inputs = {**example.inputs, "attention_mask": mask}
+    return Example(model, inputs, dict.fromkeys(("input_ids", "attention_mask"), (0, 1)))
 
 
 def pair(model: Any) -> Example:

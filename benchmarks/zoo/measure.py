@@ -32,6 +32,9 @@ class Accuracy:
     imported: float
     """The difference of the exported program in float64 and of the model in float64."""
     ok: bool
+    """Whether both are at most 1.25 x eager's, or below the floor (`accuracy.FLOOR`)."""
+    needs_floor: bool = False
+    """Whether one is above 1.25 x eager's."""
 
 
 @dataclass
@@ -40,10 +43,13 @@ class Measurement:
 
     name: str
     family: str
+    layers: int = 0
     shapes: str = ""
-    """`dynamic`, or `static` where the model does not permit dynamic shapes; "" without export."""
+    """The dynamic dimensions: `dynamic` (batch and length), `batch`, or `static` where the model
+    permits none; "" without export.
+    """
     note: str = ""
-    """Why shapes are static, or what failed."""
+    """Why not all shapes are dynamic, or what failed."""
     accuracy: dict[str, Accuracy] = field(default_factory=dict[str, Accuracy])
     fusion: FusionReport | None = None
     triton: float | None = None
@@ -61,16 +67,21 @@ def measure(
     dtypes: tuple[str, ...] = ("f32", "bf16"),
     layers: int = 2,
     triton: bool = False,
+    dynamic: bool = True,
 ) -> Measurement:
-    """Export, run and lower `architecture`. Failures are noted, not raised."""
+    """Export, run and lower `architecture`. Failures are noted, not raised.
+
+    The first element type is exported with dynamic shapes if `dynamic`, the others with none.
+    """
     start = time.monotonic()
-    result = Measurement(architecture.name, architecture.family)
+    result = Measurement(architecture.name, architecture.family, layers)
     try:
         for name in dtypes:
             example = architecture.build(layers).to(DTYPES[name])
-            exported = _export(example, result)
+            exported = _export(example, result, dynamic=dynamic and name == dtypes[0])
             result.accuracy[name] = _accuracy(example, exported)
-            result.fusion = fusion_report(exported.module)
+            if result.fusion is None:
+                result.fusion = fusion_report(exported.module)
             if triton and name == "f32":
                 result.triton = _triton_ratio(example, exported)
     except CodaError as error:
@@ -79,21 +90,23 @@ def measure(
     return result
 
 
-def _export(example: Example, result: Measurement) -> ExportedModel:
-    """With dynamic shapes where that works."""
+def _export(example: Example, result: Measurement, *, dynamic: bool) -> ExportedModel:
+    """With the dynamic shapes that work: all, else those of the batch, else none."""
     inputs: dict[str, Any] = dict(example.inputs)
-    if result.shapes != "static":
-        try:
-            exported = export(
-                example.model, (), inputs, dynamic_shapes=example.dynamic_shapes(), name="model"
-            )
-        except CodaError as error:
-            result.note = f"static: {error}".splitlines()[0]
-        else:
-            result.shapes = "dynamic"
-            return exported
+    if dynamic:
+        for shapes in ("dynamic", "batch"):
+            choice = example if shapes == "dynamic" else example.with_dynamic_batch()
+            try:
+                exported = export(
+                    example.model, (), inputs, dynamic_shapes=choice.dynamic_shapes(), name="model"
+                )
+            except CodaError as error:
+                result.note = f"not {shapes}: {error}".splitlines()[0]
+            else:
+                result.shapes = shapes
+                return exported
     exported = export(example.model, (), inputs, name="model")
-    result.shapes = "static"
+    result.shapes = result.shapes or "static"
     return exported
 
 
@@ -106,13 +119,17 @@ def _accuracy(example: Example, exported: ExportedModel) -> Accuracy:
         return relative_errors(_run(example, exported, lowering, level, precision), wanted)
 
     block, gemm = errors("block", "stated"), errors("gemm", "stated")
-    ok = is_as_exact(block, eager_errors, plain) and is_as_exact(gemm, eager_errors, plain)
+
+    def as_exact(**floor: float) -> bool:
+        return all(is_as_exact(found, eager_errors, plain, **floor) for found in (block, gemm))
+
     return Accuracy(
         max(eager_errors, default=0.0),
         worst_ratio(block, eager_errors),
         worst_ratio(gemm, eager_errors),
         max([*errors("block", "float64"), *errors("gemm", "float64")], default=0.0),
-        ok,
+        ok=as_exact(),
+        needs_floor=not as_exact(floor=0.0),
     )
 
 
@@ -135,7 +152,6 @@ def _triton_ratio(example: Example, exported: ExportedModel) -> float:
     compiled = coda_ir.compile(exported.module, device="cpu")
     with torch.no_grad():
         result: Any = compiled(*exported.arguments(**example.inputs))
-    results = result if isinstance(result, tuple) else (result,)
     wanted = exact(example)
-    got = tensors_of(exported.result(results))
+    got = tensors_of(exported.result(tensors_of(result)))
     return worst_ratio(relative_errors(got, wanted), relative_errors(eager(example), wanted))

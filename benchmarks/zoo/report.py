@@ -11,12 +11,22 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from zoo.measure import Measurement
+from zoo.accuracy import FLOOR
+from zoo.fusion import FusionReport
+from zoo.measure import Accuracy, Measurement
 
 COLUMNS = (
-    "shapes", "f32: eager", "block", "gemm", "bf16: eager", "block", "gemm", "ok",
-    "linear", "GEMMs", "calls", "fused", "bytes", "note",
+    "exports", "runs", "f32: eager", "block", "gemm", "bf16: eager", "block", "gemm", "as exact",
+    "linear", "GEMMs", "calls", "named", "fused", "bytes",
 )  # fmt: skip
+
+LEGEND = f"""\
+exports: with which dynamic dimensions. runs: on the reference backend, at both levels.
+block, gemm: the error of that level over eager's; as exact: at most 1.25, or an error of at most
+6 eps of float32 ({FLOOR:.1e}), since libraries split sums in different ways (~ needs this).
+named: operators of the block level other than linear maps; calls: those that run through PyTorch.
+fused, bytes: how many of the operators on activations that are neither GEMM, convolution, attention
+nor layout end inside of a GEMM kernel, and their part of the bytes that these operators move."""
 
 
 def print_table(console: Console, measurements: Sequence[Measurement]) -> None:
@@ -24,28 +34,32 @@ def print_table(console: Console, measurements: Sequence[Measurement]) -> None:
     table = Table(title="error against float64: eager's, and that of each level over eager's")
     table.add_column("architecture", no_wrap=True)
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "note" else "right", no_wrap=True)
+        table.add_column(column, justify="right", no_wrap=True)
     for result in measurements:
         table.add_row(result.name, *_cells(result))
     console.print(table)
+    console.print(LEGEND, highlight=False)
+    for result in measurements:
+        if result.note:
+            console.print(f"{result.name}: {result.note}", highlight=False, markup=False)
 
 
 def _cells(result: Measurement) -> list[str]:
-    cells = [result.shapes or "-"]
+    cells = [result.shapes or "NO", "yes" if result.accuracy else "NO"]
     for name in ("f32", "bf16"):
         if name in result.accuracy:
             entry = result.accuracy[name]
             cells += [f"{entry.eager:.1e}", f"{entry.block_ratio:.2f}", f"{entry.gemm_ratio:.2f}"]
         else:
             cells += ["-"] * 3
-    cells.append("yes" if result.ok else "NO")
+    needs_floor = any(entry.needs_floor for entry in result.accuracy.values())
+    cells.append(("~" if needs_floor else "yes") if result.ok else "NO")
     fusion = result.fusion
     if fusion is None:
-        return [*cells, *["-"] * 5, result.note]
+        return [*cells, *["-"] * 6]
     cells += [str(fusion.linears), str(fusion.gemms), str(fusion.calls.total())]
-    cells.append(f"{fusion.fused}/{fusion.considered}")
-    cells.append(_percent(fusion.fused_bytes, fusion.considered_bytes))
-    return [*cells, result.note]
+    cells += [str(fusion.operators.total()), f"{fusion.fused}/{fusion.considered}"]
+    return [*cells, _percent(fusion.fused_bytes, fusion.considered_bytes)]
 
 
 def _percent(part: int, whole: int) -> str:
@@ -62,8 +76,12 @@ def print_summary(console: Console, measurements: Sequence[Measurement], rows: i
     )
     for name in ("f32", "bf16"):
         entries = [result.accuracy[name] for result in exported if name in result.accuracy]
-        console.print(f"{name}: {sum(e.ok for e in entries)} of {len(entries)} as exact as eager")
+        console.print(
+            f"{name}: {sum(e.ok for e in entries)} of {len(entries)} as exact as eager, "
+            f"{sum(e.ok and e.needs_floor for e in entries)} of them by the floor of 6 eps"
+        )
     console.print(_families(exported))
+    console.print(_named(exported))
     console.print(_reasons(exported, rows))
 
 
@@ -84,6 +102,19 @@ def _families(results: Sequence[Measurement]) -> Table:
             family, str(len(members)), str(considered), _percent(fused, considered),
             _percent(inside, size),
         )  # fmt: skip
+    return table
+
+
+def _named(results: Sequence[Measurement]) -> Table:
+    table = Table(title="operators raised, and those that run through PyTorch")
+    for column in ("operator", "architectures", "count"):
+        table.add_column(column, justify="left" if column == "operator" else "right")
+    for kind in ("operators", "calls"):
+        counts = [getattr(r.fusion, kind) for r in results if r.fusion is not None]
+        total = sum(counts, Counter[str]())
+        for name, count in total.most_common(25):
+            table.add_row(name, str(sum(name in entry for entry in counts)), str(count))
+        table.add_section()
     return table
 
 
@@ -112,3 +143,18 @@ def write_json(path: Path, measurements: Sequence[Measurement], facts: Mapping[s
     """All figures; reasons by architecture."""
     rows = [vars(result) | {"ok": result.ok} for result in measurements]
     path.write_text(json.dumps({**facts, "architectures": rows}, indent=1, default=vars) + "\n")
+
+
+def read_json(path: Path) -> list[Measurement]:
+    """The measurements that `write_json` wrote."""
+    return [_measurement(row) for row in json.loads(path.read_text())["architectures"]]
+
+
+def _measurement(row: dict[str, Any]) -> Measurement:
+    known = {name: value for name, value in row.items() if name != "ok"}
+    known["accuracy"] = {name: Accuracy(**entry) for name, entry in row["accuracy"].items()}
+    if (counts := row["fusion"]) is not None:
+        for name in ("operators", "calls", "reasons"):
+            counts[name] = Counter(counts[name])
+        known["fusion"] = FusionReport(**counts)
+    return Measurement(**known)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from zoo.architecture import Architecture
 from zoo.configurations import (
@@ -12,6 +14,7 @@ from zoo.configurations import (
     features,
     image,
     image_and_text,
+    padded_text,
     pair,
     spectrogram,
     text,
@@ -31,11 +34,15 @@ _speech = partial(architecture, "speech", kind=BASE, inputs=wave)
 _multimodal_text = partial(architecture, "multimodal", kind=CAUSAL, inputs=text)
 
 
+def _all_global(layers: int) -> list[Any]:
+    return [[["global"], layers]]
+
+
 DECODERS = """
     llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 olmo olmo2 olmo3 gpt2
     gpt_neox gpt_bigcode opt falcon bloom mpt starcoder2 stablelm cohere cohere2 granite
     helium glm glm4 nemotron persimmon biogpt xglm ctrl openai-gpt smollm3 seed_oss exaone4
-    ernie4_5 hunyuan_v1_dense arcee apertus bitnet diffllama doge ministral nanochat
+    ernie4_5 hunyuan_v1_dense arcee apertus bitnet diffllama ministral nanochat
     modernbert-decoder vaultgemma cwm
 """
 EXPERTS = """
@@ -65,7 +72,7 @@ SPEECH = """
     wav2vec2 hubert wavlm unispeech unispeech-sat data2vec-audio wav2vec2-conformer
 """
 
-LATENT = {
+LATENT: Mapping[str, Any] = {
     "num_key_value_heads": 4,
     "q_lora_rank": 24,
     "kv_lora_rank": 16,
@@ -75,9 +82,18 @@ LATENT = {
     "head_dim": 8,
 }
 """Multi-head latent attention."""
-GROUPED = {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "n_shared_experts": 1}
-CONVOLUTIONS = {"conv_dim": (32, 32), "conv_kernel": (10, 3), "conv_stride": (5, 2)}
-FOUR_STAGES = {
+GROUPED: Mapping[str, Any] = {
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "n_shared_experts": 1,
+}
+CONVOLUTIONS: Mapping[str, Any] = {
+    "conv_dim": (32, 32),
+    "conv_kernel": (10, 3),
+    "conv_stride": (5, 2),
+}
+FOUR_STAGES: Mapping[str, Any] = {
     "num_attention_heads": [2, 2, 4, 4],
     "hidden_sizes": [16, 16, 32, 32],
     "depths": [1, 1, 1, 1],
@@ -85,13 +101,14 @@ FOUR_STAGES = {
 
 TRANSFORMERS: tuple[Architecture, ...] = (
     *map(_decoder, DECODERS.split()),
-    _decoder("gpt_neo", attention_types=lambda layers: [[["global"], layers]]),
+    _decoder("gpt_neo", attention_types=_all_global),
     _decoder("gptj", rotary_dim=8),
     _decoder("codegen", rotary_dim=8),
     _decoder("minicpm3", **LATENT),
+    architecture("text decoder", "doge", CAUSAL, padded_text),
     *map(_experts, EXPERTS.split()),
-    _experts("deepseek_v2", **(LATENT | GROUPED)),
-    _experts("deepseek_v3", **(LATENT | GROUPED)),
+    _experts("deepseek_v2", **LATENT, **GROUPED),
+    _experts("deepseek_v3", **LATENT, **GROUPED),
     _experts("dots1", **GROUPED),
     *map(_state, STATE_SPACES.split()),
     _state("qwen3_next", linear_num_key_heads=2, linear_num_value_heads=4,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.utils._pytree as _pytree
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
@@ -64,7 +66,7 @@ def capture(
     data, code that PyTorch cannot follow, inputs of a kind that it does not know.
     """
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _marks_removed((args, kwargs)):
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -90,6 +92,19 @@ def capture(
         raise CaptureError(
             f"{type(model).__name__} cannot be captured: {_first_lines(error)}", remedy
         ) from error
+
+
+@contextmanager
+def _marks_removed(arguments: object) -> Generator[None]:
+    """Remove what tracing leaves on the example tensors: a later capture would read it."""
+    leaves: list[Any] = _pytree.tree_leaves(arguments)
+    before = [(leaf, set(vars(leaf))) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    try:
+        yield
+    finally:
+        for tensor, names in before:
+            for name in vars(tensor).keys() - names:
+                delattr(tensor, name)
 
 
 def graph_of(program: ExportedProgram) -> GraphSource:

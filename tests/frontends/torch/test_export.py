@@ -147,6 +147,44 @@ def test_operators(dtype: torch.dtype):
         torch.testing.assert_close(got, wanted, equal_nan=True, **tolerance)  # pyright: ignore
 
 
+class Grouped(nn.Module):
+    """Rows by the weight of their group, of which the second has none."""
+
+    offsets: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 16, 8, dtype=torch.bfloat16))
+        self.register_buffer("offsets", torch.tensor([2, 2, 5], dtype=torch.int32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.grouped_mm(x, self.weight, offs=self.offsets)
+
+
+def test_grouped_mm_in_float64():
+    model, x = Grouped(), torch.randn(5, 16, dtype=torch.bfloat16)
+    exported = export(model, (x,))
+    assert operators(exported)["aten._grouped_mm.default"] == 1
+    groups = zip(x.double().split([2, 0, 3]), model.weight.double(), strict=True)
+    exact = torch.cat([rows @ weight for rows, weight in groups])
+    torch.testing.assert_close(run(exported, x, precision="float64"), exact)
+    torch.testing.assert_close(run(exported, x), exact.bfloat16(), rtol=1e-2, atol=1e-2)
+
+
+class FixedLength(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] == 3 else x
+
+
+def test_a_failed_export_leaves_no_marks():
+    x = torch.randn(3, 4)
+    with pytest.raises(CodaError, match="cannot be captured") as caught:
+        export(FixedLength(), (x,), dynamic_shapes=({0: DYNAMIC},))
+    assert caught.value.remedy == "leave that dimension out of dynamic_shapes"
+    torch.testing.assert_close(run(export(FixedLength(), (x,)), x), x + 1)
+    assert not vars(x)
+
+
 class Branch(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x
