@@ -86,3 +86,44 @@ func.func @returned_too(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %h, %z : tensor<?x8xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A rotation commutes with the scale of the rows as well, which comes after it.
+
+func.func @rotation(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %w: tensor<8x8xbf16>, %g: tensor<8xbf16>, %c: tensor<?x2xf32> {coda.dims = ["T", 2 : i64]}, %s: tensor<?x2xf32> {coda.dims = ["T", 2 : i64]}) -> tensor<?x8xbf16> {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %z, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %y = coda.rope %h, %c, %s {head_dim = 4 : i64, layout = "interleaved"} : (tensor<?x8xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @rotation(
+// CHECK-NEXT:   %z = coda.linear %x, %w
+// CHECK-NEXT:   %z_scaled = coda.mul %z, %g
+// CHECK-NEXT:   %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64}
+// CHECK-NEXT:   %y = coda.rope %z_scaled, %c, %s {head_dim = 4 : i64, layout = "interleaved"}
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %y_1, %rstd
+// CHECK-NEXT:   %y_2 = coda.cast %0 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %y_2
+
+// -----
+
+// The residual is the norm too: it is computed again from its statistics where it is added.
+
+func.func @residual(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %g: tensor<8xf32>, %w: tensor<8x8xf32>) -> tensor<?x8xf32> {
+  %s = coda.add %x, %y : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-6 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %z = coda.linear %h, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  %r = coda.add %z, %h : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %r : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @residual(
+// CHECK:        %0 = coda.linear %s_scaled, %w
+// CHECK-NEXT:   %z = coda.mul %0, %rstd
+// CHECK-NEXT:   %1 = coda.mul %s, %rstd_1
+// CHECK-NEXT:   %h = coda.mul %1, %g
+// CHECK-NEXT:   %r = coda.add %z, %h
+// CHECK-NEXT:   func.return %r

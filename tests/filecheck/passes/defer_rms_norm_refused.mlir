@@ -119,3 +119,26 @@ func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>)
 // CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf16>) -> tensor<?x1xf32>
 // CHECK-NEXT:   coda.cast %s
 // CHECK:        %z = coda.linear %h, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
+
+// -----
+
+// A rotation whose tables are the norm, a residual that no GEMM joins: only split.
+
+func.func @other_uses(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
+  %s = coda.linear %x, %v : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %q = coda.concat %x, %s {dim = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  %y = coda.rope %q, %h, %h {head_dim = 8 : i64, layout = "half_split"} : (tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  %t = coda.rms_norm %s {eps = 1.0e-2 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %z = coda.linear %t, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = coda.add %x, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = coda.mul %a, %z : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %y, %b : tensor<4x8xf32>, tensor<4x4xf32>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.rope uses it; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.add uses it; failed condition: every consumer of the norm is a GEMM
+// CHECK:      func.func @other_uses(
+// CHECK:        %h = coda.mul %s, %rstd
+// CHECK:        %t = coda.mul %s, %rstd_1
+// CHECK-NEXT:   %z = coda.linear %t, %w

@@ -338,3 +338,32 @@ func.func @map(%x: tensor<?x8xf32>, %b: tensor<8xf32>) -> tensor<?x8xf32> {
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %z : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A tile that rows and columns scale and shift is not loaded: the tile before is, and scaled again.
+
+func.func @scaled(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xbf16>, %r: tensor<?x1xf32>, %g: tensor<8xf32>) -> tensor<?x8xbf16> {
+  %z = gemm.fused %a : tensor<?x4xbf16>
+      columns(%w : tensor<8x4xbf16>)
+      -> (tile : tensor<?x8xbf16>) {
+      ^bb0(%acc: f32):
+        gemm.yield %acc : f32
+      }
+  %wide = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %s = coda.mul %wide, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %t = coda.mul %g, %s : (tensor<8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %h = coda.cast %t : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %y = coda.add %z, %h : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK-LABEL: func.func @scaled(
+// CHECK:         %y = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:      columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>) col(%r : tensor<?x1xf32>) row(%g : tensor<8xf32>)
+// CHECK-NEXT:      -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:        ^bb0(%acc: f32, %x_1: f32, %r_1: f32, %g_1: f32):
+// CHECK-NEXT:        %0 = arith.mulf %x_1, %r_1 : f32
+// CHECK-NEXT:        %1 = arith.mulf %g_1, %0 : f32
+// CHECK-NEXT:        %y_1 = arith.addf %acc, %1 : f32
+// CHECK-NEXT:        gemm.yield %y_1 : f32

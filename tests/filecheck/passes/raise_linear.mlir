@@ -33,3 +33,20 @@ func.func @conv1d(%x: tensor<2x?x8xf32> {coda.dims = [2, "T", 8 : i64]}, %w: ten
 // CHECK-NEXT:   %s = coda.add %b, %p : (tensor<16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
 // CHECK-NEXT:   %r = coda.relu %s : (tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
 // CHECK-NEXT:   func.return %r
+
+// -----
+
+// A norm of flattened rows normalizes the same rows as they are.
+
+func.func @norm(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %g: tensor<8xf32>, %b: tensor<8xf32>, %w: tensor<16x8xf32>) -> tensor<?x?x16xf32> {
+  %f = coda.reshape %x : (tensor<?x?x8xf32>) -> tensor<?x8xf32>
+  %n = coda.layer_norm %f, %g, %b {eps = 1.0e-5 : f64} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %p = coda.linear %n, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  %y = coda.reshape %p {coda.dims = ["B", "T", 16 : i64]} : (tensor<?x16xf32>) -> tensor<?x?x16xf32>
+  func.return %y : tensor<?x?x16xf32>
+}
+
+// CHECK-LABEL: func.func @norm(
+// CHECK-NEXT:   %n = coda.layer_norm %x, %g, %b
+// CHECK-NEXT:   %p = coda.linear %n, %w
+// CHECK-NEXT:   func.return %p
