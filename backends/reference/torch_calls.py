@@ -42,8 +42,8 @@ def call_torch(
             "name it in the dimensions of an argument (coda.dims)",
         ) from error
     result = function(*arguments, **named)
-    results = [result] if isinstance(result, torch.Tensor) else result
-    return [value for value in results if isinstance(value, torch.Tensor)]
+    results = [result] if isinstance(result, torch.Tensor) else list(result)
+    return results if op.picks is None else [results[position] for position in op.picks]
 
 
 def _grouped_mm(

@@ -331,6 +331,10 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
     symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
     call = f"torch.ops.{op.callee.data}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
+    if op.picks is not None:
+        results = host.names.fresh(None, f"{hint}_results")
+        host.lines.append(f"{results} = {call}")
+        call = ", ".join(f"{results}[{position}]" for position in op.picks)
     if len(op.outputs) == 1:
         host.assign(op.outputs[0], call, is_dense=False, hint=hint)
     else:

@@ -1,8 +1,16 @@
 """Operators that run through PyTorch."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from xdsl.dialects.builtin import StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -35,7 +43,8 @@ class CallOp(IRDLOperation):
 
     `arguments` are literals, operands by number, and symbolic dimensions (see `template`). `view`
     marks a result that may share the memory of the first operand, `random` a call that draws
-    random numbers.
+    random numbers. `positions` says which results of the callee the outputs are, where it has
+    others: numbers, None, or tensors without a use.
 
         %y = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, -1"}
             : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -47,6 +56,7 @@ class CallOp(IRDLOperation):
     arguments = prop_def(StringAttr)
     view = opt_prop_def(UnitAttr)
     random = opt_prop_def(UnitAttr)
+    positions = opt_prop_def(ArrayAttr[IntegerAttr])
     outputs = var_result_def(TensorType)
     traits = traits_def(RandomEffect())
     irdl_options = (ParsePropInAttrDict(),)
@@ -61,6 +71,7 @@ class CallOp(IRDLOperation):
         *,
         view: bool = False,
         random: bool = False,
+        positions: Sequence[int] | None = None,
     ):
         super().__init__(
             operands=[inputs],
@@ -69,9 +80,19 @@ class CallOp(IRDLOperation):
                 "arguments": StringAttr(arguments),
                 "view": UnitAttr() if view else None,
                 "random": UnitAttr() if random else None,
+                "positions": None
+                if positions is None
+                else ArrayAttr(IntegerAttr(position, i64) for position in positions),
             },
             result_types=[result_types],
         )
+
+    @property
+    def picks(self) -> tuple[int, ...] | None:
+        """The positions of the outputs among the results of the callee; None for all of them."""
+        if self.positions is None:
+            return None
+        return tuple(position.value.data for position in self.positions)
 
     @property
     def template(self) -> ArgumentTemplate:
@@ -84,6 +105,14 @@ class CallOp(IRDLOperation):
             raise VerifyException(
                 f'property callee is "{self.callee.data}", expected namespace.operator.overload '
                 'such as "aten.cumsum.default"'
+            )
+        picks = self.picks
+        if picks is not None and (
+            len(picks) != len(self.outputs) or any(a >= b for a, b in pairwise((-1, *picks)))
+        ):
+            raise VerifyException(
+                f"property positions is {list(picks)}, expected {len(self.outputs)} increasing "
+                "numbers, one for each result"
             )
         try:
             named = self.template.operands

@@ -29,6 +29,7 @@ KEPT_OPERATORS = frozenset(
         "group_norm",
         "batch_norm",
         "scaled_dot_product_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
         "silu",
         "gelu",
         "relu",

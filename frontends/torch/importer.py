@@ -23,15 +23,15 @@ from coda_ir.frontends.torch.types import (
     dims_attribute,
     dims_of,
     element_type,
-    is_tensor,
     location_of,
     tensor_type,
     tensors_in,
+    used_results,
 )
 from coda_ir.remarks import format_location
 
-Value: TypeAlias = SSAValue | list[SSAValue | None]
-"""What a node stands for: a tensor, or a list or tuple with None for what is no tensor."""
+Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
+"""What a node stands for: a tensor, or a list or tuple with None for what is not used."""
 
 Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 """Builds the operators of a node; None where this use of the operator is not known."""
@@ -152,15 +152,18 @@ class GraphImporter:
         handler = self.handlers.get(str(node.target))
         mark = self._block.last_op
         value = None if handler is None else handler(self, node)
-        if value is None or not _fits(value, node.meta["val"]):
+        expected = used_results(node)
+        if value is None or not _fits(value, expected):
             self._erase_after(mark)
-            value = self._call_torch(node)
+            value = self._call_torch(node, expected)
         self.values[node] = value
-        self._learn_extents(value, node.meta["val"])
+        self._learn_extents(value, expected)
 
-    def _learn_extents(self, value: Value, expected: object) -> None:
+    def _learn_extents(self, value: Value, expected: Mapping[int, torch.Tensor]) -> None:
         """Remember where sizes that no argument tells come from, such as that of nonzero."""
-        for result, tensor in zip(_tensors(value), tensors_in(expected), strict=True):
+        for position, tensor in expected.items():
+            result = _result(value, position)
+            assert result is not None
             for axis, dim in enumerate(dims_of(tensor)):
                 if isinstance(dim, str) and dim.isidentifier() and dim not in self._symbols:
                     self._extents.setdefault(dim, (result, axis))
@@ -170,14 +173,16 @@ class GraphImporter:
         while (last := self._block.last_op) is not None and last is not mark:
             self._block.erase_op(last)
 
-    def _call_torch(self, node: Node) -> Value:
+    def _call_torch(self, node: Node, expected: Mapping[int, torch.Tensor]) -> Value:
         target: Any = node.target
         if not hasattr(target, "_schema"):
             raise CodaError(
                 f"the model uses {target}, which is not an operator on tensors",
                 "export the part without control flow",
             )
-        results = list(tensors_in(node.meta["val"]))
+        is_tensor = isinstance(node.meta["val"], torch.Tensor)
+        is_all = is_tensor or len(expected) == len(node.meta["val"])
+        results = list(expected.values())
         writer = ArgumentWriter(self.tensor, self._extents)
         text = writer.call(node)
         call = self.insert(
@@ -188,6 +193,7 @@ class GraphImporter:
                 [tensor_type(result) for result in results],
                 view=any(result.alias_info is not None for result in target._schema.returns),
                 random=torch.Tag.nondeterministic_seeded in target.tags,
+                positions=None if is_all else list(expected),
             )
         )
         unknown = call.template.symbols - self._symbols
@@ -199,11 +205,10 @@ class GraphImporter:
             )
         if len(results) == 1:
             call.attributes["coda.dims"] = dims_attribute(dims_of(results[0]))
-        if isinstance(node.meta["val"], torch.Tensor):
+        if is_tensor:
             return call.outputs[0]
-        # Results that are numbers or None stay in PyTorch.
-        outputs = iter(call.outputs)
-        return [next(outputs) if is_tensor(v) else None for v in node.meta["val"]]
+        outputs = dict(zip(expected, call.outputs, strict=True))
+        return [outputs.get(position) for position in range(len(node.meta["val"]))]
 
     # What handlers use
 
@@ -262,21 +267,24 @@ class GraphImporter:
         self.imported.module.body.block.add_op(func)
 
 
-def _fits(value: Value, expected: object) -> bool:
+def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
     """Whether what a handler built has the types that PyTorch says."""
-    built = _tensors(value)
-    tensors = list(tensors_in(expected))
-    return len(built) == len(tensors) and all(
-        element_type_of(v) == element_type(t.dtype)
-        and shapes_agree(shape_of(v), tensor_type(t).get_shape())
-        for v, t in zip(built, tensors, strict=True)
-    )
+    for position, tensor in expected.items():
+        result = _result(value, position)
+        if (
+            result is None
+            or element_type_of(result) != element_type(tensor.dtype)
+            or not shapes_agree(shape_of(result), tensor_type(tensor).get_shape())
+        ):
+            return False
+    return True
 
 
-def _tensors(value: Value) -> list[SSAValue]:
-    """The values among what a node stands for."""
-    values = value if isinstance(value, list) else [value]
-    return [value for value in values if value is not None]
+def _result(value: Value, position: int) -> SSAValue | None:
+    """The tensor at `position` among what a node stands for."""
+    if isinstance(value, SSAValue):
+        return None if position else value
+    return value[position] if position < len(value) else None
 
 
 def _identifier(name: str) -> str:

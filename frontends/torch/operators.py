@@ -6,7 +6,7 @@ PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.frontends.torch.attention import KERNELS, attention
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.types import element_type, tensor_type
 
@@ -353,13 +354,13 @@ def _clamped(position: int, extent: int) -> int:
 
 def select(graph: GraphImporter, node: Node) -> Value | None:
     """One index of a dimension of known extent."""
-    x, dim, index = graph.tensor(arguments(node)[0]), arguments(node)[1], arguments(node)[2]
-    dim %= len(shape_of(x))
+    x, index = graph.tensor(arguments(node)[0]), arguments(node)[2]
+    dim: int = arguments(node)[1] % len(shape_of(x))
     extent = shape_of(x)[dim]
     if extent == DYNAMIC_INDEX or not isinstance(index, int):
         return None
-    index %= extent
-    return _reshaped(graph, graph.insert(coda.SliceOp(x, dim, index, index + 1)).result, node)
+    start = index % extent
+    return _reshaped(graph, graph.insert(coda.SliceOp(x, dim, start, start + 1)).result, node)
 
 
 def split(graph: GraphImporter, node: Node) -> Value | None:
@@ -390,7 +391,7 @@ def concat(graph: GraphImporter, node: Node) -> Value | None:
 
 def getitem(graph: GraphImporter, node: Node) -> Value | None:
     values, index = graph.value(arguments(node)[0]), arguments(node)[1]
-    assert isinstance(values, list) and isinstance(index, int)
+    assert isinstance(values, Sequence) and isinstance(index, int)
     return values[index]
 
 
@@ -463,6 +464,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.split.Tensor": split,
     "aten.split_with_sizes.default": split,
     "aten.cat.default": concat,
+    **dict.fromkeys(KERNELS, attention),
     "<built-in function getitem>": getitem,
 }
 """By the name of the overload."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -167,8 +168,16 @@ def module_path(node: Node) -> str:
     return paths[-1].replace("L['self'].", "") if paths else ""
 
 
-def is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
+def used_results(node: Node) -> dict[int, torch.Tensor]:
+    """The tensors among the results of a node by position; of several, those that are used."""
+    value: Any = node.meta["val"]
+    if isinstance(value, torch.Tensor):
+        return {0: value}
+    tensors = {i: result for i, result in enumerate(value) if isinstance(result, torch.Tensor)}
+    positions: list[Any] = [user.args[1] for user in node.users if len(user.args) > 1]
+    if not positions or any(user.target is not operator.getitem for user in node.users):
+        return tensors
+    return {i: result for i, result in tensors.items() if i in positions}
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

@@ -1,0 +1,53 @@
+"""Attention, which PyTorch's dispatcher has replaced by a kernel in graphs of AOTAutograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import Node
+
+from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.torch.importer import GraphImporter, Value
+from coda_ir.frontends.torch.types import dims_attribute, dims_of, tensor_type, used_results
+
+KERNELS = tuple(
+    f"aten._scaled_dot_product_{name}.default"
+    for name in (
+        "flash_attention",
+        "flash_attention_for_cpu",
+        "efficient_attention",
+        "cudnn_attention",
+        "fused_attention_overrideable",
+    )
+)
+"""The operators of ATen that `scaled_dot_product_attention` chooses from."""
+
+ATTENTION = "aten.scaled_dot_product_attention.default"
+
+
+def attention(graph: GraphImporter, node: Node) -> Value | None:
+    """A chosen kernel as the operator that chooses, where nothing but the attention is used.
+
+    A graph whose backward needs the log-sum-exp keeps the kernel.
+    """
+    results = used_results(node)
+    arguments = _arguments_by_name(node)
+    if set(results) != {0} or arguments.get("dropout_p"):
+        return None
+    mask = arguments.get("attn_bias") or arguments.get("attn_mask")
+    given = [arguments[name] for name in ("query", "key", "value")] + ([mask] if mask else [])
+    operands = [graph.tensor(operand) for operand in given]
+    text = [f"{{{number}}}" for number in range(len(operands))]
+    text += [
+        f"{name}={arguments[name]!r}" for name in ("is_causal", "scale") if arguments.get(name)
+    ]
+    call = CallOp(ATTENTION, operands, ", ".join(text), [tensor_type(results[0])])
+    call.attributes["coda.dims"] = dims_attribute(dims_of(results[0]))
+    return [graph.insert(call).outputs[0]]
+
+
+def _arguments_by_name(node: Node) -> dict[str, Any]:
+    """What a node gives to each parameter of its operator; defaults are left out."""
+    target: Any = node.target
+    names = [parameter.name for parameter in target._schema.arguments]
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
