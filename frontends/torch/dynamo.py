@@ -35,6 +35,7 @@ from coda_ir.frontends.torch.graph_inputs import (
 )
 from coda_ir.frontends.torch.graph_runner import GraphRunner, Run
 from coda_ir.frontends.torch.importer import GraphImporter
+from coda_ir.frontends.torch.inductor_fallback import compile_with_inductor
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
@@ -102,8 +103,7 @@ class GraphCompiler:
 
     def _fall_back(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         if self.options.fallback == "inductor":
-            inductor: Any = import_module("torch._inductor.compile_fx")
-            return inductor.compile_fx_inner(graph, list(example_inputs))
+            return compile_with_inductor(graph, example_inputs)
         functorch: Any = import_module("functorch.compile")
         return functorch.make_boxed_func(graph.forward)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -189,12 +190,44 @@ def _not_decomposed(*args: object, **kwargs: object) -> object:
     return NotImplemented
 
 
-def keep_operators_whole() -> AbstractContextManager[None]:
+@contextmanager
+def keep_operators_whole() -> Generator[None]:
     """While AOTAutograd traces a graph without gradients: norms, linear maps and attention stay
     the operators that `coda_ir.export` sees, instead of their decompositions.
     """
     exported: Any = import_module("torch.export.exported_program")
-    return exported._override_composite_implicit_decomp(dict(whole_operators()))
+    token = _own_kernels.set(
+        {operator: dict(operator.py_kernels) for operator in whole_operators()}
+    )
+    try:
+        with exported._override_composite_implicit_decomp(dict(whole_operators())):
+            yield
+    finally:
+        _own_kernels.reset(token)
+
+
+@contextmanager
+def decompose_as_usual() -> Generator[None]:
+    """Inside of `keep_operators_whole`, for what wants the usual decompositions nevertheless."""
+    usual = _own_kernels.get() or {}
+    kept = {operator: dict(operator.py_kernels) for operator in usual}
+    _set_kernels(usual)
+    try:
+        yield
+    finally:
+        _set_kernels(kept)
+
+
+_own_kernels: ContextVar[Mapping[Any, Mapping[Any, Any]] | None] = ContextVar(
+    "own_kernels", default=None
+)
+
+
+def _set_kernels(kernels: Mapping[Any, Mapping[Any, Any]]) -> None:
+    for operator, table in kernels.items():
+        operator.py_kernels.clear()
+        operator.py_kernels.update(table)
+        operator._dispatch_cache.clear()
 
 
 @cache
