@@ -57,7 +57,7 @@ def test_calls_of_pytorch():
     x, mask = torch.randn(3, 8), torch.rand(3, 8) > 0.5
     kept, order = run_function(find_entry(module), [x, mask], "stated")
     torch.testing.assert_close(kept, torch.where(mask, x, -x))
-    assert sorted(order[0].tolist()) == list(range(8))
+    assert torch.equal(order[0].sort().values, torch.arange(8))
 
 
 def test_calls_in_functions_that_are_inlined():
@@ -123,7 +123,7 @@ def llama() -> tuple[Any, Any, Any]:
 def gpt2() -> tuple[Any, Any, Any]:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    tokens = {"bos_token_id": 0, "eos_token_id": 0, "use_cache": False}
+    tokens: Any = {"bos_token_id": 0, "eos_token_id": 0, "use_cache": False}
     config = GPT2Config(vocab_size=61, n_embd=32, n_layer=1, n_head=4, **tokens)
     return GPT2LMHeadModel(config), {"input_ids": torch.randint(0, 61, (2, 7))}, (0, 1)
 
@@ -131,7 +131,8 @@ def gpt2() -> tuple[Any, Any, Any]:
 def vit() -> tuple[Any, Any, Any]:
     from transformers import ViTConfig, ViTForImageClassification
 
-    config = ViTConfig(**SIZES, intermediate_size=48, image_size=16, patch_size=8, num_labels=5)
+    image: Any = {"image_size": 16, "patch_size": 8, "num_labels": 5}
+    config = ViTConfig(**SIZES, **image, intermediate_size=48)
     return ViTForImageClassification(config), {"pixel_values": torch.randn(2, 3, 16, 16)}, (0,)
 
 
