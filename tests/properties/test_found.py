@@ -60,12 +60,25 @@ func.func @f(%x: tensor<5x8xf32>, %w: tensor<4x8xf32>) -> tensor<5x4xf32> {
 }
 """
 """The measure of rounding errors, a part of the checks, raised where no row of a norm is finite."""
+NORM_OF_ONE_COLUMN = """
+func.func @f(%x: tensor<5x1xbf16>, %w: tensor<1x1xbf16>, %v: tensor<8x1xbf16>,
+             %u: tensor<8x8xbf16>) -> tensor<5x8xbf16> {
+  %z = coda.matmul %x, %w : (tensor<5x1xbf16>, tensor<1x1xbf16>) -> tensor<5x1xbf16>
+  %n = coda.layer_norm %z {eps = 1.0e-2 : f64} : (tensor<5x1xbf16>) -> tensor<5x1xbf16>
+  %y = coda.linear %n, %v : (tensor<5x1xbf16>, tensor<8x1xbf16>) -> tensor<5x8xbf16>
+  %s = coda.rms_norm %y {eps = 1.0e-6 : f64} : (tensor<5x8xbf16>) -> tensor<5x8xbf16>
+  %o = coda.linear %s, %u : (tensor<5x8xbf16>, tensor<8x8xbf16>) -> tensor<5x8xbf16>
+  func.return %o : tensor<5x8xbf16>
+}
+"""
+"""The norm is 0: the checks compared rounding errors with nothing."""
 
 PROGRAMS = {
     "scalar code": SCALAR_CODE,
     "scaled heads": SCALED_HEADS,
     "norm of rotated": NORM_OF_ROTATED,
     "norm of NaNs": NORM_OF_NANS,
+    "norm of one column": NORM_OF_ONE_COLUMN,
 }
 
 
