@@ -24,6 +24,7 @@ PASS_CLASSES = {
     "pair-rope": "PairRopePass",
     "place-column-scale": "PlaceColumnScalePass",
     "plan-buffers": "PlanBuffersPass",
+    "raise-activations": "RaiseActivationsPass",
     "raise-attention": "RaiseAttentionPass",
     "raise-linear": "RaiseLinearPass",
     "raise-rms-norm": "RaiseRMSNormPass",

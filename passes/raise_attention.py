@@ -78,7 +78,7 @@ def _raise(op: CallOp, known: IndexValues, rewriter: FunctionRewriter) -> None:
 def _arguments_of(op: CallOp) -> dict[str, float] | None:
     """The numbers among the arguments, by name; None for a use that is not understood."""
     call = op.template.call
-    named = dict(zip(PARAMETERS, call.args, strict=False))
+    named: dict[str, ast.expr] = dict(zip(PARAMETERS, call.args, strict=False))
     named.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
     tensors = [_operand(named.pop(name)) for name in PARAMETERS[:3]]
     mask = named.pop("attn_mask", None)

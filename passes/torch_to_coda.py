@@ -12,6 +12,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
+from coda_ir.passes.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raise_attention import RaiseAttentionPass
 from coda_ir.passes.raise_linear import RaiseLinearPass
 from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
@@ -23,6 +24,7 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropNoOpsPass(),
+    RaiseActivationsPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),
     GroupHeadNormsPass(),

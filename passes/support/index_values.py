@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i1, i32, i64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -53,8 +53,8 @@ class Mask:
 
 Known: TypeAlias = Affine | Mask
 
-_WIDTHS = (1, 32, 64)
-"""Bits of masks, and of integers that positions do not exceed."""
+_TYPES = (i1, i32, i64)
+"""Types of masks, and of integers that positions do not exceed."""
 
 _FULL = "aten.full.default"
 
@@ -83,7 +83,7 @@ class IndexValues:
         element_type = element_type_of(value)
         if is_float(element_type):
             return self._number(value)
-        if not isinstance(element_type, IntegerType) or element_type.width.data not in _WIDTHS:
+        if element_type not in _TYPES:
             return None
         match value.owner:
             case coda.ReshapeOp() as op:
@@ -184,8 +184,11 @@ def literal(node: ast.expr) -> int | float | bool | None:
     if isinstance(node, ast.UnaryOp):
         number = literal(node.operand)
         return None if number is None else -number
-    is_number = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
-    return node.value if is_number else None  # pyright: ignore[reportReturnType]
+    match node:
+        case ast.Constant(value=bool() | int() | float() as number):
+            return number
+        case _:
+            return None
 
 
 def _arguments(op: CallOp, operands: _Operands) -> list[Known | None]:
