@@ -87,6 +87,10 @@ class EmittedKernel:
         return [*lines, ")"]
 
 
+USED_BUILTINS = ("all", "any", "float", "id", "len", "map", "range", "staticmethod", "zip")
+"""What emitted modules use of Python itself; a test compares."""
+
+
 class NameAllocator:
     """Gives out Python identifiers, each one once.
 
@@ -94,7 +98,7 @@ class NameAllocator:
     """
 
     def __init__(self, reserved: Iterable[str] = ()):
-        self._taken = {"tl", "triton", "torch", "INTERPRET", *reserved}
+        self._taken = {"tl", "triton", "torch", "INTERPRET", *USED_BUILTINS, *reserved}
 
     def reserve(self, *names: str) -> None:
         self._taken.update(names)

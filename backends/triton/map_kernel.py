@@ -198,4 +198,4 @@ def _map_name(segment: Segment) -> str:
             for op in segment.block.ops
             if op.name not in ("arith.constant", "gemm.yield")
         ]
-    return "_".join(["map", *dict.fromkeys(features)])[:60]
+    return "_".join(["map", *dict.fromkeys(features or ["copy"])])[:60]
