@@ -55,6 +55,6 @@ def test_used_builtins_are_listed():
 
 def used_builtins(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            if node.id in vars(builtins):
-                yield node.id
+        is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        if is_read and node.id in vars(builtins):
+            yield node.id
