@@ -150,7 +150,8 @@ def _softcap(op: coda.MulOp | coda.DivOp) -> Operation | None:
         tanh, cap = defined_by(curve, coda.TanhOp), number_of(factor)
         if tanh is None or cap is None or cap <= 0:
             continue
-        scale, leaves = factors_of(tanh.operand)
-        if len(leaves) == 1 and is_close(scale * cap, 1):
-            return coda.SoftcapOp(leaves[0], cap)
+        for x in products_in(tanh.operand):
+            scale, leaves = factors_of(tanh.operand, x)
+            if leaves == [x] and is_close(scale * cap, 1):
+                return coda.SoftcapOp(x, cap)
     return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp
@@ -15,6 +16,7 @@ from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.spelled_attention import SpelledAttention, find_attention
 
 SDPA = "aten.scaled_dot_product_attention.default"
 
@@ -22,6 +24,15 @@ PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 """Query i sees the keys up to i."""
+
+NOT_HEADS = Refusal(
+    "the operands are heads side by side in the columns of tensors",
+    "stays with PyTorch: its operands are no such heads",
+)
+OTHER_ROWS = Refusal(
+    "queries and keys are of the same batch, and as many where the mask is causal",
+    "stays with PyTorch: the rows of its operands differ",
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,9 @@ class RaiseAttentionPass(FunctionPass):
     ->
         %y = coda.attention %q, %k, %v {causal}
 
+    Attention may also be written out: products, a scale, a softcap, a mask that is added or chosen
+    by, and a softmax.
+
     Legal where there is no dropout and the mask is known to be none, or the causal one of as many
     queries as keys: the mask must be made of positions only. A mask that depends on an argument,
     or on a window that the number of positions may exceed, stays.
@@ -45,33 +59,71 @@ class RaiseAttentionPass(FunctionPass):
         known = IndexValues(rewriter.shapes)
         for op in rewriter.ops:
             if isinstance(op, CallOp) and op.callee.data == SDPA:
-                _raise(op, known, rewriter)
+                found = _called(op, known)
+            else:
+                found = _spelled(op, known)
+            if isinstance(found, Refusal):
+                rewriter.missed(op, found)
+            elif found is not None:
+                _raise(op, found, rewriter)
 
 
-def _raise(op: CallOp, known: IndexValues, rewriter: FunctionRewriter) -> None:
+@dataclass(frozen=True)
+class _Attention:
+    """Attention of the heads q, k and v, each (B x heads x T x D)."""
+
+    q: SSAValue
+    k: SSAValue
+    v: SSAValue
+    causal: bool
+    scale: float | None
+    softcap: float | None = None
+
+
+def _called(op: CallOp, known: IndexValues) -> _Attention | Refusal | None:
     arguments = _arguments_of(op)
-    q, k, v = (heads_of(_unrepeated(x, rewriter), rewriter.shapes) for x in op.inputs[:3])
-    if arguments is None or q is None or k is None or v is None or not _agree(q, k, v):
-        return
-    causal = _is_causal(op, arguments, known)
+    if arguments is None:
+        return None
+    masks = op.inputs[3:]
+    causal = _causality(masks, known) if masks else bool(arguments.get("is_causal"))
     if isinstance(causal, Refusal):
-        rewriter.missed(op, causal)
+        return causal
+    scale = arguments.get("scale")
+    q, k, v = op.inputs[:3]
+    return _Attention(q, k, v, causal, None if scale is None else float(scale))
+
+
+def _spelled(op: Operation, known: IndexValues) -> _Attention | Refusal | None:
+    found = find_attention(op)
+    if not isinstance(found, SpelledAttention):
+        return found
+    causal = _causality(found.masks, known)
+    if isinstance(causal, Refusal):
+        return causal
+    return _Attention(found.q, found.k, found.v, causal, found.scale, found.softcap)
+
+
+def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> None:
+    shapes = rewriter.shapes
+    q, k, v = (heads_of(_unrepeated(x, rewriter), shapes) for x in (found.q, found.k, found.v))
+    if q is None or k is None or v is None or not _agree(q, k, v):
+        rewriter.missed(op, NOT_HEADS)
         return
-    rows = [heads.rows for heads in (q, k, v)]
-    same_batch = rows[0][:-1] == rows[1][:-1] and rows[1] == rows[2]
-    if not same_batch or (causal and rows[0] != rows[1]):
+    same_batch = q.rows[:-1] == k.rows[:-1] and k.rows == v.rows
+    if not same_batch or (found.causal and q.rows != k.rows):
+        rewriter.missed(op, OTHER_ROWS)
         return
     rewriter.passed(op, "raised to coda.attention")
-    scale = arguments.get("scale")
     insert = OpInserter(rewriter, op, op.location)
     attention = coda.AttentionOp(
         *(heads.columns(insert) for heads in (q, k, v)),
         head_dim=q.width,
-        causal=causal,
-        scale=None if scale is None else float(scale),
+        causal=found.causal,
+        scale=found.scale,
+        softcap=found.softcap,
     )
-    value = insert.insert(attention, op.outputs[0].name_hint)
-    op.outputs[0].replace_all_uses_with(q.of(value, insert))
+    value = insert.insert(attention, op.results[0].name_hint)
+    op.results[0].replace_all_uses_with(q.of(value, insert))
     rewriter.order.erase(op)
 
 
@@ -108,19 +160,22 @@ def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     return moved and same and q.count % k.count == 0
 
 
-def _is_causal(op: CallOp, arguments: dict[str, float], known: IndexValues) -> bool | Refusal:
-    if len(op.inputs) == 3:
-        return bool(arguments.get("is_causal"))
-    mask = known.spread(op.inputs[3], len(HEADS_FIRST))
+def _causality(masks: Sequence[SSAValue], known: IndexValues) -> bool | Refusal:
+    """Whether the masks together are the causal one (True) or none (False)."""
+    mask = Mask(frozenset())
+    for value in masks:
+        other = known.spread(value, len(HEADS_FIRST))
+        if not isinstance(other, Mask):
+            return _unknown_mask("its mask depends on more than positions")
+        mask = Mask(mask.conditions | other.conditions, mask.never or other.never)
     if mask == Mask(frozenset()):
         return False
     if mask == CAUSAL:
         return True
-    found = (
-        "its mask depends on more than positions"
-        if mask is None
-        else "its mask is not causal alone: it also hides keys by their distance"
-    )
+    return _unknown_mask("its mask is not causal alone: it also hides keys by their distance")
+
+
+def _unknown_mask(found: str) -> Refusal:
     return Refusal(
         "the mask is none, or causal",
         f"stays with PyTorch: {found}",

@@ -84,15 +84,19 @@ func.func @silu(%x: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
 
 func.func @relu2_and_softcap(%x: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
   %cap = coda.constant {value = 30.0 : f64} : tensor<f32>
+  %scale = coda.constant {value = 0.25 : f64} : tensor<f32>
   %r = coda.relu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %y = coda.mul %r, %r : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
-  %d = coda.div %x, %cap : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+  %scaled = coda.mul %x, %scale : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+  %d = coda.div %scaled, %cap : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
   %t = coda.tanh %d : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %z = coda.mul %t, %cap : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
   func.return %y, %z : tensor<?x8xf32>, tensor<?x8xf32>
 }
 
 // CHECK-LABEL: func.func @relu2_and_softcap(
+// CHECK-NEXT:    %scale = coda.constant
 // CHECK-NEXT:    %y = coda.relu2 %x
-// CHECK-NEXT:    %z = coda.softcap %x {cap = 3.000000e+01 : f64}
+// CHECK-NEXT:    %scaled = coda.mul %x, %scale
+// CHECK-NEXT:    %z = coda.softcap %scaled {cap = 3.000000e+01 : f64}
 // CHECK-NEXT:    func.return %y, %z

@@ -128,3 +128,91 @@ func.func @is_causal(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, 
 // CHECK-LABEL: func.func @is_causal(
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %k, %v {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Written out: a scale, a cap, and a mask that is added.
+
+func.func @added(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x2x5x4xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %s = torch.call "aten.matmul.default"(%qh, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %p = torch.call "aten.arange.start_step"() {arguments = "0, 5, device=device"} : () -> tensor<5xi64>
+  %pq = coda.reshape %p : (tensor<5xi64>) -> tensor<1x1x5x1xi64>
+  %le = torch.call "aten.le.Tensor"(%p, %pq) {arguments = "{0}, {1}"} : (tensor<5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+  %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
+  %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
+  %bias = torch.call "aten.where.self"(%le, %zero, %least) {arguments = "{0}, {1}, {2}"} : (tensor<1x1x5x5xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x5x5xf32>
+  %scale = coda.constant {value = 0.5 : f64} : tensor<f32>
+  %x1 = coda.mul %s, %scale : (tensor<2x2x5x5xf32>, tensor<f32>) -> tensor<2x2x5x5xf32>
+  %x2 = coda.softcap %x1 {cap = 50.0 : f64} : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %x3 = coda.add %x2, %bias : (tensor<2x2x5x5xf32>, tensor<1x1x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %x3 : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  func.return %a : tensor<2x2x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @added(
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64, softcap = 5.000000e+01 : f64}
+// CHECK-NEXT:    coda.reshape [[A]]
+
+// -----
+
+// Written out: scores that are divided, and chosen by a mask; another mask hides nothing.
+
+func.func @chosen(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x2x5x4xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %s = torch.call "aten.matmul.default"(%qh, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %p = torch.call "aten.arange.start_step"() {arguments = "0, 5, device=device"} : () -> tensor<5xi64>
+  %pq = coda.reshape %p : (tensor<5xi64>) -> tensor<1x1x5x1xi64>
+  %le = torch.call "aten.le.Tensor"(%p, %pq) {arguments = "{0}, {1}"} : (tensor<5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+  %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
+  %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
+  %ones = torch.call "aten.full.default"() {arguments = "[2, 5], 1, dtype=torch.float32"} : () -> tensor<2x5xf32>
+  %all = torch.call "aten._to_copy.default"(%ones) {arguments = "{0}, dtype=torch.bool"} : (tensor<2x5xf32>) -> tensor<2x5xi1>
+  %keys = coda.reshape %all : (tensor<2x5xi1>) -> tensor<2x1x1x5xi1>
+  %mask = torch.call "aten.logical_and.default"(%le, %keys) {arguments = "{0}, {1}"} : (tensor<1x1x5x5xi1>, tensor<2x1x1x5xi1>) -> tensor<2x1x5x5xi1>
+  %scale = coda.constant {value = 0.5 : f64} : tensor<f32>
+  %x1 = coda.div %s, %scale : (tensor<2x2x5x5xf32>, tensor<f32>) -> tensor<2x2x5x5xf32>
+  %x2 = torch.call "aten.where.self"(%mask, %x1, %least) {arguments = "{0}, {1}, {2}"} : (tensor<2x1x5x5xi1>, tensor<2x2x5x5xf32>, tensor<f32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %x2 : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  func.return %a : tensor<2x2x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @chosen(
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true, scale = 2.000000e+00 : f64}
+// CHECK-NEXT:    coda.reshape [[A]]
+
+// -----
+
+// No mask and no scale.
+
+func.func @plain(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x2x5x4xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %s = torch.call "aten.matmul.default"(%qh, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %s : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  func.return %a : tensor<2x2x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @plain(
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    coda.reshape [[A]]
