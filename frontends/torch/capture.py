@@ -13,6 +13,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, capture_error
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 
 WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -50,10 +51,6 @@ KEPT_OPERATORS = frozenset(
 """Operators of ATen that stay whole; their decompositions would have to be found again."""
 
 
-class CaptureError(CodaError):
-    """The model cannot be captured as one graph."""
-
-
 def capture(
     model: torch.nn.Module,
     args: Sequence[Any],
@@ -77,22 +74,8 @@ def capture(
             )
             decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
             return decompose(_decompositions())
-    except (
-        RuntimeError,  # Most failures of tracing, among them guards on data.
-        TypeError,
-        ValueError,
-        AssertionError,
-        AttributeError,
-        NotImplementedError,
-    ) as error:
-        remedy = (
-            "leave that dimension out of dynamic_shapes"
-            if "Constraints violated" in str(error)
-            else "make control flow independent of the data, or export the parts that are"
-        )
-        raise CaptureError(
-            f"{type(model).__name__} cannot be captured: {_first_lines(error)}", remedy
-        ) from error
+    except MODEL_ERRORS as error:
+        raise capture_error(model, error) from error
 
 
 @contextmanager
@@ -129,7 +112,8 @@ def graph_of(program: ExportedProgram) -> GraphSource:
             )
         elif node.users:
             assert spec.target is not None, "weights have a name in the model"
-            weights.append(GraphInput(node, spec.target, tensors[spec.target], is_weight=True))
+            tensor, is_constant = tensors[spec.target], spec.kind == InputKind.CONSTANT_TENSOR
+            weights.append(GraphInput(node, spec.target, tensor, True, is_constant))
     return GraphSource(program.graph, [*inputs, *weights], _outputs(program))
 
 
@@ -154,9 +138,3 @@ def _decompositions() -> dict[Any, Any]:
         for overload, rule in table.items()
         if overload.namespace != "aten" or overload.overloadpacket.__name__ not in KEPT_OPERATORS
     }
-
-
-def _first_lines(error: BaseException) -> str:
-    """The message of an error in as far as it is about the model, on one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:2])[:300]}"

@@ -46,6 +46,8 @@ class GraphInput:
     weight: torch.Tensor | None = None
     """The tensor of a weight; None for what the caller passes."""
     is_weight: bool = False
+    is_constant: bool = False
+    """Whether the tensor is a constant of the model's code, which nobody can change."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,14 @@ class GraphImporter:
     def run(self) -> ImportedGraph:
         """The imported graph. Raises CodaError for what the IR cannot express."""
         for graph_input in self.source.inputs:
-            self._declare(graph_input)
+            try:
+                self._declare(graph_input)
+            except CodaError as error:
+                raise CodaError(f"{graph_input.name}: {error.message}", error.remedy) from error
         for node in self.source.graph.nodes:
             self._node = node
             if node.op == "call_function":
-                self._import_call(node)
+                self._import_call_at(node)
             elif node.op == "get_attr" and node not in self.values:
                 raise CodaError(
                     f"the model has control flow that depends on data ({node.target})",
@@ -117,7 +122,9 @@ class GraphImporter:
         node, weight = graph_input.node, graph_input.weight
         value: Any = node.meta.get("val")
         if weight is not None:
-            key = (weight.data_ptr(), tuple(weight.shape), weight.stride(), weight.dtype)
+            # Without data, as on the device meta, only the tensor itself tells it from others.
+            memory = weight.data_ptr() or id(weight)
+            key = (memory, tuple(weight.shape), weight.stride(), weight.dtype)
             if key not in self._weights or not weight.numel():
                 self.imported.weights[graph_input.name] = weight
                 self._weights[key] = self._argument(value, graph_input.name, is_weight=True)
@@ -144,6 +151,14 @@ class GraphImporter:
         return argument
 
     # Operators
+
+    def _import_call_at(self, node: Node) -> None:
+        """Import a node, and say in errors where it comes from."""
+        try:
+            self._import_call(node)
+        except CodaError as error:
+            place = format_location(location_of(node))
+            raise CodaError(f"{place}: {error.message}", error.remedy) from error
 
     def _import_call(self, node: Node) -> None:
         if not any(True for _ in tensors_in(node.meta.get("val"))):
@@ -199,8 +214,7 @@ class GraphImporter:
         unknown = call.template.symbols - self._symbols
         if unknown:
             raise CodaError(
-                f"{format_location(call.location)}: a size depends on the values of a tensor "
-                f"({', '.join(sorted(unknown))})",
+                f"a size depends on the values of a tensor ({', '.join(sorted(unknown))})",
                 "keep sizes from item() or tolist() outside of the exported model",
             )
         if len(results) == 1:
@@ -287,5 +301,11 @@ def _result(value: Value, position: int) -> SSAValue | None:
     return value[position] if position < len(value) else None
 
 
+def _is_number(tensor: torch.Tensor) -> bool:
+    is_float = not tensor.ndim and tensor.dtype.is_floating_point
+    return is_float and bool(tensor.isfinite())
+
+
 def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name)
+    text = "".join(c if c.isalnum() else "_" for c in name)
+    return f"_{text}" if text[:1].isdigit() else text

@@ -1,6 +1,7 @@
 """Export of PyTorch models: the same numbers, the model's own weights, and clear refusals."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import coda_ir
-from coda_ir.api import find_entry
+from coda_ir.api import Lowering, find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import CallOp
@@ -165,8 +166,8 @@ def test_grouped_mm_in_float64():
     model, x = Grouped(), torch.randn(5, 16, dtype=torch.bfloat16)
     exported = export(model, (x,))
     assert operators(exported)["aten._grouped_mm.default"] == 1
-    groups = zip(x.double().split([2, 0, 3]), model.weight.double(), strict=True)
-    exact = torch.cat([rows @ weight for rows, weight in groups])
+    wide, weight = x.double(), model.weight.double()
+    exact = torch.cat([wide[:2] @ weight[0], wide[2:] @ weight[2]])
     torch.testing.assert_close(run(exported, x, precision="float64"), exact)
     torch.testing.assert_close(run(exported, x), exact.bfloat16(), rtol=1e-2, atol=1e-2)
 
@@ -190,14 +191,70 @@ class Branch(nn.Module):
         return x if x.sum() > 0 else -x
 
 
+class Loop(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while x.sum() > 1:
+            x = x / 2
+        return x
+
+
 class InPlace(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.add_(1)
 
 
+class InPlaceView(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x[:2] = 0
+        return x * 2
+
+
+class Counting(nn.Module):
+    count: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x * self.count
+
+
 class Complex(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.view_as_real(torch.polar(x, x))
+
+
+class ComplexWeight(nn.Module):
+    angles: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("angles", torch.polar(torch.ones(2), torch.ones(2)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(torch.view_as_complex(x.reshape(2, 2)) * self.angles)
+
+
+class TwoDevices(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4, device="meta")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+class Calling(nn.Module):
+    """Calls a function of Python."""
+
+    def __init__(self, function: Callable[[torch.Tensor], Any]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
 
 
 class DataDependentSize(nn.Module):
@@ -218,15 +275,60 @@ class ItemSize(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "message", "remedy"),
     [
-        (Branch(), "Branch cannot be captured"),
-        (InPlace(), "changes x in place"),
-        (Complex(), "tensors of type torch.complex64 cannot be represented"),
-        (ItemSize(), "a size depends on the values of a tensor"),
+        (Branch(), "Branch cannot be captured: .*py:[0-9]+: control flow", "torch.where"),
+        (Loop(), "Loop cannot be captured: .*py:[0-9]+: control flow", "torch.where"),
+        (InPlace(), "changes x in place", "return the new value"),
+        (InPlaceView(), "changes x in place", "return the new value"),
+        (Counting(), "changes count in place", "eval mode"),
+        (Complex(), "py:[0-9]+.*: tensors of type torch.complex64 cannot be rep", "complex"),
+        (ComplexWeight(), "angles: tensors of type torch.complex64 cannot be rep", "complex"),
+        (TwoDevices(), "py:[0-9]+: .* at least two devices, cpu and meta", "to one device"),
+        (ItemSize(), "py:[0-9]+.*: a size depends on the values of a tensor", "item"),
+        (Calling(lambda x: torch.as_tensor(x.numpy())), "test_export.py.*numpy", "operators of"),
+        (Calling(lambda x: x * float(x[0])), "test_export.py:[0-9]+: control flow, or a num", ""),
+        (Calling(lambda x: torch.tensor(x[0].item())), "a number that depends on data", "item"),
+        (
+            Calling(lambda _: {"a": 0}["b"]),
+            "test_export.py:[0-9]+: KeyError",
+            "operators of PyTorch",
+        ),
+        (Calling(lambda x: x[7]), "test_export.py:[0-9]+: IndexError: index 7", ""),
+        (Calling(lambda _: object()), "not a known type", "return tensors, numbers, None"),
     ],
 )
-def test_refusals(model: nn.Module, message: str):
+def test_refusals(model: nn.Module, message: str, remedy: str):
     with pytest.raises(CodaError, match=message) as caught:
         export(model, (torch.randn(4),))
-    assert caught.value.remedy
+    assert caught.value.remedy is not None and remedy in caught.value.remedy
+
+
+class IntegerGemms(nn.Module):
+    weight: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-5, 5, (4, 4)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x @ self.weight, self.weight)
+
+
+def test_integer_gemms_run_through_pytorch():
+    model, x = IntegerGemms(), torch.randint(-5, 5, (3, 4))
+    exported = export(model, (x,))
+    assert operators(exported)["aten.linear.default"] == 1
+    assert torch.equal(run(exported, x), model(x))
+    lowering = Lowering(exported.module)
+    lowering.module("gemm")
+    assert [(remark.kind, remark.message) for remark in lowering.remarks] == [
+        ("missed", "aten.matmul.default runs through PyTorch"),
+        ("missed", "aten.linear.default runs through PyTorch"),
+    ]
+
+
+def test_weights_without_data_are_not_shared():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to("meta")
+    exported = export(model, (torch.empty(2, 4, device="meta"),))
+    assert list(exported.weights) == ["0.weight", "0.bias", "1.weight", "1.bias"]
