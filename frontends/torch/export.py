@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,10 @@ def export(
     """
     _check_call(model, args)
     named = dict(kwargs or {})
-    program = capture(model, args, named, dynamic_shapes)
+    with warnings.catch_warnings():
+        # PyTorch warns of what it does itself.
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+        program = capture(model, args, named, dynamic_shapes)
     function = name or _function_name(model)
     imported = GraphImporter(graph_of(program), HANDLERS, function).run()
     leaves = _example_leaves(program, args, named)
