@@ -9,7 +9,8 @@ from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from faults.fault import Check, Fault
+from faults.fault import Check, Corpus, Fault
+from faults.registry import checks_of
 
 FIRST_CASES = Path(__file__).with_name("first_cases.json")
 
@@ -28,6 +29,14 @@ class Verdict:
     """The case that failed; None for a survivor, and for a fault that cannot be planted."""
     reason: str = ""
     cases: int = 0
+
+
+def check_first(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
+    """`check_fault` with only the case that saw `fault` in the last complete run."""
+    name = first_cases().get(fault.name, "")
+    if name not in cases:
+        return Verdict(fault, None, f"no program is known to see it: run `make faults` ({name=})")
+    return check_fault(fault, {name: cases[name]})
 
 
 def check_fault(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
@@ -50,6 +59,23 @@ def check_fault(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
         return Verdict(fault, name or None, reason, count)
     process.kill()
     return Verdict(fault, last, "no end in sight", count)
+
+
+def doubted(verdict: Verdict) -> Verdict:
+    """The verdict, unless the program that saw the fault fails without it too."""
+    reason = None if verdict.seen_by is None else _failure(verdict.fault.corpus, verdict.seen_by)
+    return verdict if reason is None else Verdict(verdict.fault, None, reason, verdict.cases)
+
+
+@lru_cache
+def _failure(corpus: Corpus, name: str) -> str | None:
+    """What is wrong with a program without any fault."""
+    sound = Fault("none", "", "", "", corpus)
+    try:
+        checks_of(sound)[name]()
+    except Exception as error:
+        return f"{name} fails without the fault: {type(error).__name__}: {error}"
+    return None
 
 
 def _run(fault: Fault, cases: Mapping[str, Check], sender: Connection) -> None:
@@ -83,11 +109,13 @@ def _ordered(fault: Fault, cases: Mapping[str, Check]) -> Sequence[str]:
 
 @lru_cache
 def first_cases() -> dict[str, str]:
-    """By fault, the case that saw it in the last complete run: a matter of speed only."""
+    """By fault, the case that saw it in the last complete run."""
     return json.loads(FIRST_CASES.read_text()) if FIRST_CASES.exists() else {}
 
 
-def remember(verdicts: Iterable[Verdict]) -> None:
-    """Store which case saw which fault."""
+def remember(verdicts: Iterable[Verdict], faults: Iterable[Fault]) -> None:
+    """Store which case saw which fault, and forget what is not one of `faults`."""
     seen = {verdict.fault.name: verdict.seen_by for verdict in verdicts if verdict.seen_by}
-    FIRST_CASES.write_text(json.dumps(first_cases() | seen, indent=1, sort_keys=True) + "\n")
+    known = first_cases() | seen
+    kept = {fault.name: known[fault.name] for fault in faults if fault.name in known}
+    FIRST_CASES.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

@@ -55,6 +55,8 @@ def test_used_builtins_are_listed():
 
 def used_builtins(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
-        is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        if is_read and node.id in vars(builtins):
-            yield node.id
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if name in vars(builtins):
+                yield name
+            case _:
+                pass
