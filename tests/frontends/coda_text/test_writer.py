@@ -136,15 +136,6 @@ def vit() -> tuple[Any, Any, Any]:
     return ViTForImageClassification(config), {"pixel_values": torch.randn(2, 3, 16, 16)}, (0,)
 
 
-def bert() -> tuple[Any, Any, Any]:
-    from transformers import BertConfig, BertModel
-
-    ids = torch.randint(0, 61, (2, 7))
-    mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
-    config = BertConfig(**SIZES, intermediate_size=48, vocab_size=61)
-    return BertModel(config), {"input_ids": ids, "attention_mask": mask}, (0, 1)
-
-
 SIZES: Any = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
 
 
@@ -157,7 +148,7 @@ def exported(build: Callable[[], tuple[Any, Any, Any]]) -> tuple[Any, ExportedMo
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.parametrize("build", [llama, gpt2, vit, bert])
+@pytest.mark.parametrize("build", [llama, gpt2, vit])
 def test_models_of_transformers(build: Callable[[], tuple[Any, Any, Any]]):
     pytest.importorskip("transformers")
     inputs, whole = exported(build)
