@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of
+from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
@@ -59,9 +60,9 @@ class RaiseAttentionPass(FunctionPass):
         known = IndexValues(rewriter.shapes)
         for op in rewriter.ops:
             if isinstance(op, CallOp) and op.callee.data == SDPA:
-                found = _called(op, known)
+                found = _called(op, known, rewriter)
             else:
-                found = _spelled(op, known)
+                found = _spelled(op, known, rewriter)
             if isinstance(found, Refusal):
                 rewriter.missed(op, found)
             elif found is not None:
@@ -70,17 +71,19 @@ class RaiseAttentionPass(FunctionPass):
 
 @dataclass(frozen=True)
 class _Attention:
-    """Attention of the heads q, k and v, each (B x heads x T x D)."""
+    """Attention of heads q, k and v."""
 
-    q: SSAValue
-    k: SSAValue
-    v: SSAValue
+    q: Heads
+    k: Heads
+    v: Heads
     causal: bool
     scale: float | None
     softcap: float | None = None
 
 
-def _called(op: CallOp, known: IndexValues) -> _Attention | Refusal | None:
+def _called(
+    op: CallOp, known: IndexValues, rewriter: FunctionRewriter
+) -> _Attention | Refusal | None:
     arguments = _arguments_of(op)
     if arguments is None:
         return None
@@ -88,25 +91,46 @@ def _called(op: CallOp, known: IndexValues) -> _Attention | Refusal | None:
     causal = _causality(masks, known) if masks else bool(arguments.get("is_causal"))
     if isinstance(causal, Refusal):
         return causal
+    q, k, v = (_heads(value, rewriter) for value in op.inputs[:3])
+    if q is None or k is None or v is None:
+        return NOT_HEADS
     scale = arguments.get("scale")
-    q, k, v = op.inputs[:3]
     return _Attention(q, k, v, causal, None if scale is None else float(scale))
 
 
-def _spelled(op: Operation, known: IndexValues) -> _Attention | Refusal | None:
+def _spelled(
+    op: Operation, known: IndexValues, rewriter: FunctionRewriter
+) -> _Attention | Refusal | None:
     found = find_attention(op)
     if not isinstance(found, SpelledAttention):
         return found
     causal = _causality(found.masks, known)
     if isinstance(causal, Refusal):
         return causal
-    return _Attention(found.q, found.k, found.v, causal, found.scale, found.softcap)
+    q, v = _heads(found.q, rewriter), _heads(found.v, rewriter)
+    k = _transposed_heads(found.transposed_k, rewriter)
+    if q is None or k is None or v is None:
+        return NOT_HEADS
+    return _Attention(q, k, v, causal, found.scale, found.softcap)
+
+
+def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+    return heads_of(_unrepeated(value, rewriter), rewriter.shapes)
+
+
+def _transposed_heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+    """The heads whose last two dimensions are swapped in `value`."""
+    transpose = defined_by(value, coda.TransposeOp)
+    if transpose is not None and transpose.permutation == (0, 1, 3, 2):
+        return _heads(transpose.x, rewriter)
+    view = ColumnView.of(value, rewriter.shapes)
+    *others, columns, rows = view.axes
+    return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
 
 
 def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> None:
-    shapes = rewriter.shapes
-    q, k, v = (heads_of(_unrepeated(x, rewriter), shapes) for x in (found.q, found.k, found.v))
-    if q is None or k is None or v is None or not _agree(q, k, v):
+    q, k, v = found.q, found.k, found.v
+    if not _agree(q, k, v):
         rewriter.missed(op, NOT_HEADS)
         return
     same_batch = q.rows[:-1] == k.rows[:-1] and k.rows == v.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,6 +32,8 @@ class _Norm:
     x: SSAValue
     wide: SSAValue
     eps: float
+    weight: SSAValue | None = None
+    """What x is scaled by before the division."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class RaiseRMSNormPass(FunctionPass):
         %y = coda.mul %n, %w
 
     The reciprocal root may be a division by the root or its power, the mean a sum over N, the
-    square x·x, and the weight may come before or after the conversion back; an offset weight
+    square x·x, √N · x / √(sum) its form without a mean, and the weight may come before or after the
+    division and the conversion back; an offset weight
     (1 + w) stays in float32. The mean must be over the whole last dimension, eps must be inside of
     the root, and the result must have the type of x.
     """
@@ -60,17 +64,52 @@ class RaiseRMSNormPass(FunctionPass):
 
 
 def _match(op: Operation) -> _Norm | None:
-    """The norm that `op` is the last step of, before its weight."""
+    """The norm that `op` is the last step of, before its weight or after."""
     if isinstance(op, coda.MulOp):
         for x, factor in operand_pairs(op):
-            found = _mean_square(_squared_reciprocal(factor))
-            if found is not None and found[0] is x:
-                return _Norm(op, unwidened(x), x, found[1])
+            norm = _norm_of(op, x, _mean_square(_squared_reciprocal(factor)))
+            if norm is not None:
+                return norm
     if isinstance(op, coda.DivOp):
         root = defined_by(op.rhs, coda.SqrtOp)
-        found = _mean_square(root.operand if root else None)
-        if found is not None and found[0] is op.lhs:
-            return _Norm(op, unwidened(op.lhs), op.lhs, found[1])
+        if root is not None:
+            return _norm_of(op, op.lhs, _mean_square(root.operand)) or _from_sum(op, root.operand)
+    return None
+
+
+def _norm_of(
+    op: coda.BinaryOp, scaled: SSAValue, found: tuple[SSAValue, float] | None
+) -> _Norm | None:
+    """The norm of `scaled`, which is the x of `found` or x ⊙ w."""
+    if found is None:
+        return None
+    x, eps = found
+    if scaled is x:
+        return _Norm(op, unwidened(x), x, eps)
+    product = defined_by(scaled, coda.MulOp)
+    for inner, weight in operand_pairs(product) if product else ():
+        if inner is x and is_row(weight, shape_of(x)[-1]):
+            return _Norm(op, unwidened(x), x, eps, weight)
+    return None
+
+
+def _from_sum(op: coda.DivOp, under_root: SSAValue) -> _Norm | None:
+    """√N · x / √(sum(x²) + N · eps)."""
+    total, offset = offset_of(under_root) or (under_root, 0.0)
+    sum_ = defined_by(total, coda.ReduceOp)
+    if sum_ is None or sum_.kind.data != "sum":
+        return None
+    x, columns = _squared(sum_.x), shape_of(sum_.x)[-1]
+    product = defined_by(op.lhs, coda.MulOp)
+    for inner, factor in operand_pairs(product) if product else ():
+        number = number_of(factor) or 0.0
+        if (
+            x is not None
+            and inner is x
+            and columns > 0
+            and math.isclose(number**2, columns, rel_tol=1e-12)
+        ):
+            return _Norm(op, unwidened(x), x, offset / columns)
     return None
 
 
@@ -92,10 +131,14 @@ def _mean_square(value: SSAValue | None) -> tuple[SSAValue, float] | None:
         return None
     mean, eps = offset_of(value) or (value, 0.0)
     square = _mean_of(mean)
-    product = defined_by(square, coda.MulOp) if square is not None else None
-    if product is None or product.lhs is not product.rhs or eps < 0:
-        return None
-    return product.lhs, eps
+    x = None if square is None else _squared(square)
+    return None if x is None or eps < 0 else (x, eps)
+
+
+def _squared(value: SSAValue) -> SSAValue | None:
+    """x where `value` is x²."""
+    product = defined_by(value, coda.MulOp)
+    return product.lhs if product is not None and product.lhs is product.rhs else None
 
 
 def _mean_of(value: SSAValue) -> SSAValue | None:
@@ -136,7 +179,7 @@ def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
     as nothing else reads what is in between.
     """
     last: Operation = norm.op
-    scale: SSAValue | None = None
+    scale = norm.weight
     best = (last, norm.wide, scale)
     while (user := only_use(last.results[0])) is not None:
         if isinstance(user, coda.MulOp) and scale is None:

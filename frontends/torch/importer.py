@@ -121,7 +121,11 @@ class GraphImporter:
     def _declare(self, graph_input: GraphInput) -> None:
         node, weight = graph_input.node, graph_input.weight
         value: Any = node.meta.get("val")
-        if weight is not None:
+        if weight is not None and graph_input.is_constant and _is_number(weight):
+            self._node = node
+            constant = ConstantOp(weight.item(), element_type(weight.dtype))
+            self.values[node] = self.insert(constant).result
+        elif weight is not None:
             # Without data, as on the device meta, only the tensor itself tells it from others.
             memory = weight.data_ptr() or id(weight)
             key = (memory, tuple(weight.shape), weight.stride(), weight.dtype)
@@ -302,7 +306,7 @@ def _result(value: Value, position: int) -> SSAValue | None:
 
 
 def _is_number(tensor: torch.Tensor) -> bool:
-    is_float = not tensor.ndim and tensor.dtype.is_floating_point
+    is_float = not tensor.ndim and tensor.dtype.is_floating_point and not tensor.is_meta
     return is_float and bool(tensor.isfinite())
 
 

@@ -25,7 +25,7 @@ class SpelledAttention:
     """softmax(mask(softcap(scale · q kᵀ))) v, of heads."""
 
     q: SSAValue
-    k: SSAValue
+    transposed_k: SSAValue
     v: SSAValue
     scale: float = 1.0
     softcap: float | None = None
@@ -55,11 +55,7 @@ def _from_scores(scores: SSAValue, v: SSAValue) -> SpelledAttention | Refusal | 
         if not isinstance(step, SSAValue):
             return step
         value = _converted(step)
-    transpose = defined_by(product[1], coda.TransposeOp)
-    rank = len(shape_of(product[1]))
-    if transpose is None or transpose.permutation != (*range(rank - 2), rank - 1, rank - 2):
-        return None
-    found.q, found.k = _of_type(product[0], v), _of_type(transpose.x, v)
+    found.q, found.transposed_k = _of_type(product[0], v), _of_type(product[1], v)
     return found
 
 
