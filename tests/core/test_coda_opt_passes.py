@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 from xdsl.context import Context
@@ -15,6 +16,7 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
     op_type_rewrite_pattern,
 )
+from xdsl.utils.target import Target
 
 from coda_ir.dialects.coda import SiluOp
 from coda_ir.tools.coda_opt import main
@@ -88,6 +90,13 @@ class RecursePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         raise RecursionError
+
+
+class FailTarget(Target):
+    name = "fail"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        raise KeyError("target")
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +230,7 @@ class TestReports:
         assert "\ndce: 5 -> 4 operators\n  removed: coda.relu 1\n" in report
         assert "\ncoda-to-gemm\n  canonicalize: 4 operators\n" in report
         assert re.search(
-            r"  outline-pointwise: 4 -> \d+ operators; 1 missed\n"
+            r"  outline-pointwise\{statistics=false\}: 4 -> \d+ operators; 1 missed\n"
             r"    made: .*gemm.map 1.*\n    removed: coda.silu 1\n",
             report,
         )
@@ -331,9 +340,61 @@ class TestDefects:
         assert main([silu, "-p", "interrupt"]) == 130
         assert capsys.readouterr().err == ""
 
-    def test_recursion(self, silu: str, capsys: Capture):
-        assert main([silu, "-p", "recurse"]) == 1
-        assert capsys.readouterr().err == "coda-opt: error: the input is nested too deeply\n"
+    def test_recursion(self, silu: str, tmp_path: Path, capsys: Capture):
+        """No fault of the input: the readers refuse what is nested too deeply."""
+        path = tmp_path / "r.mlir"
+        assert main([silu, "-p", "recurse", f"--crash-reproducer={path}"]) == 3
+        assert "internal error: RecursionError" in capsys.readouterr().err
+        assert "(recurse)" in path.read_text()
+
+    def test_nested_too_deeply(self, tmp_path: Path, capsys: Capture):
+        path = tmp_path / "deep.mlir"
+        path.write_text("builtin.module {" * 100 + "}" * 100)
+        assert main([str(path)]) == 1
+        assert "brackets are nested more than 64 levels deep" in capsys.readouterr().err
+
+
+class TestDefectsOutsideOfPasses:
+    """A target that fails: the input and the command line are kept."""
+
+    @pytest.fixture(autouse=True)
+    def faulty_target(self, monkeypatch: pytest.MonkeyPatch):
+        real = driver.get_all_targets()
+        monkeypatch.setattr(driver, "get_all_targets", lambda: real | {"fail": lambda: FailTarget})
+
+    @pytest.mark.parametrize(
+        "name, text, comment",
+        [("input.mlir", SILU, "//"), ("input.coda", "fn f(x: f32[M, 4]) { return x }\n", "#")],
+    )
+    def test_input_and_command_line(
+        self, name: str, text: str, comment: str, tmp_path: Path, capsys: Capture
+    ):
+        source, path = tmp_path / name, tmp_path / "kept"
+        source.write_text(text)
+        options = ["-p", "cse", "-t", "fail", f"--crash-reproducer={path}"]
+        assert main([*options, str(source)]) == 3
+        error = capsys.readouterr().err
+        assert error.splitlines() == [
+            "coda-opt: note: KeyError: 'target'",
+            f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
+            "coda-opt: internal error: KeyError: 'target'",
+        ]
+        lines = path.read_text().splitlines()
+        arguments = f"-p cse -t fail --crash-reproducer={path} --frontend={source.suffix[1:]}"
+        assert lines[1] == f"{comment} configuration: {arguments}"
+        assert path.read_text().endswith(text)
+        assert main(["--run-reproducer", str(path)]) == 3
+        assert capsys.readouterr().err == error
+
+    def test_one_reproducer_where_a_pass_fails(self, silu: str, tmp_path: Path, capsys: Capture):
+        path = tmp_path / "r.mlir"
+        assert main([silu, "-p", "fail", "-t", "fail", f"--crash-reproducer={path}"]) == 3
+        assert capsys.readouterr().err.count("note: to see it again") == 1
+        assert "(fail)" in path.read_text()
+
+    def test_reproducer_that_cannot_be_written(self, silu: str, capsys: Capture):
+        assert main([silu, "-t", "fail", "--crash-reproducer=/nowhere/r.mlir"]) == 3
+        assert capsys.readouterr().err == "coda-opt: internal error: KeyError: 'target'\n"
 
 
 class TestRoundTrip:

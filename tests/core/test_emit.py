@@ -108,6 +108,7 @@ class TestMistakes:
             (["--emit=triton", "--kernel=k"], "triton is of the whole program"),
             (["--emit=gemm", "--view=ir"], "gemm is no picture"),
             (["--emit=gemm", "-t", "triton"], "not allowed with -t/--target"),
+            (["--emit=gemm", "-t", "mlir"], "not allowed with -t/--target"),
             (["--emit=gemm", "--run"], "not allowed with --run"),
             (["--arch=sm_90"], "argument --arch: needs --emit"),
             (["--kernel=k"], "argument --kernel: needs --emit"),

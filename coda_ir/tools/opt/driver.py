@@ -24,7 +24,7 @@ from coda_ir.tools.opt.features import FEATURES
 
 def run(arguments: Sequence[str]) -> int:
     """Run the tool; the exit code. Raises what a wrong input or a defect raises."""
-    session = make_session(parse_arguments(arguments))
+    session = make_session(*parse_arguments(arguments))
     for feature in FEATURES:
         code = feature.action(session)
         if code is not None:
@@ -38,17 +38,20 @@ def run(arguments: Sequence[str]) -> int:
     return session.exit_code
 
 
-def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options, after those in a reproducer where one is run. Raises CodaError for a bad one."""
+def parse_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], argparse.Namespace]:
+    """The command line, after that in a reproducer where one is run, and its options.
+
+    Raises CodaError for a bad reproducer.
+    """
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.run_reproducer:
-        recorded = reproducer.recorded_arguments(options)
-        options = parser.parse_args([*recorded, *arguments])
-    return options
+        arguments = [*reproducer.recorded_arguments(options), *arguments]
+        options = parser.parse_args(arguments)
+    return arguments, options
 
 
-def make_session(options: argparse.Namespace) -> Session:
+def make_session(arguments: Sequence[str], options: argparse.Namespace) -> Session:
     """Everything that the features need. Raises PipelineError and UsageError."""
     universe = Universe.get_multiverse()
     context = Context(allow_unregistered=options.allow_unregistered_dialect)
@@ -57,6 +60,7 @@ def make_session(options: argparse.Namespace) -> Session:
         context.register_dialect(name, load)
     registry = universe.all_passes | get_all_passes()
     session = Session(
+        arguments,
         options,
         context,
         registry,

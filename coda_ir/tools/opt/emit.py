@@ -73,7 +73,7 @@ def prepare(session: Session) -> None:
     if options.emit is None:
         _check_unused(options)
         return
-    if options.target != "mlir" or options.run:
+    if options.target is not None or options.run:
         other = "--run" if options.run else "-t/--target"
         raise UsageError(f"argument --emit: not allowed with {other}", "choose one of them")
     _check_applies(options)

@@ -26,9 +26,10 @@ USER_ERRORS = (
     AlreadyRegisteredConstructException,
     InvalidIRException,
     OSError,
-    RecursionError,
 )
-"""What a wrong input raises, or a pass that refuses its input."""
+"""What a wrong input raises, or a pass that refuses its input. The readers refuse what is nested
+too deeply, so that a RecursionError is a defect of a pass.
+"""
 
 
 class UsageError(CodaError):
@@ -49,8 +50,6 @@ def exit_code(error: BaseException) -> int:
 def render_error(error: BaseException) -> str:
     """The message of an error in the input, its notes and its place, without a traceback."""
     match error:
-        case RecursionError():
-            text = "the input is nested too deeply"
         case OSError(filename=str(filename), strerror=str(reason)):
             text = f"{filename}: {reason}"
         case CodaError():

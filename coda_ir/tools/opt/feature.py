@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -39,6 +39,8 @@ class Chunk:
 class Session:
     """One run of the tool: what was asked for, and what it works on."""
 
+    arguments: Sequence[str]
+    """The command line, after the options of a reproducer where one is run."""
     options: argparse.Namespace
     context: Context
     passes: PassRegistry
@@ -54,6 +56,8 @@ class Session:
     remarks: list[Remark] = field(default_factory=list[Remark])
     """The remarks of the passes on that piece so far."""
     exit_code: int = 0
+    reproduced: BaseException | None = None
+    """The defect for which a reproducer was written."""
 
     def fail(self, message: str) -> None:
         """Report on stderr that a check has failed, and go on."""

@@ -44,7 +44,11 @@ FEATURES: tuple[Feature, ...] = (
         around_chunk=remarks_output.reported_remarks,
     ),
     Feature(print_ir.register_arguments, instrumentations=print_ir.instrumentations),
-    Feature(reproducer.register_arguments, instrumentations=reproducer.instrumentations),
+    Feature(
+        reproducer.register_arguments,
+        around_chunk=reproducer.kept_input,
+        instrumentations=reproducer.instrumentations,
+    ),
     Feature(
         measure.register_arguments,
         instrumentations=measure.instrumentations,

@@ -25,6 +25,12 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--list-passes",
         action="store_true",
+        help="list the passes of CODA IR with their options and defaults, and the names of xDSL's,"
+        " and exit",
+    )
+    group.add_argument(
+        "--list-all-passes",
+        action="store_true",
         help="list every pass with its options and their defaults, and exit",
     )
     group.add_argument(
@@ -42,28 +48,50 @@ def act(session: Session) -> int | None:
     if session.options.dump_pass_pipeline:
         count = len(session.pipeline.steps)
         print(f"Pass Manager with {count} passes:\n{session.pipeline}", file=sys.stderr)
-    if session.options.list_passes:
-        print("\n".join(pass_lines(session)))
-    if session.options.show_dialects:
-        print("\n".join(dialect_lines(session)))
-    return SUCCESS if session.options.list_passes or session.options.show_dialects else None
+    lists = {
+        "list_passes": pass_lines,
+        "list_all_passes": all_pass_lines,
+        "show_dialects": dialect_lines,
+    }
+    wanted = [lines for option, lines in lists.items() if getattr(session.options, option)]
+    for lines in wanted:
+        print("\n".join(lines(session)))
+    return SUCCESS if wanted else None
 
 
 def pass_lines(session: Session) -> Iterator[str]:
-    """The passes in groups: pipelines and passes of ours, then those of xDSL."""
-    classes = {name: load() for name, load in sorted(session.passes.items())}
-    ours = {name: classes[name] for name in get_all_passes()}
-    pipelines = {name: each for name, each in ours.items() if issubclass(each, PipelinePass)}
-    groups: dict[str, Mapping[str, type[ModulePass]]] = {
-        "Pipelines of CODA IR": pipelines,
-        "Passes of CODA IR": {n: c for n, c in sorted(ours.items()) if n not in pipelines},
-        "Passes of xDSL": {n: c for n, c in classes.items() if n not in ours},
-    }
-    for title, group in groups.items():
-        yield f"{title}:"
-        for name, pass_class in group.items():
-            yield from _describe(name, pass_class)
-        yield ""
+    """Pipelines and passes of ours, then the names of xDSL's, of which none is imported."""
+    yield from _own_lines()
+    yield "Passes of xDSL (--list-all-passes describes them):"
+    yield from _names(sorted(session.passes.keys() - get_all_passes().keys()))
+
+
+def all_pass_lines(session: Session) -> Iterator[str]:
+    """Pipelines and passes of ours, then those of xDSL."""
+    yield from _own_lines()
+    others = sorted(session.passes.keys() - get_all_passes().keys())
+    yield from _group("Passes of xDSL", {name: session.passes[name]() for name in others})
+
+
+def _own_lines() -> Iterator[str]:
+    classes = {name: load() for name, load in get_all_passes().items()}
+    pipelines = {name: each for name, each in classes.items() if issubclass(each, PipelinePass)}
+    yield from _group("Pipelines of CODA IR", pipelines)
+    yield from _group(
+        "Passes of CODA IR", {n: c for n, c in sorted(classes.items()) if n not in pipelines}
+    )
+
+
+def _group(title: str, classes: Mapping[str, type[ModulePass]]) -> Iterator[str]:
+    yield f"{title}:"
+    for name, pass_class in classes.items():
+        yield from _describe(name, pass_class)
+    yield ""
+
+
+def _names(names: Iterable[str]) -> Iterator[str]:
+    text = ", ".join(names)
+    yield fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _describe(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
@@ -97,5 +125,4 @@ def dialect_lines(session: Session) -> Iterator[str]:
         yield f"  {name:12} {operators} operators, {attributes} attributes and types"
     yield ""
     yield "Dialects of xDSL:"
-    others: Iterable[str] = sorted(session.context.registered_dialect_names - ours.keys())
-    yield fill(", ".join(others), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    yield from _names(sorted(session.context.registered_dialect_names - ours.keys()))

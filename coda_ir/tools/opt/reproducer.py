@@ -1,10 +1,14 @@
 """Crash reproducers: the IR before a failing pass, and the command line that makes it fail.
 
+Where something else than a pass fails, such as the emission of code, it is the input.
+
 A reproducer is an `.mlir` file that begins with comments:
 
     // coda-opt crash reproducer: coda-opt --run-reproducer FILE
     // configuration: --passes='builtin.module(cse)' --max-rewrites=100
     // pass 'cse' failed: KeyError: 'x'
+
+In a `.coda` file, the comments begin with `#`.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +33,9 @@ from coda_ir.tools.opt.errors import UsageError, is_defect, one_line
 from coda_ir.tools.opt.feature import Session
 from coda_ir.tools.opt.passes import pass_manager
 
-CONFIGURATION = re.compile(r"^// configuration: (.*)$", re.MULTILINE)
+CONFIGURATION = re.compile(r"^(?://|#) configuration: (.*)$", re.MULTILINE)
+COMMENTS = {"coda": "#"}
+"""What begins a comment, where that is not `//`."""
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +44,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--crash-reproducer",
         metavar="FILE",
         type=Path,
-        help="where to write the IR and the passes with which a pass fails (default: a new"
-        " temporary file)",
+        help="where to write the IR and the passes with which a pass fails, or the input where"
+        " something else does (default: a new temporary file)",
     )
     group.add_argument(
         "--run-reproducer",
@@ -77,21 +84,66 @@ class WriteReproducer(PassInstrumentation):
     def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
         if not is_defect(error):
             return
+        self._session.reproduced = error
         reason = f"pass '{run}' failed: {one_line(error)}"
-        path = _path(self._session.options)
-        path.write_text(reproducer(self._session, run, reason), encoding="utf-8")
-        print(
-            f"coda-opt: note: {reason}\n"
-            f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
-            file=sys.stderr,
-        )
+        text = reproducer(self._session, run, reason)
+        _write(self._session.options, text.encode(), "mlir", reason)
 
 
-def _path(options: argparse.Namespace) -> Path:
+@contextmanager
+def kept_input(session: Session) -> Generator[None]:
+    """Write a reproducer with the input where the block fails by a defect, unless a pass did."""
+    try:
+        yield
+    except Exception as error:
+        if not is_defect(error) or session.reproduced is error:
+            raise
+        try:
+            _write_input(session, one_line(error))
+        finally:
+            # Also where the file cannot be written, the first error is the one to tell.
+            raise error
+
+
+def _write_input(session: Session, reason: str) -> None:
+    chunk = session.chunk
+    configuration = [*arguments_without_input(session), f"--frontend={chunk.syntax}"]
+    header = _header(configuration, reason, COMMENTS.get(chunk.syntax, "//"))
+    _write(session.options, header.encode() + chunk.data, chunk.syntax, reason)
+
+
+def arguments_without_input(session: Session) -> Sequence[str]:
+    """The command line without the name of the input, which mostly stands last."""
+    arguments, name = list(session.arguments), session.options.input_file
+    arguments = [each for each in arguments if each != "--run-reproducer"]
+    if name in arguments:
+        del arguments[len(arguments) - 1 - arguments[::-1].index(name)]
+    return arguments
+
+
+def _write(options: argparse.Namespace, data: bytes, suffix: str, reason: str) -> None:
+    """Write a reproducer and say so."""
+    path = _path(options, suffix)
+    path.write_bytes(data)
+    print(
+        f"coda-opt: note: {reason}\n"
+        f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
+        file=sys.stderr,
+    )
+
+
+def _path(options: argparse.Namespace, suffix: str) -> Path:
     if options.crash_reproducer is not None:
         return options.crash_reproducer
-    with tempfile.NamedTemporaryFile(prefix="coda-opt-", suffix=".mlir", delete=False) as file:
+    with tempfile.NamedTemporaryFile(prefix="coda-opt-", suffix=f".{suffix}", delete=False) as file:
         return Path(file.name)
+
+
+def _header(configuration: Sequence[str], reason: str, comment: str) -> str:
+    return (
+        f"{comment} coda-opt crash reproducer: coda-opt --run-reproducer FILE\n"
+        f"{comment} configuration: {shlex.join(configuration)}\n{comment} {reason}\n"
+    )
 
 
 def reproducer(session: Session, failing: PassRun, reason: str) -> str:
@@ -105,11 +157,8 @@ def reproducer(session: Session, failing: PassRun, reason: str) -> str:
     done = pipeline_of(runs[: failing.index])
     replace(manager, pipeline=done, verify_each=False).run(session.context, module)
     remaining = pipeline_of(runs[failing.index :])
-    configuration = shlex.join(configuration_of(session.options, str(remaining)))
-    return (
-        "// coda-opt crash reproducer: coda-opt --run-reproducer FILE\n"
-        f"// configuration: {configuration}\n// {reason}\n{generic_text(module)}"
-    )
+    configuration = configuration_of(session.options, str(remaining))
+    return _header(configuration, reason, "//") + generic_text(module)
 
 
 def configuration_of(options: argparse.Namespace, pipeline: str) -> Sequence[str]:

@@ -31,7 +31,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-t",
         "--target",
-        default="mlir",
         help="what to print: mlir (default), triton, or another target of xDSL",
     )
     group.add_argument(
@@ -57,7 +56,7 @@ def check_target(session: Session) -> None:
 
 def _target_spec(session: Session) -> ArgSpec:
     try:
-        spec = parse_spec(session.options.target)
+        spec = parse_spec(session.options.target or "mlir")
     except ArgSpecParseError as error:
         raise UsageError(f"argument -t/--target: {error}") from error
     if spec.name not in session.targets:

@@ -1,5 +1,6 @@
 // RUN: coda-opt --show-dialects | filecheck %s --check-prefix DIALECTS
 // RUN: coda-opt --list-passes | filecheck %s --check-prefix PASSES
+// RUN: coda-opt --list-all-passes | filecheck %s --check-prefix ALL
 // RUN: coda-opt --help | filecheck %s --check-prefix HELP
 
 // DIALECTS:      Dialects of CODA IR:
@@ -14,8 +15,12 @@
 // PASSES:      Passes of CODA IR:
 // PASSES:        schedule {{ +}}Gives every `gemm.fused` without a schedule the cheapest one
 // PASSES-NEXT:     target: str = portable
-// PASSES:      Passes of xDSL:
-// PASSES:        canonicalize {{ +}}Applies all canonicalization patterns
+// PASSES:      Passes of xDSL (--list-all-passes describes them):
+// PASSES:        canonicalize,
+
+// ALL:         Passes of CODA IR:
+// ALL:         Passes of xDSL:
+// ALL:           canonicalize {{ +}}Applies all canonicalization patterns
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]
 // HELP:      passes:
