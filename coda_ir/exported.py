@@ -57,6 +57,7 @@ class ExportedModel:
         device: str | torch.device | None = None,
         numerics: str | None = None,
         schedule: str | None = None,
+        pack_weights: bool = True,
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
@@ -64,7 +65,12 @@ class ExportedModel:
         """
         place = device if device is not None else self._device()
         function = compile(
-            self.module, target=target, device=place, numerics=numerics, schedule=schedule
+            self.module,
+            target=target,
+            device=place,
+            numerics=numerics,
+            schedule=schedule,
+            pack_weights=pack_weights,
         )
         return CompiledModel(function, self.weights, self.tree)
 

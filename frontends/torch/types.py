@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -146,17 +147,19 @@ def _expression_text(expression: Any) -> str:
     raise CodaError(f"the size {expression} cannot be computed", "simplify the model's shapes")
 
 
+_TORCH = f"{Path(torch.__file__).parent}/"
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 def location_of(node: Node) -> LocationAttr:
-    """Where in the model a node comes from: the innermost line, named after the module."""
+    """Where in the model a node comes from: the innermost line that is not PyTorch's own, named
+    after the module.
+    """
     frames = list(_FRAME.finditer(node.stack_trace or ""))
     if not frames:
         return UnknownLoc()
-    place = FileLineColLoc(
-        StringAttr(frames[-1]["file"]), IntAttr(int(frames[-1]["line"])), IntAttr(1)
-    )
+    frame = next((f for f in reversed(frames) if not f["file"].startswith(_TORCH)), frames[-1])
+    place = FileLineColLoc(StringAttr(frame["file"]), IntAttr(int(frame["line"])), IntAttr(1))
     module = module_path(node)
     return NameLoc(StringAttr(module), place) if module else place
 

@@ -4,10 +4,12 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from coda_ir.frontends.torch.compile_options import MODES, REMARKS_VARIABLE, Options
 from coda_ir.tools import coda_export, coda_opt
 
 TEXT = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text()
@@ -60,6 +62,14 @@ def test_every_block_is_run():
     assert {kind for *_, kind, _ in BLOCK.findall(TEXT)} == KINDS
     assert len(BLOCK.findall(TEXT)) >= 10
     assert TEXT.count("\n$ ") >= 5
+
+
+def test_every_option_of_the_backend_is_described():
+    table = TEXT[TEXT.index("### Modes and options") : TEXT.index("## Remarks")]
+    described = re.findall(r"^\| `\"(\w+)\"` \|", table, re.MULTILINE)
+    assert described == [field.name for field in fields(Options)]
+    assert set(re.findall(r'"([\w-]+)"', table[: table.index("| `options=`")])) == set(MODES)
+    assert REMARKS_VARIABLE in TEXT
 
 
 def test_every_option_that_is_mentioned_exists(capsys: pytest.CaptureFixture[str]):
