@@ -179,7 +179,7 @@ def _operand(node: ast.expr | None) -> int | None:
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     """Whether the operands are moved alike, and k and v have the shape that q goes with."""
-    moved = all(heads.is_before_rows and heads.is_whole for heads in (q, k, v))
+    moved = all(h.is_before_rows and h.is_whole and len(h.rows) <= 2 for h in (q, k, v))
     same = q.width == k.width == v.width and k.count == v.count
     return moved and same and q.count % k.count == 0
 

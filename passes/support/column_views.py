@@ -56,9 +56,7 @@ class ColumnView:
             chain.append(operand)
         view = _whole(chain.pop(), shapes)
         for step in reversed(chain):
-            view = view and _step(view, step, shapes)
-            if view is None or _drops_rows(view):
-                view = _whole(step, shapes)
+            view = (view and _step(view, step, shapes)) or _whole(step, shapes)
         # A value whose last dimension is no number is a view of nothing but itself.
         return view or ColumnView(value, ())
 
@@ -71,14 +69,6 @@ def _whole(value: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
         ONE if extent == 1 else RowAxis(index, extent) for index, extent in enumerate(rows)
     ]
     return ColumnView(value, (*axes, _column_axis(1, columns)))
-
-
-def _drops_rows(view: ColumnView) -> bool:
-    """Whether a view of all columns has fewer dimensions than its base: it is as good a base."""
-    rows, columns = view.axes[:-1], shape_of(view.base)[-1]
-    is_whole = view.axes[-1:] == (_column_axis(1, columns),) and view.offset == 0
-    no_columns = all(isinstance(axis, RowAxis) or axis == ONE for axis in rows)
-    return is_whole and no_columns and len(view.axes) < len(shape_of(view.base))
 
 
 def _column_axis(stride: int, extent: int) -> ColumnAxis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -18,9 +19,10 @@ HEADS_FIRST = (0, 2, 1, 3)
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads of columns of `x`: columns `first` to `first + count · period` of (... x N) are split
-    to (... x count x period), of which each head is `width` columns from `offset` on, and possibly
-    moved before the last dimension of the rows, (B x count x T x width).
+    """Heads of columns of `x`: columns `first` to `first + count · period` of (rows x N) are split
+    to (rows x count x period), of which each head is `width` columns from `offset` on, and possibly
+    moved before the last dimension of the rows, (B x count x T x width). The rows are those of x,
+    but for extents of 1.
     """
 
     x: SSAValue
@@ -42,16 +44,25 @@ class Heads:
         """The dimension of the heads, from the end."""
         return -3 if self.is_before_rows else -2
 
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return tuple(dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in self.rows)
+
     def part(self, offset: int, width: int) -> Heads:
         """Other columns of the same periods."""
         return replace(self, offset=offset, width=width)
 
     def columns(self, insert: OpInserter) -> SSAValue:
-        """The columns of `x` that the periods cover."""
-        dim, stop = len(self.rows), self.first + self.count * self.period
-        if (self.first, stop) == (0, shape_of(self.x)[-1]):
-            return self.x
-        return insert.insert(coda.SliceOp(self.x, dim, self.first, stop), self.x.name_hint)
+        """The columns of `x` that the periods cover, of rows as the heads have them."""
+        value, stop = self.x, self.first + self.count * self.period
+        *rows, columns = shape_of(value)
+        if tuple(rows) != self.row_shape:
+            shape = (*self.row_shape, columns)
+            value = insert.insert(coda.ReshapeOp(value, shape), self.x.name_hint)
+        if (self.first, stop) == (0, columns):
+            return value
+        sliced = coda.SliceOp(value, len(self.rows), self.first, stop)
+        return insert.insert(sliced, self.x.name_hint)
 
     def of(self, columns: SSAValue, insert: OpInserter) -> SSAValue:
         """The heads of `columns`, which has the shape of `self.columns`, in the same way."""
@@ -73,23 +84,25 @@ def heads_of(value: SSAValue, shapes: SymbolicShapes) -> Heads | None:
 
 def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
     """The heads that a view of columns is, of its axes (rows, heads, columns)."""
-    rows = shapes.dims(view.base)[:-1]
-    if len(view.axes) != len(rows) + 2 or not rows:
+    if len(view.axes) < 3:
         return None
     *others, last = view.axes
     for position in (-1, -2):
-        heads = others[position]
-        rest = [axis for axis in others if axis is not heads] if heads != ONE else list(others)
-        if heads == ONE:
-            del rest[position]
-        if _are_rows(rest, rows) and isinstance(heads, ColumnAxis) and isinstance(last, ColumnAxis):
+        heads, rest = others[position], list(others)
+        del rest[position]
+        rows = _rows(rest, shapes.dims(view.base)[:-1])
+        if rows and isinstance(heads, ColumnAxis) and isinstance(last, ColumnAxis):
             return _heads(view, rows, heads, last, is_before_rows=position == -2)
     return None
 
 
-def _are_rows(axes: list[Axis], rows: tuple[Dim, ...]) -> bool:
-    expected = [ONE if extent == 1 else RowAxis(index, extent) for index, extent in enumerate(rows)]
-    return axes == expected
+def _rows(axes: list[Axis], rows: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+    """The rows that `axes` are, where these are `rows` in order but for extents of 1."""
+    found = [axis for axis in axes if axis != ONE]
+    long = [RowAxis(index, extent) for index, extent in enumerate(rows) if extent != 1]
+    if found != long:
+        return None
+    return tuple(axis.extent if isinstance(axis, RowAxis) else 1 for axis in axes)
 
 
 def _heads(

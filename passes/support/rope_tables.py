@@ -33,7 +33,7 @@ def pair_table(
     rank = len(heads.rows) + 2
     shape = (1,) * (rank - len(shape_of(table))) + shape_of(table)
     rows = [extent for axis, extent in enumerate(shape[:-1]) if axis - rank != heads.axis]
-    expected = shape_of(heads.x)[:-1]
+    expected = heads.row_shape
     if len(shape) != rank or shape[heads.axis] != 1 or rows[-1] != expected[-1]:
         return None
     varies = next((axis for axis, extent in enumerate(rows) if extent != 1), len(rows) - 1)
