@@ -1,0 +1,160 @@
+"""When CUDA graphs are captured and replayed, with a recorder that needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+
+from coda_ir.frontends.torch import cuda_graphs
+from coda_ir.frontends.torch.cuda_graphs import CudaGraphs
+
+
+class Recorder:
+    """Repeats the same work on the same inputs, into the same results."""
+
+    def __init__(self):
+        self.captures = 0
+        self.replays = 0
+
+    def record(
+        self, run: Callable[[], Sequence[torch.Tensor]]
+    ) -> tuple[Callable[[], None], Sequence[torch.Tensor]]:
+        self.captures += 1
+        results = [torch.full_like(result, torch.nan) for result in run()]
+
+        def replay() -> None:
+            self.replays += 1
+            for place, result in zip(results, run(), strict=True):
+                place.copy_(result)
+
+        return replay, results
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_graphs, "SMALL", 64)
+
+
+WEIGHT = 1  # the position of the weight among the inputs
+
+
+def product(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    x, w = inputs
+    return [x @ w, x + 1]
+
+
+def make() -> tuple[CudaGraphs, Recorder]:
+    recorder = Recorder()
+    return CudaGraphs(product, recorder, [WEIGHT]), recorder
+
+
+def check(graphs: CudaGraphs, x: torch.Tensor, w: torch.Tensor) -> None:
+    got, wanted = graphs([x, w]), product([x, w])
+    torch.testing.assert_close(list(got), wanted)
+
+
+def test_captured_the_second_time_and_replayed_from_then_on():
+    graphs, recorder = make()
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    for _ in range(4):
+        check(graphs, x.normal_(), w)
+    assert (recorder.captures, recorder.replays) == (1, 3)
+
+
+def test_results_are_not_changed_by_the_next_call():
+    graphs, _ = make()
+    w = torch.randn(8, 8)
+    inputs = [torch.randn(8, 8) for _ in range(5)]
+    results = [graphs([x, w])[0] for x in inputs]
+    torch.testing.assert_close(results, [x @ w for x in inputs])
+
+
+def test_inputs_that_move_are_copied():
+    graphs, recorder = make()
+    w, kept = torch.randn(8, 8), [torch.randn(8, 8) for _ in range(6)]
+    for x in kept:
+        check(graphs, x, w)
+    assert recorder.captures == 1
+    check(graphs, torch.randn(1, 8).expand(8, 8), w)  # other strides, another graph
+
+
+def test_an_input_that_moves_later_is_copied_from_then_on():
+    graphs, recorder = make()
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    for _ in range(3):
+        check(graphs, x, w)
+    kept = [torch.randn(8, 8) for _ in range(5)]
+    for moved in kept:
+        check(graphs, moved, w)
+    assert recorder.captures == 2
+
+
+def test_small_inputs_are_copied_at_once():
+    graphs, recorder = make()
+    x, w = torch.randn(1, 8), torch.randn(8, 8)
+    for _ in range(3):
+        check(graphs, x, w)
+    check(graphs, torch.randn(1, 8), w)
+    assert recorder.captures == 1
+
+
+def test_weights_are_never_copied():
+    graphs, recorder = make()
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    for _ in range(3):
+        check(graphs, x, w)
+    w.mul_(2)
+    check(graphs, x, w)
+    assert recorder.captures == 1
+    moved = torch.randn(8, 8)
+    for _ in range(2):
+        check(graphs, x, moved)
+    assert recorder.captures == 2
+
+
+def test_the_number_of_graphs_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS", 2)
+    graphs, recorder = make()
+    w, kept = torch.randn(8, 8), [torch.randn(rows, 8) for rows in (8, 9, 10)]
+    for _ in range(2):
+        for x in kept:
+            check(graphs, x, w)
+    assert len(graphs._recorded) == 2  # pyright: ignore[reportPrivateUsage]
+    check(graphs, kept[2], w)
+    assert recorder.captures == 3
+    check(graphs, kept[0], w)  # the first went
+    assert recorder.captures == 4
+
+
+def test_sizes_that_never_come_back_are_not_captured():
+    graphs, recorder = make()
+    w = torch.randn(8, 8)
+    for rows in range(8, 40):
+        check(graphs, torch.randn(rows, 8), w)
+    assert not recorder.captures
+
+
+def test_capturing_too_often_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(cuda_graphs, "MAX_CAPTURES", 3)
+    graphs, recorder = make()
+    x, kept = torch.randn(8, 8), [torch.randn(8, 8) for _ in range(8)]
+    for w in kept:
+        check(graphs, x, w)
+    assert recorder.captures == 3
+    assert "without CUDA graphs from now on: it was captured too often" in caplog.text
+
+
+def test_work_that_cannot_be_captured(caplog: pytest.LogCaptureFixture):
+    class Refusing(Recorder):
+        def record(self, run: Callable[[], Sequence[torch.Tensor]]):
+            raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    graphs = CudaGraphs(product, Refusing(), [WEIGHT])
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    for _ in range(4):
+        check(graphs, x, w)
+    assert caplog.text.count("operation not permitted when stream is capturing") == 1

@@ -1,0 +1,214 @@
+"""Models and inputs that are trouble for a compiler: right results, graph breaks or messages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.torch_compile import Block, compiled, counters, dynamo, graphs, reset
+from torch import nn
+
+from coda_ir.frontends.torch.dynamo import GraphCompiler
+
+
+@pytest.fixture(autouse=True)
+def no_gradients() -> Iterator[None]:
+    reset()
+    torch.default_generator.manual_seed(0)
+    with torch.no_grad():
+        yield
+
+
+def linear() -> nn.Linear:
+    return nn.Linear(8, 8)
+
+
+def check(fast: Any, model: Callable[..., Any], *inputs: Any) -> None:
+    torch.testing.assert_close(fast(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_control_flow_that_depends_on_data():
+    layer = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        x = layer(x)
+        if x.sum() > 0:
+            x = layer(x) * 2
+        return x[: int(x.abs().sum().item()) % 3 + 1]
+
+    fast = compiled(model)
+    for _ in range(3):
+        check(fast, model, torch.randn(3, 8))
+    assert counters["graph_break"]
+    reset()
+    with pytest.raises(dynamo.exc.Unsupported):
+        compiled(model, fullgraph=True)(torch.randn(3, 8))
+
+
+def test_sizes_that_depend_on_data():
+    layer = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return layer(x[x[:, 0] > 0])
+
+    fast = compiled(model)
+    for _ in range(3):
+        check(fast, model, torch.randn(5, 8))
+
+
+def test_inputs_that_are_changed_in_place():
+    layer = linear()
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x[:, 0] = 2.0
+        x[1:].mul_(3)
+        return layer(y), x.t()
+
+    x = torch.randn(3, 8)
+    for shared in (False, True):
+        reset()
+        got, wanted = x.clone(), x.clone()
+        fast = compiled(model)
+        a = fast(got, got if shared else x)
+        b = model(wanted, wanted if shared else x)
+        torch.testing.assert_close((a, got), (b, wanted))
+        assert a[1].data_ptr() == got.data_ptr()
+
+
+def test_complex_numbers(caplog: pytest.LogCaptureFixture):
+    layer = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        z = torch.view_as_complex(layer(x).reshape(-1, 4, 2))
+        return torch.view_as_real(z * z).flatten(1)
+
+    check(compiled(model), model, torch.randn(3, 8))
+    assert "tensors of type torch.complex64 cannot be represented" in caplog.text
+
+
+def test_integer_products():
+    layer = linear()
+
+    def model(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return layer(x), i @ i.T
+
+    check(compiled(model), model, torch.randn(3, 8), torch.randint(0, 9, (3, 8)))
+
+
+class TwoDevices(nn.Module):
+    def __init__(self, *, moves: bool):
+        super().__init__()
+        self.first, self.second = linear(), nn.Linear(8, 8, device="meta")
+        self.moves = moves
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        return self.second(x.to("meta") if self.moves else x)
+
+
+def test_two_devices(caplog: pytest.LogCaptureFixture):
+    assert compiled(TwoDevices(moves=True))(torch.randn(3, 8)).device.type == "meta"
+    assert "the graph has tensors on 2 devices: cpu, meta" in caplog.text
+    with pytest.raises(RuntimeError, match="two devices"):
+        compiled(TwoDevices(moves=False))(torch.randn(3, 8))
+
+
+def test_lambda_that_cannot_be_traced():
+    layer = linear()
+    opaque: Any = torch.compiler.disable(lambda x: x * float(x.sum()))  # pyright: ignore
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return layer(opaque(layer(x)))
+
+    check(compiled(model), model, torch.randn(3, 8))
+    assert graphs() == 2
+    reset()
+    with pytest.raises(dynamo.exc.Unsupported):
+        compiled(model, fullgraph=True)(torch.randn(3, 8))
+
+
+def test_no_rows_and_strided_rows():
+    layer = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return F.silu(layer(x)) + x
+
+    fast = compiled(model, dynamic=True, target="triton")
+    for x in (
+        torch.randn(5, 8),
+        torch.randn(0, 8),
+        torch.randn(8, 6).t(),
+        torch.randn(1, 8).expand(3, 8),
+        torch.randn(7, 20)[:, 3:11],
+    ):
+        check(fast, model, x)
+
+
+def test_numbers_of_the_caller_and_of_modules():
+    """The caller's are data, so that a change compiles nothing; those of modules are constants."""
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.linear, self.factor = nn.RMSNorm(8, eps=1e-3), linear(), 0.5
+
+        def forward(self, x: torch.Tensor, number: float) -> torch.Tensor:
+            return self.linear(self.norm(self.linear(x))) * self.factor * number
+
+    model = Scaled()
+    fast, x = compiled(model, dynamic=True), torch.randn(3, 8)
+    for number in (0.5, 0.25, 3.0):
+        check(fast, model, x, number)
+    assert graphs() == 1
+    model.factor = 2.0
+    check(fast, model, x, 7.0)
+
+
+def test_constants_and_sizes_of_no_tensor():
+    layer = linear()
+
+    def model(x: torch.Tensor, count: int) -> torch.Tensor:
+        ramp = torch.arange(count * 2).sum() + torch.tensor([1.0, 2.0]).repeat(4)
+        return torch.cat([torch.tensor([]), layer(x).flatten()]).view(-1, 8) + ramp
+
+    fast = compiled(model, dynamic=True)
+    for count in (3, 4, 9):
+        check(fast, model, torch.randn(3, 8), count)
+    assert graphs() == 1
+
+
+def test_exported_programs():
+    model, x = Block(), torch.randn(2, 5, 16)
+    time = torch.export.Dim.DYNAMIC
+    program: Any = torch.export.export(model, (x,), dynamic_shapes=({1: time},))
+    fast = compiled(program.module())
+    for rows in (5, 9):
+        check(fast, model, torch.randn(2, rows, 16))
+
+
+def test_inference_mode():
+    model, x = Block(), torch.randn(4, 16)
+    fast = compiled(model)
+    with torch.inference_mode():
+        check(fast, model, x)
+    check(fast, model, x)
+
+
+def test_a_defect_of_the_compiler(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(self: GraphCompiler, graph: object) -> None:
+        raise KeyError("defect")
+
+    monkeypatch.setattr(GraphCompiler, "_compile", fail)
+    layer, x = linear(), torch.randn(3, 8)
+    with caplog.at_level(logging.ERROR):
+        check(compiled(layer, errors="fallback"), layer, x)
+    assert "because of a defect of coda_ir" in caplog.text
+    reset()
+    with pytest.raises(dynamo.exc.BackendCompilerFailed, match="defect"):
+        compiled(layer)(x)

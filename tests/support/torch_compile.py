@@ -1,0 +1,59 @@
+"""What the tests of `torch.compile(model, backend="coda")` share."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+# torch.compile has no complete types.
+torch_compile: Any = import_module("torch").compile
+dynamo: Any = import_module("torch._dynamo")
+counters: Any = import_module("torch._dynamo.utils").counters
+
+
+class Block(nn.Module):
+    """A norm, a gated network and a residual."""
+
+    def __init__(self, width: int = 16, hidden: int = 24):
+        super().__init__()
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+def compiled(
+    model: Any, *, dynamic: bool | None = None, fullgraph: bool = False, **options: Any
+) -> Any:
+    """`model` compiled for the reference target, where no error of the compiler is hidden."""
+    given = {"target": "reference", "errors": "raise", **options}
+    return torch_compile(model, backend="coda", dynamic=dynamic, fullgraph=fullgraph, options=given)
+
+
+def reset() -> None:
+    """Forget what was compiled and counted."""
+    dynamo.reset()
+    counters.clear()
+
+
+def graphs() -> int:
+    """How many graphs were compiled."""
+    return counters["stats"]["unique_graphs"]
+
+
+def gradients(function: Any, owner: nn.Module, *inputs: torch.Tensor) -> list[torch.Tensor | None]:
+    """Of the mean of squares, with respect to the inputs that want one and the parameters."""
+    owner.zero_grad()
+    fresh = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
+    loss: Any = function(*fresh).float().square().mean()
+    loss.backward()
+    found: list[Any] = [*fresh, *owner.parameters()]
+    return [x.grad for x in found if x.requires_grad]
