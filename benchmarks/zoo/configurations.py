@@ -113,6 +113,8 @@ def _build(
         name: value(layers) if callable(value) else value for name, value in settings.items()
     }
     configuration = small_configuration(model_type, layers, **resolved)
+    # Some models read this, others the argument of a call.
+    configuration.use_cache = False
     factory: Any = getattr(transformers, kind)
     make = getattr(factory, "_from_config", None) or factory.from_config
     if kind.startswith("Auto"):
@@ -127,8 +129,6 @@ def _ids() -> torch.Tensor:
 
 def text(model: Any) -> Example:
     """Token ids."""
-    # Some models read the one, some the other.
-    model.config.use_cache = False
     flags: dict[str, Any] = {}
     if "use_cache" in inspect.signature(model.forward).parameters:
         flags = {"use_cache": False}
@@ -136,12 +136,18 @@ def text(model: Any) -> Example:
 
 
 def padded_text(model: Any) -> Example:
-    """Token ids, the first sequence padded: for models that attend otherwise without a mask."""
+    """Token ids, the end of the first sequence masked: for models that, without a mask, attend in
+    another way when they are traced.
+    """
     example = text(model)
-    mask = torch.ones(BATCH, LENGTH, dtype=torch.int64)
-    mask[0, :2] = 0
-    inputs = {**example.inputs, "attention_mask": mask}
+    inputs = {**example.inputs, "attention_mask": _mask(LENGTH)}
     return Example(model, inputs, dict.fromkeys(("input_ids", "attention_mask"), (0, 1)))
+
+
+def _mask(length: int) -> torch.Tensor:
+    mask = torch.ones(BATCH, length, dtype=torch.int64)
+    mask[0, -2:] = 0
+    return mask
 
 
 def pair(model: Any) -> Example:
@@ -151,6 +157,17 @@ def pair(model: Any) -> Example:
     if "use_cache" not in inspect.signature(model.forward).parameters:
         flags = {}
     return Example(model, inputs | flags, dict.fromkeys(inputs, (0, 1)))
+
+
+def padded_pair(model: Any) -> Example:
+    """The same, the ends of the first sequences masked (see `padded_text`)."""
+    example = pair(model)
+    masks = {
+        "attention_mask": _mask(LENGTH),
+        "decoder_attention_mask": _mask(example.inputs["decoder_input_ids"].shape[1]),
+    }
+    dynamic = dict.fromkeys(("input_ids", "decoder_input_ids", *masks), (0, 1))
+    return Example(model, {**example.inputs, **masks}, dynamic)
 
 
 def image(model: Any, size: int = IMAGE) -> Example:

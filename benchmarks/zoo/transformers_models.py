@@ -14,6 +14,7 @@ from zoo.configurations import (
     features,
     image,
     image_and_text,
+    padded_pair,
     padded_text,
     pair,
     spectrogram,
@@ -38,6 +39,10 @@ def _all_global(layers: int) -> list[Any]:
     return [[["global"], layers]]
 
 
+def _at_least_two(layers: int) -> int:
+    return max(2, layers)
+
+
 DECODERS = """
     llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 olmo olmo2 olmo3 gpt2
     gpt_neox gpt_bigcode opt falcon bloom mpt starcoder2 stablelm cohere cohere2 granite
@@ -50,7 +55,7 @@ EXPERTS = """
     ernie4_5_moe jetmoe flex_olmo aria_text llama4_text
 """
 STATE_SPACES = """
-    mamba falcon_mamba jamba rwkv recurrent_gemma lfm2 xlstm minimax
+    mamba falcon_mamba jamba recurrent_gemma lfm2 xlstm minimax
 """
 ENCODERS = """
     bert roberta albert distilbert electra mobilebert deberta deberta-v2 xlm-roberta
@@ -60,7 +65,7 @@ ENCODERS = """
     jina_embeddings_v3
 """
 TRANSLATORS = """
-    t5 mt5 umt5 longt5 switch_transformers bart mbart pegasus pegasus_x marian blenderbot
+    t5 mt5 bart mbart pegasus pegasus_x marian blenderbot
     blenderbot-small m2m_100 prophetnet plbart nllb-moe mvp bigbird_pegasus
 """
 VISION = """
@@ -111,11 +116,16 @@ TRANSFORMERS: tuple[Architecture, ...] = (
     _experts("deepseek_v3", **LATENT, **GROUPED),
     _experts("dots1", **GROUPED),
     *map(_state, STATE_SPACES.split()),
+    _state("rwkv", num_hidden_layers=_at_least_two, rescale_every=0),
     _state("qwen3_next", linear_num_key_heads=2, linear_num_value_heads=4,
            linear_key_head_dim=16, linear_value_head_dim=16),
     _state("mamba2", num_heads=8, head_dim=16, expand=2, state_size=16, n_groups=1, chunk_size=8),
     *map(_encoder, ENCODERS.split()),
     *map(_translator, TRANSLATORS.split()),
+    *(
+        architecture("encoder-decoder", name, SEQ2SEQ, padded_pair)
+        for name in ("umt5", "longt5", "switch_transformers")
+    ),
     *map(_vision, VISION.split()),
     _vision("sam_vision_model", num_attention_heads=4, output_channels=32, mlp_ratio=2.0),
     _vision("resnet", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1]),

@@ -121,7 +121,7 @@ def _outputs(program: ExportedProgram) -> list[Any]:
     specs: list[Any] = list(program.graph_signature.output_specs)
     leaves: Any = program.graph.output_node().args[0]
     for spec, leaf in zip(specs, leaves, strict=True):
-        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+        if spec.kind != OutputKind.USER_OUTPUT:
             raise CodaError(
                 f"the model changes {spec.target} in place",
                 "return the new value instead, or pass a model in eval mode",

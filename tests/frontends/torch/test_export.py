@@ -221,6 +221,18 @@ class Counting(nn.Module):
         return x * self.count
 
 
+class Rescaling(nn.Module):
+    """Changes its weight at the first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.linear.weight.div_(2)
+        return self.linear(x)
+
+
 class Complex(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.view_as_real(torch.polar(x, x))
@@ -282,6 +294,7 @@ class ItemSize(nn.Module):
         (InPlace(), "changes x in place", "return the new value"),
         (InPlaceView(), "changes x in place", "return the new value"),
         (Counting(), "changes count in place", "eval mode"),
+        (Rescaling(), "changes linear.weight in place", "return the new value"),
         (Complex(), "py:[0-9]+.*: tensors of type torch.complex64 cannot be rep", "complex"),
         (ComplexWeight(), "angles: tensors of type torch.complex64 cannot be rep", "complex"),
         (TwoDevices(), "py:[0-9]+: .* at least two devices, cpu and meta", "to one device"),
