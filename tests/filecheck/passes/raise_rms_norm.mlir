@@ -128,3 +128,29 @@ func.func @wide(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) -> tensor<?x8xf32> {
 // CHECK-NEXT:   %w32 = coda.cast %w
 // CHECK-NEXT:   %y = coda.rms_norm %x32, %w32 {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return
+
+// -----
+
+// The weight before the division, and √N over the root of the sum.
+
+func.func @other_forms(%x: tensor<?x16xf32>, %w: tensor<16xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
+  %eps = coda.constant {value = 1.0e-6 : f64} : tensor<f32>
+  %neps = coda.constant {value = 1.6e-5 : f64} : tensor<f32>
+  %root = coda.constant {value = 4.0 : f64} : tensor<f32>
+  %sq = coda.mul %x, %x : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %ms = coda.reduce %sq {kind = "mean"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %v = coda.add %ms, %eps : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %r = coda.rsqrt %v : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %xw = coda.mul %w, %x : (tensor<16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %y = coda.mul %xw, %r : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %sum = coda.reduce %sq {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %u = coda.add %sum, %neps : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %n = coda.sqrt %u : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %xr = coda.mul %x, %root : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
+  %z = coda.div %xr, %n : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  func.return %y, %z : tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// CHECK-LABEL: func.func @other_forms(
+// CHECK:         %y = coda.rms_norm %x, %w {eps = 1.000000e-06 : f64}
+// CHECK:         %z = coda.rms_norm %x {eps = {{.*}} : f64}

@@ -105,3 +105,28 @@ func.func @negative(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // CHECK-LABEL: func.func @negative(
 // CHECK-NOT: coda.rms_norm
 // CHECK: func.return
+
+// -----
+
+// Scaled by a column before, by another number than √N, and the norm of another tensor.
+
+func.func @other_scales(%x: tensor<?x16xf32>, %t: tensor<?x16xf32>, %c: tensor<?x1xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x16xf32>) {
+  %eps = coda.constant {value = 1.0e-6 : f64} : tensor<f32>
+  %five = coda.constant {value = 5.0 : f64} : tensor<f32>
+  %sq = coda.mul %x, %x : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %ms = coda.reduce %sq {kind = "mean"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %v = coda.add %ms, %eps : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %r = coda.rsqrt %v : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %xc = coda.mul %x, %c : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %y = coda.mul %xc, %r : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %sum = coda.reduce %sq {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %n = coda.sqrt %sum : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %x5 = coda.mul %x, %five : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
+  %z = coda.div %x5, %n : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %o = coda.mul %t, %r : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  func.return %y, %z, %o : tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// CHECK-LABEL: func.func @other_scales(
+// CHECK-NOT:     coda.rms_norm
+// CHECK:         func.return
