@@ -21,6 +21,9 @@ SAMPLES = 2
 FACTOR = 4.0
 """How many times the error of the block level another level may have."""
 
+PERTURBED_SAMPLES = 8
+"""Runs with arguments that differ by a rounding, from which the condition is estimated."""
+
 Tensors = Sequence[torch.Tensor]
 
 
@@ -70,6 +73,21 @@ class Rounding:
             largest = max(largest, finite.amax().item() if finite.numel() else 0.0)
         return largest
 
+    def _allowed_by_condition(self, name: str) -> list[float]:
+        """The same where one rounding of the arguments moves the results by more than that.
+
+        Everything may hang on one small value, such as the only gate that is not 0. The error of
+        the block level is a matter of luck then.
+        """
+        func = next(f for f in self.case.program.functions if f.sym_name.data == name)
+        worst = [0.0 for _ in self.allowed[name]]
+        for sample in range(PERTURBED_SAMPLES):
+            random = torch.Generator().manual_seed(sample)
+            arguments = [_perturbed(each, random) for each in self.case.arguments[name]]
+            errors = self._errors(run_function(func, arguments, "stated"), self.case.exact[name])
+            worst = list(map(max, worst, errors))
+        return [max(a, FACTOR * error) for a, error in zip(self.allowed[name], worst, strict=True)]
+
     @staticmethod
     def _errors(stated: Tensors, exact: Tensors) -> list[float]:
         return [_finite_error(s, e, s) for s, e in zip(stated, exact, strict=True)]
@@ -89,9 +107,19 @@ class Rounding:
                     message += f"expected {stated.dtype} {tuple(stated.shape)}"
                     raise Violation(property, where, message)
                 error, allowed = _finite_error(got, exact, stated), self.allowed[name][index]
+                if error > allowed:
+                    allowed = self._allowed_by_condition(name)[index]
                 if not error <= allowed:
                     message = f"{what} has a relative error of {error:.1e}, more than {allowed:.1e}"
                     raise Violation(property, where, message)
+
+
+def _perturbed(tensor: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+    """`tensor` with each element changed by up to two of its roundings."""
+    if not tensor.is_floating_point():
+        return tensor
+    amount = torch.finfo(tensor.dtype).eps * (2 * torch.rand(tensor.shape, generator=random) - 1)
+    return (tensor.double() * (1 + amount.double())).to(tensor.dtype)
 
 
 def _finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:

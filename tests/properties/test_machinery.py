@@ -1,15 +1,21 @@
 """The machinery finds faults: a wrong pass is caught, reduced, written to a file and replayed."""
 
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from generator.__main__ import main
+from generator.case import Case
 from generator.check import Failure, Tally, check_program, replay, shrink_failure
+from generator.program import Program
+from generator.rounding import Rounding
 from generator.run import Report, write_failure
 from generator.shrink import shrink
 from generator.summary import seldom_fired
 from generator.violations import Violation, expected_to_work
+from support.programs import parse_mlir
 
 from coda_ir.dialects.gemm import ScalarBuilder
 
@@ -72,6 +78,27 @@ def test_failures_of_one_cause_are_one(failure: Failure):
 
 def test_seldom_passes_are_named():
     assert "pair-rope" in seldom_fired(Report())
+
+
+LINEAR = """
+func.func @f(%x: tensor<1x2xbf16>, %w: tensor<1x2xbf16>) -> tensor<1x1xbf16> {
+  %y = coda.linear %x, %w : (tensor<1x2xbf16>, tensor<1x2xbf16>) -> tensor<1x1xbf16>
+  func.return %y : tensor<1x1xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "second, error, is_rounding",
+    [(1.0, 0.01, True), (1.0, 0.1, False), (-0.9921875, 0.1, True), (-0.9921875, 100.0, False)],
+)
+def test_errors_are_measured_by_the_condition(second: float, error: float, is_rounding: bool):
+    """1 - 0.9921875 is exact, but a rounding of either number would change most of it."""
+    case = Case(Program(parse_mlir(LINEAR)))
+    case.arguments["f"] = [torch.tensor([[1.0, each]]).bfloat16() for each in (1.0, second)]
+    actual = {"f": [(case.exact["f"][0] * (1 + error)).bfloat16()]}
+    with nullcontext() if is_rounding else pytest.raises(Violation, match="relative error"):
+        Rounding(case).check(actual, "p", "here")
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
