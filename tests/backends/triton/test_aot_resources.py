@@ -25,7 +25,7 @@ KERNEL = KernelResources("k", "sm_90", 128, 0, 100 * 1024, 8, 3)
 
 class TestOccupancy:
     """Computed by hand from the limits that NVIDIA publishes: one SM of an H100 has 64 warps, 65536
-    registers and 228 KiB of shared memory, of which every program takes 1 KiB more than it asks for.
+    registers and 228 KiB of shared memory, of which every program takes 1 KiB more than it wants.
     """
 
     @pytest.mark.parametrize(
