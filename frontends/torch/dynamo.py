@@ -32,6 +32,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     fix_numbers_of_modules,
     keep_operators_whole,
     needs_gradients,
+    weight_positions,
 )
 from coda_ir.frontends.torch.graph_runner import GraphRunner, Run
 from coda_ir.frontends.torch.importer import GraphImporter
@@ -62,8 +63,11 @@ def coda(
     fix_numbers_of_modules(graph)
     aot_autograd: Any = import_module("torch._dynamo.backends.common").aot_autograd
     if needs_gradients(graph, example_inputs):
-        compiler = GraphCompiler(replace(chosen, cuda_graphs=False))
-        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler)(graph, example_inputs)
+        chosen = replace(chosen, cuda_graphs=False)
+        backend = aot_autograd(
+            fw_compiler=GraphCompiler(chosen), bw_compiler=GraphCompiler(chosen, is_backward=True)
+        )
+        return backend(graph, example_inputs)
     compiler = GraphCompiler(chosen)
     with keep_operators_whole():
         backend = aot_autograd(fw_compiler=compiler, decompositions=dict(decompositions()))
@@ -73,8 +77,9 @@ def coda(
 class GraphCompiler:
     """Compiles functional ATen graphs, one after the other."""
 
-    def __init__(self, options: Options):
+    def __init__(self, options: Options, *, is_backward: bool = False):
         self.options = options
+        self._is_backward = is_backward
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """The compiled graph, or what the fallback makes of it."""
@@ -108,7 +113,7 @@ class GraphCompiler:
         return functorch.make_boxed_func(graph.forward)
 
     def _compile(self, graph: GraphModule) -> GraphRunner:
-        captured = DynamoGraph(graph)
+        captured = DynamoGraph(graph, () if self._is_backward else weight_positions())
         target = self._target(captured.device)
         with collect_remarks() as remarks:
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -30,8 +30,10 @@ class DynamoGraph:
     Raises CodaError for a graph on several devices.
     """
 
-    def __init__(self, module: GraphModule):
+    def __init__(self, module: GraphModule, weights: Collection[int] = ()):
+        """`weights` are the positions of the inputs that are parameters or buffers."""
         graph = module.graph
+        self._weights = frozenset(weights)
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
         self.places = _places_of_symbols(placeholders)
@@ -51,11 +53,21 @@ class DynamoGraph:
         value: object = node.meta.get("val")
         symbol = _symbol_of(value)
         if symbol is None or self.places[symbol][1] is not None:
-            return GraphInput(node, node.name, is_weight=isinstance(value, torch.nn.Parameter))
+            return GraphInput(node, node.name, is_weight=self._positions[node] in self._weights)
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         stand_in.meta["val"] = _extent_of_size(value)
         self.sizes[stand_in] = node
         return GraphInput(stand_in, stand_in.name)
+
+
+def weight_positions() -> Collection[int]:
+    """Which inputs of the graph that AOTAutograd compiles are parameters and buffers.
+
+    Not for backward graphs, whose inputs are others.
+    """
+    context: Any = import_module("torch._guards").TracingContext.try_get()
+    metadata: Any = None if context is None else context.fw_metadata
+    return () if metadata is None else tuple(metadata.static_input_indices)
 
 
 def _symbol_of(value: object) -> str | None:
