@@ -171,7 +171,7 @@ def interleaved(x: Tensor, w: Tensor) -> Tensor:
 
 def interleaved_apart(x: Tensor, w: Tensor) -> Tensor:
     cos, sin = angles(x).cos().to(x.dtype), angles(x).sin().to(x.dtype)
-    pairs = heads(x * w).unflatten(-1, (-1, 2))
+    pairs = heads(x * w).reshape(*x.shape[:1], HEADS, -1, HEAD // 2, 2)
     first, second = pairs[..., 0], pairs[..., 1]
     return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
 
@@ -293,7 +293,7 @@ def operators(model: ExportedModel) -> Counter[str]:
 @pytest.mark.parametrize("name", GROUPS)
 def test_spellings(name: str, dtype: torch.dtype):
     group = GROUPS[name]
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     model = Spellings(group.spellings).requires_grad_(False).to(dtype)
     is_dynamic = group.has_heads and dtype == torch.bfloat16
     # A batch of one is the case in which reshapes of static shapes are merged the most.

@@ -27,7 +27,7 @@ FLOAT32 = [
 BFLOAT16 = ["llama", "qwen3", "phi3", "gpt2", "mixtral", "bert", "bart", "whisper"]
 """Together one of each kind of norm, position, activation, attention and block."""
 
-FUSED = {"llama", "qwen3", "phi3", "gpt2"}
+FUSED = {"llama", "qwen3", "phi3"}
 """Those whose operators between two GEMMs nearly all end inside of one."""
 
 
