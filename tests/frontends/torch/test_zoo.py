@@ -27,8 +27,8 @@ FLOAT32 = [
 BFLOAT16 = ["llama", "qwen3", "phi3", "gpt2", "mixtral", "bert", "bart", "whisper"]
 """Together one of each kind of norm, position, activation, attention and block."""
 
-FUSED = {"llama", "qwen3", "phi3"}
-"""Those whose operators between two GEMMs nearly all end inside of one."""
+OUTSIDE = {"llama": 2, "qwen3": 2, "phi3": 2, "gpt2": 4}
+"""How many operators may be outside of GEMMs: the embeddings, and what norms them first."""
 
 
 def check(architecture: Architecture, dtype: str) -> None:
@@ -40,8 +40,8 @@ def check(architecture: Architecture, dtype: str) -> None:
     assert accuracy.imported < 1e-6
     assert accuracy.ok, accuracy
     assert result.fusion is not None and result.fusion.gemms
-    if architecture.name in FUSED:
-        assert result.fusion.fused >= 0.75 * result.fusion.considered, result.fusion.reasons
+    outside = result.fusion.considered - result.fusion.fused
+    assert outside <= OUTSIDE.get(architecture.name, outside), result.fusion.reasons
 
 
 @pytest.mark.parametrize("name", FLOAT32)
