@@ -106,15 +106,33 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
         return op
     if kind != PortKind.TILE:
         return None
-    kinds = [port_kind(shape_of(operand), domain) for operand in op.operands]
-    tiles = [k for k in kinds if k not in (PortKind.ROW, PortKind.COL, PortKind.SCALAR)]
-    is_outer_product = not tiles
-    return op if is_outer_product or (tiles == [PortKind.TILE] and _is_affine(op)) else None
+    return op if not _tiles(op, domain) or _is_scaled_tile(op, domain) else None
 
 
-def _is_affine(op: Operation) -> bool:
-    """Whether `op` scales or shifts one operand by others, or rounds it."""
-    return isinstance(op, coda.MulOp | coda.AddOp | coda.SubOp | coda.CastOp)
+MAX_RECOMPUTED = 8
+"""Operators that a norm whose statistics are known consists of, at most."""
+
+
+def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
+    """The operands that an epilogue would load element by element."""
+    cheap = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
+    return [v for v in op.operands if port_kind(shape_of(v), domain) not in cheap]
+
+
+def _is_scaled_tile(op: Operation, domain: Sequence[int]) -> bool:
+    """Whether `op` is the last of a few operators that scale, shift or round one tile, which is
+    stored anyway."""
+    tile: SSAValue | None = None
+    for _ in range(MAX_RECOMPUTED):
+        tiles = _tiles(op, domain)
+        is_affine = isinstance(op, coda.MulOp | coda.AddOp | coda.SubOp | coda.CastOp)
+        if not is_affine or len(tiles) != 1 or port_kind(shape_of(tiles[0]), domain) is None:
+            return tile is not None and len(list(tile.uses)) > 1
+        (tile,) = tiles
+        if not isinstance(tile.owner, Operation) or not is_pointwise(tile.owner):
+            return True
+        op = tile.owner
+    return False
 
 
 @dataclass
