@@ -38,6 +38,13 @@ from coda_ir.frontends.torch.graph_runner import GraphRunner, Run
 from coda_ir.frontends.torch.importer import GraphImporter
 from coda_ir.frontends.torch.inductor_fallback import compile_with_inductor
 from coda_ir.frontends.torch.operators import HANDLERS
+from coda_ir.frontends.torch.regions import (
+    RegionCall,
+    gives_one_value,
+    inputs_of,
+    regions_in,
+    split_graph,
+)
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import collect_remarks
@@ -80,37 +87,43 @@ class GraphCompiler:
     def __init__(self, options: Options, *, is_backward: bool = False):
         self.options = options
         self._is_backward = is_backward
+        self._refusals = logging.WARNING
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """The compiled graph, or what the fallback makes of it."""
+        return _boxed(self._compile_or_fall_back(graph, example_inputs))
+
+    def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+        fallback = self.options.fallback
         try:
-            runner = self._compile(graph)
+            return self._compile(graph)
         except NothingToDo as reason:
-            logger.info("a graph runs through %s: %s", self.options.fallback, reason)
-            return self._fall_back(graph, example_inputs)
+            logger.info("a graph runs through %s: %s", fallback, reason)
         except CodaError as error:
-            logger.warning("a graph runs through %s: %s", self.options.fallback, error)
-            return self._fall_back(graph, example_inputs)
+            split = split_graph(graph)
+            if split is not None:
+                logger.warning("a part of a graph runs through %s: %s", fallback, error)
+                return self._compile_regions(split)
+            logger.log(self._refusals, "a graph runs through %s: %s", fallback, error)
         except Exception:
             # The model has to run, whatever is wrong with this compiler.
             if self.options.errors == "raise":
                 raise
-            logger.exception(
-                "a graph runs through %s because of a defect of coda_ir", self.options.fallback
-            )
-            return self._fall_back(graph, example_inputs)
-        functorch: Any = import_module("functorch.compile")
+            logger.exception("a graph runs through %s because of a defect of coda_ir", fallback)
+        return self._fall_back(graph, inputs)
 
-        def run(*inputs: Any) -> Sequence[Any]:
-            return runner(list(inputs))
+    def _compile_regions(self, split: GraphModule) -> Runner:
+        compiler = GraphCompiler(replace(self.options, cuda_graphs=False), is_backward=True)
+        compiler._refusals = logging.INFO
+        for node, region in regions_in(split):
+            call = compiler._compile_or_fall_back(region, inputs_of(region))
+            setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
+        return lambda inputs: split.forward(*inputs)
 
-        return functorch.make_boxed_func(run)
-
-    def _fall_back(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
+    def _fall_back(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Runner:
         if self.options.fallback == "inductor":
             return compile_with_inductor(graph, example_inputs)
-        functorch: Any = import_module("functorch.compile")
-        return functorch.make_boxed_func(graph.forward)
+        return lambda inputs: graph.forward(*inputs)
 
     def _compile(self, graph: GraphModule) -> GraphRunner:
         captured = DynamoGraph(graph, () if self._is_backward else weight_positions())
@@ -150,6 +163,16 @@ class GraphCompiler:
                 "Triton has no kernels for the CPU", "use a GPU, or set TRITON_INTERPRET=1 to test"
             )
         return "triton"
+
+
+def _boxed(runner: Runner) -> Any:
+    """What AOTAutograd takes for a compiled graph that is called with a list."""
+    functorch: Any = import_module("functorch.compile")
+
+    def run(*inputs: Any) -> Sequence[Any]:
+        return runner(list(inputs))
+
+    return functorch.make_boxed_func(run)
 
 
 def _why_not_captured(compiled: CompiledFunction) -> str | None:

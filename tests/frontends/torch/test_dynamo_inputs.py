@@ -79,15 +79,26 @@ def test_inputs_that_are_changed_in_place():
         assert a[1].data_ptr() == got.data_ptr()
 
 
-def test_complex_numbers(caplog: pytest.LogCaptureFixture):
-    layer = linear()
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_complex_numbers(dynamic: bool, caplog: pytest.LogCaptureFixture):
+    """What computes with them runs as it is; the linear maps before and after are compiled."""
+    first, second = linear(), linear()
 
-    def model(x: torch.Tensor) -> torch.Tensor:
-        z = torch.view_as_complex(layer(x).reshape(-1, 4, 2))
-        return torch.view_as_real(z * z).flatten(1)
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        angles = torch.arange(4.0).expand(x.shape[0], 4)
+        y = F.silu(first(x))
+        z = torch.view_as_complex(y.reshape(-1, 4, 2)) * torch.polar(angles, angles)
+        return second(torch.view_as_real(z).flatten(1)) + y, y
 
-    check(compiled(model), model, torch.randn(3, 8))
+    fast = compiled(model, dynamic=dynamic)
+    with caplog.at_level(logging.INFO, "coda_ir"):
+        check(fast, model, torch.randn(3, 8))
+    assert "a part of a graph runs through eager: " in caplog.text
     assert "tensors of type torch.complex64 cannot be represented" in caplog.text
+    fused = [r for r in caplog.messages if "remark[passed] fuse-pointwise" in r]
+    assert any("coda.silu" in message for message in fused)
+    assert any("coda.add" in message for message in fused)
+    check(fast, model, torch.randn(5, 8))
 
 
 def test_integer_products():
