@@ -10,15 +10,20 @@ from threading import Event
 from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.utils.hints import isa
 
 from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
-from coda_ir.pipeline import PipelinePass
+from coda_ir.pipeline import (
+    PassInstrumentation,
+    PassManager,
+    PassRun,
+    Pipeline,
+    PipelineError,
+    parse_pipeline,
+)
 from coda_ir.registry import get_all_passes
 from coda_ir.remarks import Remark, collect_remarks, source_position
 from coda_ir.symbolic_shapes import SymbolicSize
@@ -114,26 +119,27 @@ class _Facts:
                 self.views.update(_positions(op.location))
 
 
-def _pipeline(schedule: str) -> PassPipeline:
+def _pipeline(schedule: str) -> Pipeline:
     spec = f"coda-to-gemm,schedule{{{schedule}}},plan-buffers"
     try:
-        return PassPipeline.parse_spec(get_all_passes(), spec)
-    except (ArgSpecParseError, ValueError) as error:
+        return parse_pipeline(spec, get_all_passes())
+    except PipelineError as error:
         raise CodaError(
-            f"the setting schedule is '{schedule}': {error}",
+            f"the setting schedule is '{schedule}': {error.diagnostics[0].message}",
             "write options of the pass schedule, such as 'target=sm_90 warps=8'",
         ) from error
 
 
 def _compiled(
-    func: FuncOp, pipeline: PassPipeline, remarks: list[Remark], cancelled: Event
+    func: FuncOp, pipeline: Pipeline, remarks: list[Remark], cancelled: Event
 ) -> FunctionKernels:
     """One function by itself, so that what is wrong with it does not hide the others."""
     alone = ModuleOp([func.clone()])
     unfused, kernels, obstacle = total_traffic(func), list[Kernel](), None
     with collect_remarks() as collected:
         try:
-            _run_passes(pipeline, alone, cancelled)
+            manager = PassManager(pipeline, verify_each=False)
+            manager.run(make_context(), alone, [_StopWhenCancelled(cancelled)])
             kernels = _kernels(alone)
         except CodaError as error:
             obstacle = error
@@ -145,13 +151,13 @@ def _compiled(
     )
 
 
-def _run_passes(pipeline: PassPipeline, module: ModuleOp, cancelled: Event) -> None:
-    context = make_context()
-    for each in pipeline.passes:
-        for step in each.steps() if isinstance(each, PipelinePass) else (each,):
-            if cancelled.is_set():
-                raise CancelledError
-            step.apply(context, module)
+@dataclass
+class _StopWhenCancelled(PassInstrumentation):
+    cancelled: Event
+
+    def before_pass(self, run: PassRun, module: ModuleOp) -> None:
+        if self.cancelled.is_set():
+            raise CancelledError
 
 
 def _kernels(module: ModuleOp) -> list[Kernel]:

@@ -61,8 +61,8 @@ _TEXTS = {
     "//": "Quotient of integers, rounded down; of sizes with symbols, exact.",
     "split": "A tuple of consecutive slices that fill the dimension.",
     "torch": "A tensor that PyTorch computes, for what the language lacks: "
-    '`torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[M, 8])`. `{0}` is the first tensor; '
-    "`dtype` and `shape` state what comes out.",
+    '`torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[M, 8])`. `{0}` is the first '
+    "tensor; `dtype` and `shape` state what comes out.",
     "pairs": "The columns of one GEMM in pairs, for an epilogue with two accumulators: "
     "(j, j + N/2), with `group` (j, j + G/2) in each group of G columns, and with "
     "`adjacent=true` (2j, 2j + 1).",
