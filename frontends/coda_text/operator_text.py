@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,9 @@ _UNARY: dict[type[Operation], str] = {operator: name for name, operator in UNARY
 _BINARY: dict[type[Operation], str] = {operator: name for name, operator in BINARY.items()}
 _GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}
+
+
+_WORD = re.compile(r"[^\W\d]\w*|\?")
 
 
 class Inexpressible(Exception):
@@ -64,6 +68,11 @@ def element_name(value: SSAValue | Attribute) -> str:
 def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:
     """`bf16[B, T, 512]`."""
     return f"{element_name(value)}[{', '.join(map(dim_text, shapes.dims(value)))}]"
+
+
+def is_known(dim: Dim, symbols: Collection[str]) -> bool:
+    """Whether a size is calculated from these symbols."""
+    return all(word in symbols for word in _WORD.findall(str(dim)))
 
 
 def dim_text(dim: Dim) -> str:
@@ -105,17 +114,19 @@ class OperatorWriter:
 
     # Operands
 
-    def _tensor(self, value: SSAValue, strength: int = SUM) -> str:
+    def tensor(self, value: SSAValue) -> Text:
+        """The text of a tensor; a number does not stand by itself for one."""
         text = self._texts[value]
-        if text.is_number:
-            raise Inexpressible("a constant by itself; numbers stand beside a tensor only")
-        return text.within(strength)
+        return _call("cast", text.text, element_name(value)) if text.is_number else text
+
+    def _tensor(self, value: SSAValue, strength: int = SUM) -> str:
+        return self.tensor(value).within(strength)
 
     def _two(self, op: Operation, left: int = SUM, right: int = SUM) -> tuple[str, str]:
         """The operands of a binary operator, of which one may be a number."""
         texts = [self._texts[operand] for operand in op.operands]
         if all(text.is_number for text in texts):
-            raise Inexpressible("an operator on two constants")
+            texts[0] = self.tensor(op.operands[0])
         return texts[0].within(left), texts[1].within(right)
 
     def _infix(self, op: Operation, symbol: str, strength: int) -> Text:
@@ -182,9 +193,7 @@ class OperatorWriter:
 
     def _known(self, dim: Dim) -> str:
         """The text of a size; -1 where the parameters do not tell it."""
-        factors = str(dim).split("*")
-        known = all(factor.isdigit() or factor in self._symbols for factor in factors)
-        return dim_text(dim) if known else "-1"
+        return dim_text(dim) if is_known(dim, self._symbols) else "-1"
 
     def transpose(self, op: coda.TransposeOp) -> Text:
         rank = len(op.permutation)

@@ -19,10 +19,13 @@ from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
     Dims,
+    Number,
     TensorValue,
     Value,
+    describe,
     divided,
     format_dim,
+    is_number,
 )
 
 Rule = Callable[[Invocation], Value]
@@ -167,8 +170,11 @@ def softcap(call: Invocation) -> TensorValue:
 
 
 def cast(call: Invocation) -> TensorValue:
-    x, element = call.tensor("x"), call.element_type("dtype")
+    element, number = call.element_type("dtype"), call.value("x")
     assert element is not None, "dtype is required"
+    if isinstance(number, int | float) and is_number(number):
+        return _constant(call, number, element)
+    x = call.tensor("x")
     if element == x.type.element:
         return x
     if "bool" in (element, x.type.element):
@@ -178,6 +184,14 @@ def cast(call: Invocation) -> TensorValue:
             argument="x",
         )
     return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
+
+
+def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
+    """A tensor of one element and no dimension."""
+    if element not in FLOAT_TYPES and (element == "bool" or not isinstance(number, int)):
+        raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
+    value = float(number) if element in FLOAT_TYPES else number
+    return call.emit(coda.ConstantOp(value, ELEMENT_TYPES[element]), ())
 
 
 def rope(call: Invocation) -> TensorValue:
@@ -195,14 +209,15 @@ def rope(call: Invocation) -> TensorValue:
 def _rope_pairs(call: Invocation, x: TensorValue, head_dim: int) -> int:
     """The columns of the tables: head_dim/2, or as many for each of several heads."""
     pairs, columns = call.float_tensor("cos", least_rank=2).dims[-1], x.dims[-1]
-    is_several = (
+    if (
         isinstance(pairs, int)
         and isinstance(columns, int)
         and pairs > 0
         and pairs % (head_dim // 2) == 0
         and columns % (2 * pairs) == 0
-    )
-    return pairs if is_several else head_dim // 2
+    ):
+        return pairs
+    return head_dim // 2
 
 
 def _rope_table(call: Invocation, name: str, x: TensorValue, pairs: int) -> TensorValue:

@@ -21,6 +21,7 @@ from coda_ir.frontends.coda_text.operator_text import (
     Inexpressible,
     OperatorWriter,
     Text,
+    is_known,
     type_text,
 )
 from coda_ir.frontends.coda_text.writer_names import NameTable, identifier, short_names
@@ -187,8 +188,7 @@ class FunctionWriter:
         returned = self._func.body.block.last_op
         assert returned is not None, "a function has a terminator"
         dims = [dim for value in returned.operands for dim in self._shapes.dims(value)]
-        symbols = {part for dim in dims if isinstance(dim, str) for part in dim.split("*")}
-        if not all(part.isdigit() or part in self._symbols for part in symbols):
+        if not all(is_known(dim, self._symbols) for dim in dims):
             return ""
         try:
             types = [type_text(value, self._shapes) for value in returned.operands]
@@ -199,7 +199,8 @@ class FunctionWriter:
     def _return(self, op: ReturnOp) -> None:
         if not op.operands:
             raise UnwritableError("a function without a result cannot be written as .coda")
-        texts = [self._texts[value].text for value in op.operands]
+        writer = OperatorWriter(self._texts, self._shapes, self._symbols)
+        texts = [writer.tensor(value).text for value in op.operands]
         self._lines.append(f"return {', '.join(texts)}")
 
     def _write(self, op: Operation) -> None:

@@ -60,6 +60,38 @@ def test_calls_of_pytorch():
     assert torch.equal(order[0].sort().values, torch.arange(8))
 
 
+def test_constants_by_themselves():
+    text = """\
+fn f(x: f32[M, 8], mask: bool[M, 8]) -> (f32[M, 8], f32[], i64[]) {
+    where1 = torch(
+        "aten.where.self({0}, {1}, {2})",
+        mask,
+        x,
+        cast(0.5, f32),
+        dtype=f32,
+        shape=[M, 8],
+    )
+    a1 = cast(2, f32) * 3
+    return where1, a1, cast(7, i64)
+}
+"""
+    module = parse_text(text, "constants.coda")
+    assert write_text(module) == text
+    x, mask = torch.randn(3, 8), torch.rand(3, 8) > 0.5
+    where, product, seven = run_function(find_entry(module), [x, mask], "stated")
+    torch.testing.assert_close(where, torch.where(mask, x, 0.5))
+    assert (product.item(), seven.item(), seven.dtype) == (6, 7, torch.int64)
+
+
+def test_sizes_that_are_calculated():
+    text = """\
+fn f(x: f32[M, 8]) -> f32[2 * M + 1, 8] {
+    return torch("aten.new_zeros.default({0}, [2 * M + 1, 8])", x, dtype=f32, shape=[2 * M + 1, 8])
+}
+"""
+    assert write_text(parse_text(text, "sizes.coda")) == text
+
+
 def test_calls_in_functions_that_are_inlined():
     module = parse_text(
         """\
