@@ -72,10 +72,15 @@ def capture(
                 dynamic_shapes=dynamic_shapes,
                 strict=False,
             )
-            decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
-            return decompose(_decompositions())
+            return decomposed(program)
     except MODEL_ERRORS as error:
         raise capture_error(model, error) from error
+
+
+def decomposed(program: ExportedProgram) -> ExportedProgram:
+    """An exported program with the operators that the importer knows."""
+    decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
+    return decompose(_decompositions())
 
 
 @contextmanager

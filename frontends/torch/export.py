@@ -14,7 +14,7 @@ from coda_ir.call_tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.exported import ExportedModel
-from coda_ir.frontends.torch.capture import capture, graph_of
+from coda_ir.frontends.torch.capture import capture, decomposed, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
@@ -26,8 +26,8 @@ pytree: Any = _pytree
 
 
 def export(
-    model: torch.nn.Module,
-    args: Sequence[Any],
+    model: torch.nn.Module | ExportedProgram,
+    args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -40,14 +40,22 @@ def export(
     the others are fixed. A `torch.export.Dim` gives its name to a symbol, the others are s0, s1
     and so on. What the model spells out (norms, rotary embedding) becomes named operators by the
     pass `torch-to-coda`, unless `raise_patterns` is false; operators without a counterpart run
-    through PyTorch (`torch.call`). Raises CodaError for a model that cannot be captured.
+    through PyTorch (`torch.call`). A `torch.export.ExportedProgram` has its example arguments and
+    dynamic shapes already. Raises CodaError for a model that cannot be captured.
     """
-    _check_call(model, args)
+    if isinstance(model, ExportedProgram):
+        _check_only_program(args, kwargs, dynamic_shapes)
+        args, kwargs = _example_of(model)
+        name = name or "model"
+    args = _checked(model, args)
     named = dict(kwargs or {})
     with warnings.catch_warnings():
         # PyTorch warns of what it does itself.
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-        program = capture(model, args, named, dynamic_shapes)
+        if isinstance(model, ExportedProgram):
+            program, model = decomposed(model), model.module()
+        else:
+            program = capture(model, args, named, dynamic_shapes)
     function = name or _function_name(model)
     imported = GraphImporter(graph_of(program), HANDLERS, function).run()
     leaves = _example_leaves(program, args, named)
@@ -64,8 +72,26 @@ def export(
     return ExportedModel(imported.module, imported.weights, tree, remarks)
 
 
-def _check_call(model: object, args: object) -> None:
-    if not isinstance(model, torch.nn.Module):
+def _check_only_program(*others: object) -> None:
+    if any(other is not None for other in others):
+        raise CodaError(
+            "the model is an ExportedProgram, which has its arguments and dynamic shapes already",
+            "pass it alone, or pass the model that it was exported from",
+        )
+
+
+def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    if program.example_inputs is None:
+        raise CodaError(
+            "the exported program lacks its example arguments",
+            "export the model again, or pass the model itself",
+        )
+    args, kwargs = program.example_inputs
+    return args, kwargs
+
+
+def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
+    if not isinstance(model, torch.nn.Module | ExportedProgram):
         raise CodaError(
             f"the model is {_article(model)}, expected a torch.nn.Module",
             "wrap a function in a module whose forward calls it",
@@ -75,6 +101,7 @@ def _check_call(model: object, args: object) -> None:
             f"args is {_article(args)}, expected a tuple of the model's arguments",
             "write (x,) for a single argument",
         )
+    return args
 
 
 def _article(value: object) -> str:

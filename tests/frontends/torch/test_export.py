@@ -345,3 +345,23 @@ def test_weights_without_data_are_not_shared():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to("meta")
     exported = export(model, (torch.empty(2, 4, device="meta"),))
     assert list(exported.weights) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+
+
+def test_an_exported_program():
+    model, x = Block(), torch.randn(2, 5, 16)
+    shapes = ({1: torch.export.Dim("T", min=2, max=64)},)
+    program = torch.export.export(model, (x,), dynamic_shapes=shapes)
+    exported = export(program)
+    assert find_entry(exported.module).sym_name.data == "model"
+    assert set(exported.weights) == set(model.state_dict())
+    fast = exported.compile(target="reference", device="cpu")
+    for rows in (5, 9):
+        x = torch.randn(2, rows, 16)
+        torch.testing.assert_close(fast(x), model(x).detach())
+    with pytest.raises(CodaError, match="sizes from 2 to 64"):
+        fast(torch.randn(2, 65, 16))
+    with pytest.raises(CodaError, match="which has its arguments and dynamic shapes already"):
+        export(program, (x,))
+    program.example_inputs = None  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(CodaError, match="lacks its example arguments"):
+        export(program)
