@@ -17,7 +17,11 @@ from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
-from coda_ir.passes.support.spelled_attention import SpelledAttention, find_attention
+from coda_ir.passes.support.spelled_attention import (
+    SpelledAttention,
+    as_narrow_as,
+    find_attention,
+)
 
 SDPA = "aten.scaled_dot_product_attention.default"
 
@@ -108,7 +112,7 @@ def _spelled(
     if isinstance(causal, Refusal):
         return causal
     q, v = _heads(found.q, rewriter), _heads(found.v, rewriter)
-    k = _transposed_heads(found.transposed_k, rewriter)
+    k = _transposed_heads(found.transposed_k, found.v, rewriter)
     if q is None or k is None or v is None:
         return NOT_HEADS
     return _Attention(q, k, v, causal, found.scale, found.softcap)
@@ -118,11 +122,11 @@ def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
     return heads_of(_unrepeated(value, rewriter), rewriter.shapes)
 
 
-def _transposed_heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
-    """The heads whose last two dimensions are swapped in `value`."""
+def _transposed_heads(value: SSAValue, like: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+    """The heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation == (0, 1, 3, 2):
-        return _heads(transpose.x, rewriter)
+        return _heads(as_narrow_as(transpose.x, like), rewriter)
     view = ColumnView.of(value, rewriter.shapes)
     *others, columns, rows = view.axes
     return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)

@@ -55,7 +55,7 @@ def _from_scores(scores: SSAValue, v: SSAValue) -> SpelledAttention | Refusal | 
         if not isinstance(step, SSAValue):
             return step
         value = _converted(step)
-    found.q, found.transposed_k = _of_type(product[0], v), _of_type(product[1], v)
+    found.q, found.transposed_k = as_narrow_as(product[0], v), as_narrow_as(product[1], v)
     return found
 
 
@@ -133,7 +133,8 @@ def _converted(value: SSAValue) -> SSAValue:
     return value
 
 
-def _of_type(value: SSAValue, like: SSAValue) -> SSAValue:
+def as_narrow_as(value: SSAValue, like: SSAValue) -> SSAValue:
+    """`value` before it was widened, where it then has the type of `like`."""
     narrow = unwidened(value)
     return narrow if element_type_of(narrow) == element_type_of(like) else value
 
