@@ -47,6 +47,9 @@ EPSILONS = (1e-6, 1e-5, 1e-2, 0.1)
 
 STATISTICS = ("sum", "mean", "max", "lse")
 
+DOMAIN = "functions outside of their domain"
+"""A hazard of programs: square roots and the like of any number."""
+
 
 def cast_to(b: FunctionBuilder, value: SSAValue, element: Attribute) -> SSAValue:
     """`value` in another element type, by an operator where one is needed."""
@@ -88,7 +91,7 @@ def add_unary(b: FunctionBuilder) -> None:
     x = b.pick_tile()
     kind = b.choices.weighted(((80, "smooth"), (17, "guarded"), (3, "wild")))
     if kind == "wild":
-        b.hazards.add("functions outside of their domain")
+        b.hazards.add(DOMAIN)
         value = b.add(b.choices.pick(WILD)(x))
     else:
         value = smooth(b, x) if kind == "smooth" else guarded(b, x)

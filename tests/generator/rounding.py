@@ -12,7 +12,8 @@ from coda_ir.backends.reference import run_function, trace_function
 from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.dialects.coda import LayerNormOp
 from generator.arguments import arguments_of
-from generator.case import Case, relative_error
+from generator.case import Case, perturbed, relative_error
+from generator.operators import DOMAIN
 from generator.violations import Violation, expected_to_work
 
 SAMPLES = 2
@@ -83,7 +84,7 @@ class Rounding:
         worst = [0.0 for _ in self.allowed[name]]
         for sample in range(PERTURBED_SAMPLES):
             random = torch.Generator().manual_seed(sample)
-            arguments = [_perturbed(each, random) for each in self.case.arguments[name]]
+            arguments = [perturbed(each, random) for each in self.case.arguments[name]]
             errors = self._errors(run_function(func, arguments, "stated"), self.case.exact[name])
             worst = list(map(max, worst, errors))
         return [max(a, FACTOR * error) for a, error in zip(self.allowed[name], worst, strict=True)]
@@ -96,7 +97,8 @@ class Rounding:
         """The results are as close to float64 as those of the block level, up to `FACTOR`.
 
         Elements that are not finite in float64, or at the block level, are not compared: where a
-        value overflows depends on where it is rounded.
+        value overflows depends on where it is rounded. So does on which side of 0 the argument of a
+        square root is, in a few elements.
         """
         for name, expected in self.case.exact.items():
             for index, (got, exact) in enumerate(zip(actual[name], expected, strict=True)):
@@ -106,6 +108,8 @@ class Rounding:
                     message = f"{what} is {got.dtype} {tuple(got.shape)}, "
                     message += f"expected {stated.dtype} {tuple(stated.shape)}"
                     raise Violation(property, where, message)
+                if DOMAIN in self.case.program.hazards:
+                    got = _without_few_nans(got, stated)
                 error, allowed = _finite_error(got, exact, stated), self.allowed[name][index]
                 if error > allowed:
                     allowed = self._allowed_by_condition(name)[index]
@@ -114,12 +118,10 @@ class Rounding:
                     raise Violation(property, where, message)
 
 
-def _perturbed(tensor: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-    """`tensor` with each element changed by up to two of its roundings."""
-    if not tensor.is_floating_point():
-        return tensor
-    amount = torch.finfo(tensor.dtype).eps * (2 * torch.rand(tensor.shape, generator=random) - 1)
-    return (tensor.double() * (1 + amount.double())).to(tensor.dtype)
+def _without_few_nans(got: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
+    """`got` with the elements of `stated` where few are NaN in `got` alone."""
+    lost = got.isnan() & ~stated.isnan()
+    return torch.where(lost, stated, got) if lost.sum() <= max(2, got.numel() // 50) else got
 
 
 def _finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:
