@@ -13,9 +13,9 @@ import cProfile
 import json
 import pstats
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TypeVar
 
 from rich.console import Console
@@ -102,15 +102,20 @@ def llama_text(layers: int) -> str:
 
 @dataclass
 class Stages:
-    """Seconds and the number of operators after each stage, regions included."""
+    """Seconds and the number of operators after each stage, regions included.
+
+    Seconds on the processor are those of this process: others on the machine do not count.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    processor_seconds: dict[str, float] = field(default_factory=dict[str, float])
     operators: dict[str, int] = field(default_factory=dict[str, int])
 
     def run(self, name: str, stage: Callable[[], T], module: ModuleOp | None = None) -> T:
-        start = perf_counter()
+        start, processor_start = perf_counter(), process_time()
         result = stage()
         self.seconds[name] = perf_counter() - start
+        self.processor_seconds[name] = process_time() - processor_start
         counted = result if isinstance(result, ModuleOp) else module
         if counted is not None:
             self.operators[name] = sum(1 for _ in counted.walk())
@@ -120,10 +125,13 @@ class Stages:
         table = Table(title=title)
         table.add_column("stage")
         table.add_column("seconds", justify="right")
+        table.add_column("on the processor", justify="right")
         table.add_column("operators after it", justify="right")
         for name, seconds in self.seconds.items():
-            table.add_row(name, f"{seconds:.2f}", str(self.operators.get(name, "")))
-        table.add_row("all", f"{sum(self.seconds.values()):.2f}", "")
+            processor, operators = self.processor_seconds[name], self.operators.get(name, "")
+            table.add_row(name, f"{seconds:.2f}", f"{processor:.2f}", str(operators))
+        sums = (sum(each.values()) for each in (self.seconds, self.processor_seconds))
+        table.add_row("all", *(f"{seconds:.2f}" for seconds in sums), "")
         Console(width=100).print(table)
 
 
@@ -159,7 +167,7 @@ def main() -> None:
     if options.profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(options.profile)
     if options.json:
-        data = {"layers": options.layers, "seconds": stages.seconds, "operators": stages.operators}
+        data = {"layers": options.layers, **asdict(stages)}
         options.json.write_text(json.dumps(data, indent=2) + "\n")
 
 
