@@ -154,7 +154,12 @@ class RopeOp(CodaOp):
             raise VerifyException(
                 f"operand cos has {pairs} columns, expected head_dim/2 = {half} or a multiple"
             )
-        verify_group("cos", 2 * pairs, shape_of(self.x)[-1])
+        columns = shape_of(self.x)[-1]
+        if columns != DYNAMIC_INDEX and columns % (2 * pairs):
+            raise VerifyException(
+                f"operand cos has {pairs} columns, those of {2 * pairs} columns of x, expected a "
+                f"divisor of its {columns} columns"
+            )
 
 
 @irdl_op_definition

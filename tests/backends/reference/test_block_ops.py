@@ -197,6 +197,18 @@ def test_rope(layout: str, leading: tuple[int, ...]):
     assert_results_close([result], [expected], 1e-14)
 
 
+@pytest.mark.parametrize("layout", ["half_split", "interleaved"])
+def test_rope_with_tables_of_two_heads(layout: str):
+    x, angles = normal(2, 3, 16), normal(3, 4, seed=1)
+    operator = f'coda.rope {{head_dim = 4 : i64, layout = "{layout}"}}'
+    (result,) = run_operator(operator, x, angles.cos(), angles.sin(), results=type_of(x))
+    heads = [
+        rotate(x[..., start : start + 4].unsqueeze(-2), angles[:, table : table + 2], layout)
+        for start, table in ((0, 0), (4, 2), (8, 0), (12, 2))
+    ]
+    assert_results_close([result], [torch.cat(heads, -2).reshape(2, 3, 16)], 1e-14)
+
+
 def heads_of(x: torch.Tensor, head_dim: int) -> torch.Tensor:
     heads = x.reshape(*x.shape[:2], x.shape[-1] // head_dim, head_dim)
     return heads.transpose(1, 2)

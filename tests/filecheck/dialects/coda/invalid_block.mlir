@@ -74,6 +74,22 @@ func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x4xf3
 
 // -----
 
+func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x3xf32>, %sin: tensor<?x3xf32>) {
+  // expected-error@below {{operand cos has 3 columns, expected head_dim/2 = 2 or a multiple}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x6xf32>, %sin: tensor<?x6xf32>) {
+  // expected-error@below {{operand cos has 6 columns, those of 12 columns of x, expected a divisor of its 16 columns}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x6xf32>, tensor<?x6xf32>) -> tensor<?x?x16xbf16>
+  func.return
+}
+
+// -----
+
 func.func @f(%q: tensor<16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>) {
   // expected-error@below {{operand q has rank 1, expected 2 or 3}}
   %r = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<16xbf16>
