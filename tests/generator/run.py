@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import resource
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -21,7 +22,9 @@ CHUNK = 20
 """Programs per task; a multiple of the round of kinds."""
 
 TASKS_PER_PROCESS = 25
-"""After so many tasks a process is replaced, so that no leak grows."""
+"""After about so many tasks processes are replaced, so that no leak grows. The option of the pool
+for this waits for ever at times (github.com/python/cpython/issues/115634).
+"""
 
 MEMORY = 4 * 2**30
 """Bytes of data that a process may have."""
@@ -80,18 +83,28 @@ def run(options: RunOptions, console: Console) -> Report:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as progress, _processes(options.jobs) as pool:
+    with Progress(*columns, console=console) as progress:
         bar = progress.add_task("random programs", total=options.programs)
-        for tally in _results(pool, options):
-            for failure in report.add(tally):
-                console.print(f"program {failure.number}: {failure.message}", markup=False)
-                small = pool.submit(shrink_failure, failure, options.shrink_seconds).result()
-                report.distinct[failure.signature] = small
-                console.print(f"  {write_failure(options.folder, small)}", markup=False)
-            progress.update(bar, advance=sum(tally.programs.values()))
-            progress.update(bar, description=f"{len(report.distinct)} distinct failures")
-            _print_progress(report, options, console)
+        chunks = _chunks(options)
+        while batch := list(islice(chunks, TASKS_PER_PROCESS * options.jobs)):
+            with _processes(options.jobs) as pool:
+                for tally in _results(pool, options, batch):
+                    _add(tally, report, pool, options, console)
+                    progress.update(bar, advance=sum(tally.programs.values()))
+                    progress.update(bar, description=f"{len(report.distinct)} distinct failures")
+                    _print_progress(report, options, console)
     return report
+
+
+def _add(
+    tally: Tally, report: Report, pool: ProcessPoolExecutor, options: RunOptions, console: Console
+) -> None:
+    """Count the results of a chunk; new failures are made small, shown and written."""
+    for failure in report.add(tally):
+        console.print(f"program {failure.number}: {failure.message}", markup=False)
+        small = pool.submit(shrink_failure, failure, options.shrink_seconds).result()
+        report.distinct[failure.signature] = small
+        console.print(f"  {write_failure(options.folder, small)}", markup=False)
 
 
 def _print_progress(report: Report, options: RunOptions, console: Console) -> None:
@@ -107,13 +120,14 @@ def _processes(jobs: int) -> ProcessPoolExecutor:
         jobs,
         mp_context=get_context("spawn"),
         initializer=_start_process,
-        max_tasks_per_child=TASKS_PER_PROCESS,
     )
 
 
-def _results(pool: ProcessPoolExecutor, options: RunOptions) -> Generator[Tally]:
-    """The tallies of all chunks as they finish; few are waiting at a time."""
-    chunks = _chunks(options)
+def _results(
+    pool: ProcessPoolExecutor, options: RunOptions, batch: Iterable[tuple[int, int]]
+) -> Generator[Tally]:
+    """The tallies of the chunks as they finish; few are waiting at a time."""
+    chunks = iter(batch)
     pending: set[Future[Tally]] = set()
     while True:
         for start, stop in chunks:
