@@ -123,11 +123,16 @@ class CompiledModel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._tree.flatten(args, kwargs)
-        tensors = [*inputs, *(weight.detach() for weight in self.weights.values())]
-        if self._tree.ranges:
-            _, sizes = self.function.signature.check(tensors, self.function.device)
-            self._tree.check_sizes(sizes)
-        results: Any = self.function(*tensors)
+        tensors_in = [x for x in inputs if isinstance(x, torch.Tensor)]
+        wants_gradients = torch.is_grad_enabled() and any(x.requires_grad for x in tensors_in)
+        # The weights themselves, not aliases: what is packed is found by their identity. With
+        # gradients enabled, the function refuses the inputs that want them.
+        with torch.set_grad_enabled(wants_gradients):
+            tensors = [*inputs, *self.weights.values()]
+            if self._tree.ranges:
+                _, sizes = self.function.signature.check(tensors, self.function.device)
+                self._tree.check_sizes(sizes)
+            results: Any = self.function(*tensors)
         return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
 
     @property

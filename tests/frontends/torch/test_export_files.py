@@ -135,6 +135,17 @@ class TestCompiled:
             with torch.no_grad():
                 model.head.bias.sub_(1)
 
+    def test_what_is_computed_from_weights_is_kept(self):
+        layers = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 16)).bfloat16()
+        x = torch.randn(3, 16).bfloat16()
+        compiled = coda_ir.export(layers, (x,)).compile(device="cpu")
+        generated: Any = compiled.function._generated  # pyright: ignore[reportPrivateUsage]
+        compiled(x)
+        kept: dict[Any, Any] = dict(generated.PACKED.entries)
+        compiled(x)
+        assert kept
+        assert all(generated.PACKED.entries[key] is entry for key, entry in kept.items())
+
     @pytest.mark.parametrize(
         ("call", "message"),
         WRONG_CALLS,
