@@ -15,6 +15,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.index_values import literal
+from coda_ir.passes.support.scalar_code import is_widening_cast
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 
@@ -49,10 +50,13 @@ class ColumnView:
     offset: int = 0
 
     @staticmethod
-    def of(value: SSAValue, shapes: SymbolicShapes) -> ColumnView:
-        """The view that `value` is of the tensor farthest away, at least of itself."""
+    def of(value: SSAValue, shapes: SymbolicShapes, *, widened: bool = False) -> ColumnView:
+        """The view that `value` is of the tensor farthest away, at least of itself.
+
+        With `widened`, conversions to wider types, which are exact, may be in between.
+        """
         chain = [value]
-        while isinstance(operand := _viewed(chain[-1]), SSAValue):
+        while isinstance(operand := _viewed(chain[-1], widened=widened), SSAValue):
             chain.append(operand)
         view = _whole(chain.pop(), shapes)
         for step in reversed(chain):
@@ -75,9 +79,11 @@ def _column_axis(stride: int, extent: int) -> ColumnAxis:
     return ONE if extent == 1 else ColumnAxis(stride, extent)
 
 
-def _viewed(value: SSAValue) -> SSAValue | None:
+def _viewed(value: SSAValue, *, widened: bool) -> SSAValue | None:
     """What `value` shows part of, or in another shape."""
     match value.owner:
+        case coda.CastOp() as op if widened and is_widening_cast(op):
+            return op.operand
         case coda.ReshapeOp() | coda.TransposeOp() | coda.SliceOp() as op:
             return op.x
         case CallOp() as op if op.callee.data == "aten.slice.Tensor":
@@ -89,6 +95,8 @@ def _viewed(value: SSAValue) -> SSAValue | None:
 def _step(view: ColumnView, value: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
     """The view that `value` is, where its operand is `view`; None where it is none."""
     match value.owner:
+        case coda.CastOp():
+            return view
         case coda.ReshapeOp():
             axes = _reshaped(view.axes, shapes.dims(value))
             return None if axes is None else replace(view, axes=axes)

@@ -65,7 +65,7 @@ def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation
                 continue
             whole = _pairs(join.layout, join.second, negated.operand, shapes)
             for kept, cos in operand_pairs(left):
-                if whole is not None and ColumnView.of(unwidened(kept), shapes) == whole:
+                if whole is not None and ColumnView.of(kept, shapes, widened=True) == whole:
                     yield from _typed(op, whole, join.layout, cos, sin, is_full=True)
 
 
@@ -136,7 +136,7 @@ def _join(value: SSAValue) -> _Join | None:
 
 def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
     """The view whose pairs have the first columns `a` and the second columns `b`."""
-    first, second = (ColumnView.of(unwidened(value), shapes) for value in (a, b))
+    first, second = (ColumnView.of(value, shapes, widened=True) for value in (a, b))
     if first.base is not second.base or first.axes != second.axes or not first.axes:
         return None
     last = first.axes[-1]

@@ -148,3 +148,26 @@ func.func @apart(%q: tensor<2x3x16xf32>, %cos: tensor<3x1x4xf32>, %sin: tensor<3
 // CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 8 : i64, layout = "half_split"}
 // CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
 // CHECK-NEXT:    func.return [[Y]]
+
+// Heads that are widened before they are rotated, and rounded after.
+
+func.func @widened(%q: tensor<2x3x16xbf16>, %cos: tensor<3x1x4xf32>, %sin: tensor<3x1x4xf32>) -> tensor<2x3x2x8xbf16> {
+  %n = coda.reshape %q : (tensor<2x3x16xbf16>) -> tensor<2x3x2x8xbf16>
+  %h = coda.cast %n : (tensor<2x3x2x8xbf16>) -> tensor<2x3x2x8xf32>
+  %x1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x4xf32>
+  %x2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x4xf32>
+  %ac = coda.mul %x1, %cos : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %bs = coda.mul %x2, %sin : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %bc = coda.mul %x2, %cos : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %as = coda.mul %x1, %sin : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %second = coda.add %bc, %as : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x4xf32>
+  %wide = coda.concat %first, %second {dim = 3 : i64} : (tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>) -> tensor<2x3x2x8xf32>
+  %y = coda.cast %wide : (tensor<2x3x2x8xf32>) -> tensor<2x3x2x8xbf16>
+  func.return %y : tensor<2x3x2x8xbf16>
+}
+
+// CHECK-LABEL: func.func @widened(
+// CHECK:         [[R:%.*]] = coda.rope %q, {{.*}} : (tensor<2x3x16xbf16>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x16xbf16>
+// CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
+// CHECK-NEXT:    func.return [[Y]]
