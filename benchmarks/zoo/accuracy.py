@@ -100,16 +100,13 @@ of a few units in the last place of float32 differ by more than a quarter.
 
 
 def is_as_exact(
-    errors: Sequence[float],
-    eager_errors: Sequence[float],
-    results: Sequence[torch.Tensor],
-    floor: float = FLOOR,
+    errors: Sequence[float], eager_errors: Sequence[float], results: Sequence[torch.Tensor]
 ) -> bool:
-    """Whether each error is at most 1.25 x eager's, or `floor`; for a result of few elements plus
+    """Whether each error is at most 1.25 x eager's, or FLOOR; for a result of few elements plus
     one eps of its own type.
     """
     return all(
-        error <= max(1.25 * eager_error + _chance(result), _least(result, floor))
+        error <= max(1.25 * eager_error + _chance(result), _least(result))
         for error, eager_error, result in zip(errors, eager_errors, results, strict=True)
     )
 
@@ -119,8 +116,8 @@ def _chance(result: torch.Tensor) -> float:
     return torch.finfo(result.dtype).eps if few else 0.0
 
 
-def _least(result: torch.Tensor, floor: float) -> float:
-    return floor if result.is_floating_point() else 0.0
+def _least(result: torch.Tensor) -> float:
+    return FLOOR if result.is_floating_point() else 0.0
 
 
 def worst_ratio(errors: Sequence[float], eager_errors: Sequence[float]) -> float:
