@@ -24,7 +24,7 @@ LEGEND = f"""\
 exports: with which dynamic dimensions. runs: on the reference backend, at both levels.
 block, gemm: the error of that level over eager's; as exact: at most 1.25. ~ is more, and allowed:
 an error of at most 6 eps of float32 ({FLOOR:.1e}), since libraries split sums in different ways, or
-of at most one eps of its type above 1.25 x eager's for a result of less than {SMALL_RESULT} elements.
+of at most one eps of its type above 1.25 x eager's for a result of few elements (< {SMALL_RESULT}).
 named: operators of the block level other than linear maps; calls: those that run through PyTorch.
 fused, bytes: how many of the operators on activations that are neither GEMM, convolution, attention
 nor layout end inside of a GEMM kernel, and their part of the bytes that these operators move."""
