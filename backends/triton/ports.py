@@ -131,8 +131,11 @@ def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> st
 
 
 def _has_all_rows(table: SSAValue, op: Operation) -> bool:
-    """Whether a table has as many row dimensions as the GEMM's x, so that m mod R is m."""
-    return isinstance(op, FusedOp) and len(shape_of(table)) == len(shape_of(op.x)) > 1
+    """Whether a table has the row dimensions of the GEMM's x, so that m mod R is m."""
+    if not isinstance(op, FusedOp):
+        return False
+    rows = shape_of(op.x)[:-1]
+    return len(rows) > 0 and shape_of(table)[:-1] == rows
 
 
 def _table_column(port: Port, columns: ColumnIndex) -> str:

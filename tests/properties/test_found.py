@@ -72,6 +72,17 @@ func.func @f(%x: tensor<5x1xbf16>, %w: tensor<1x1xbf16>, %v: tensor<8x1xbf16>,
 }
 """
 """The norm is 0: the checks compared rounding errors with nothing."""
+TABLE_OF_ONE_ROW = """
+func.func @f(%x: tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w: tensor<16x8xbf16>,
+             %v: tensor<16x8xbf16>, %t: tensor<1x16xbf16>) -> tensor<?x16xbf16> {
+  %a = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  %b = coda.linear %x, %v : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  %c = coda.mul %b, %t : (tensor<?x16xbf16>, tensor<1x16xbf16>) -> tensor<?x16xbf16>
+  %y = coda.mul %a, %c : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+"""
+"""Kernels read the one row of the table as if it had M, past its end."""
 
 PROGRAMS = {
     "scalar code": SCALAR_CODE,
@@ -79,12 +90,13 @@ PROGRAMS = {
     "norm of rotated": NORM_OF_ROTATED,
     "norm of NaNs": NORM_OF_NANS,
     "norm of one column": NORM_OF_ONE_COLUMN,
+    "table of one row": TABLE_OF_ONE_ROW,
 }
 
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_found(text: str):
-    case = Case(Program(parse_mlir(text)))
+    case = Case(Program(parse_mlir(text), {"M": 300}))
     check_every_pass(case)
     lowered = lower_to_gemm(case)
     check_idempotent(case, lowered)
