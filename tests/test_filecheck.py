@@ -1,11 +1,14 @@
 """Runs the lit goldens of tests/filecheck, one pytest test per file and one lit run for all."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parent / "filecheck"
 
@@ -21,10 +24,24 @@ GOLDENS = sorted(
 def lit_results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, str]]:
-    """The results of lit by file, for those files that this run of pytest has selected."""
+    """The results of lit by file, for those files that this run of pytest has selected.
+
+    The processes of pytest-xdist share one run: the first one starts it, the others wait.
+    """
     names = [item.name for item in request.session.items]
     selected = [ROOT / golden for golden in GOLDENS if f"test_golden[{golden}]" in names]
-    report = tmp_path_factory.mktemp("lit") / "report.json"
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    report = folder / "lit.json"
+    with FileLock(folder / "lit.lock"):
+        if not report.exists():
+            _run_lit(selected, report)
+    tests = json.loads(report.read_text())["tests"]
+    return {test["name"].partition(" :: ")[2]: test for test in tests}
+
+
+def _run_lit(selected: Sequence[Path], report: Path) -> None:
     command = [sys.executable, "-c", "from lit.main import main; main()", "-q", "-v", "-j2"]
     completed = subprocess.run(
         [*command, "--output", str(report), *map(str, selected)],
@@ -33,8 +50,6 @@ def lit_results(
         check=False,
     )
     assert report.exists(), completed.stdout + completed.stderr
-    tests = json.loads(report.read_text())["tests"]
-    return {test["name"].partition(" :: ")[2]: test for test in tests}
 
 
 @pytest.mark.parametrize("golden", GOLDENS)

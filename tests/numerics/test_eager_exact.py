@@ -9,7 +9,7 @@ from functools import lru_cache
 import pytest
 import torch
 import torch.nn.functional as F
-from numerics.eager_models import EAGER_MODELS
+from support.eager_models import EAGER_MODELS
 from support.examples import DTYPES, Example, folder_in
 
 import coda_ir

@@ -4,6 +4,7 @@
 
 import torch
 import torch.nn.functional as F
+
 from support.models import (
     MODELS,
     Model,
