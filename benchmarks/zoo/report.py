@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -141,8 +142,11 @@ def _reasons(results: Sequence[Measurement], rows: int) -> Table:
 
 
 def write_json(path: Path, measurements: Sequence[Measurement], facts: Mapping[str, Any]) -> None:
-    """All figures; reasons by architecture."""
-    rows = [vars(result) | {"ok": result.ok} for result in measurements]
+    """All figures; reasons by architecture. Files of packages are named from their folder on."""
+    rows = [
+        vars(result) | {"ok": result.ok, "note": re.sub(r"/\S*/site-packages/", "", result.note)}
+        for result in measurements
+    ]
     path.write_text(json.dumps({**facts, "architectures": rows}, indent=1, default=vars) + "\n")
 
 
