@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -47,12 +46,6 @@ def time_interleaved(
         name: Timing(statistics.median(times), min(times), max(times))
         for name, times in medians.items()
     }
-
-
-def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """||actual − expected|| / ||expected|| in float64."""
-    difference = (actual.double() - expected.double()).square().sum()
-    return math.sqrt(float(difference / expected.double().square().sum()))
 
 
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:

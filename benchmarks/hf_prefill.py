@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import Timing, print_timings, relative_error, time_interleaved, write_json
+from harness import Timing, print_timings, time_interleaved, write_json
 
+from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.dynamo import coda
 
 # Neither transformers nor torch.compile has complete types.

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from harness import Candidate, Timing, print_timings, relative_error, time_interleaved, write_json
+from harness import Candidate, Timing, print_timings, time_interleaved, write_json
 
 import coda_ir
+from coda_ir.float64 import relative_error
 
 LAYER = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
 BATCH, TIME, HEAD_DIM, EPS = 2, 8192, 128, 1e-5

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 import coda_ir
 from coda_ir.api import CompiledFunction, find_entry
 from coda_ir.devices import default_device
+from coda_ir.float64 import relative_error
 from coda_ir.remarks import format_location
 from coda_ir.traffic import total_traffic
 
@@ -80,12 +81,6 @@ def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
     h2 = norm(x2, t["norm2"])
     q, k, v = (F.linear(h2, t[name]) for name in ("wq", "wk", "wv"))
     return x2, rope(q), rope(k), v
-
-
-def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
-    """||actual − exact|| / ||exact|| in float64."""
-    actual, exact = actual.double(), exact.double()
-    return ((actual - exact).square().sum() / exact.square().sum()).sqrt().item()
 
 
 def kernel_table(layer: CompiledFunction) -> Table:

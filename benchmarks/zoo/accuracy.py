@@ -4,47 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.utils._pytree as _pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from coda_ir.float64 import computing_in_float64, relative_error
 from zoo.architecture import Example
 
 # PyTorch's trees have no complete types.
 pytree: Any = _pytree
-
-NARROW = (torch.float32, torch.bfloat16, torch.float16)
-
-
-class Float64Mode(TorchDispatchMode):
-    """Computes in float64 also where a model asks for float32 or less."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
-        if func is torch.ops.aten._grouped_mm.default:
-            # PyTorch's kernel knows no float64.
-            func = torch.ops.transformers.grouped_mm_fallback
-        return func(*widened[0], **widened[1])
-
-
-def _widened(argument: object) -> object:
-    return torch.float64 if argument in NARROW else argument
-
-
-@contextmanager
-def _default_float64() -> Generator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def eager(example: Example) -> list[torch.Tensor]:
@@ -56,7 +26,7 @@ def eager(example: Example) -> list[torch.Tensor]:
 def exact(example: Example) -> list[torch.Tensor]:
     """The same in float64, from the weights and inputs as they are."""
     wide = Example(copy.deepcopy(example.model), example.inputs).to(torch.float64)
-    with _default_float64(), Float64Mode():
+    with computing_in_float64():
         return eager(wide)
 
 
@@ -71,23 +41,7 @@ def relative_errors(got: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor])
 
     Integers and positions of NaN and infinities have to be equal.
     """
-    return [_relative_error(*pair) for pair in zip(got, wanted, strict=True)]
-
-
-def _relative_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    if got.shape != wanted.shape:
-        return math.inf
-    got, wanted = got.double(), wanted.double()
-    finite = wanted.isfinite()
-    if not torch.equal(got[~finite].nan_to_num(), wanted[~finite].nan_to_num()):
-        return math.inf
-    difference, size = _length((got - wanted)[finite]), _length(wanted[finite])
-    error = difference / size if size else difference
-    return error if math.isfinite(error) else math.inf
-
-
-def _length(values: torch.Tensor) -> float:
-    return float(values.square().sum().sqrt())
+    return [relative_error(*pair) for pair in zip(got, wanted, strict=True)]
 
 
 SMALL_RESULT = 256

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.utils._pytree as _pytree
 from rich.table import Table
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from coda_ir.dialects.torch import CallOp
 from coda_ir.exported import CompiledModel
+from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.remarks import Remark
 
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
-
-NARROW = (torch.float32, torch.bfloat16, torch.float16)
 NO_KERNELS = {"coda.constant", "coda.reshape", "gemm.yield", "gemm.group_reduce"}
 """Operators that launch nothing."""
 
@@ -78,41 +72,11 @@ def error_table(results: Mapping[str, tuple[torch.Tensor, torch.Tensor, torch.Te
     return table
 
 
-def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
-    """||actual − exact|| / ||exact|| in float64."""
-    difference = (actual.double() - exact.double()).square().sum()
-    return float((difference / exact.double().square().sum()).sqrt())
-
-
 def exact_result(model: torch.nn.Module, call: Callable[[torch.nn.Module], Any]) -> Any:
     """What `call` gives of a copy of `model` in float64, also where the model asks for less.
 
     The inputs have to be in float64 already.
     """
     wide = copy.deepcopy(model).double()
-    with torch.no_grad(), _default_float64(), _Float64Mode():
+    with torch.no_grad(), computing_in_float64():
         return call(wide)
-
-
-class _Float64Mode(TorchDispatchMode):
-    """Computes in float64 where a model asks for float32 or less, as norms and softmaxes do."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
-        return func(*widened[0], **widened[1])
-
-
-def _widened(argument: object) -> object:
-    return torch.float64 if argument in NARROW else argument
-
-
-@contextmanager
-def _default_float64() -> Generator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)

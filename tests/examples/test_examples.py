@@ -10,11 +10,12 @@ from functools import lru_cache
 
 import pytest
 import torch
-from support.equivalence import assert_results_close, relative_error
+from support.equivalence import assert_results_close
 from support.examples import DTYPES, EXAMPLES, Example, mean_errors
 from support.models import MODELS
 
 from coda_ir.api import Level
+from coda_ir.float64 import relative_error
 
 # No extent is a multiple of a tile; heads are not powers of two where the example allows it.
 ODD_SIZES = {

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.reference import Precision, run_function
+from coda_ir.float64 import relative_error
 from coda_ir.remarks import Remark
 from generator.arguments import arguments_of
 from generator.program import Program
@@ -94,23 +95,3 @@ def perturbed(
     # In float64 where the changes are too small for the type.
     changed = tensor.double() * factor
     return changed if amount < torch.finfo(tensor.dtype).eps / 4 else changed.to(tensor.dtype)
-
-
-def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """‖actual − expected‖ / ‖expected‖ over the finite elements of `expected`.
-
-    Infinite where the two differ in shape, or in where they are NaN or infinite.
-    """
-    if actual.shape != expected.shape:
-        return float("inf")
-    actual, expected = actual.double(), expected.double()
-    finite = expected.isfinite()
-    if not torch.equal(actual[~finite].nan_to_num(2.0), expected[~finite].nan_to_num(2.0)):
-        return float("inf")
-    if not actual[finite].isfinite().all():
-        return float("inf")
-    largest = expected[finite].abs().max().item() if finite.any() else 0.0
-    scale = largest or 1.0
-    difference = ((actual[finite] - expected[finite]) / scale).square().sum().sqrt()
-    norm = (expected[finite] / scale).square().sum().sqrt()
-    return float(difference / norm) if norm > 0 else float(difference)

@@ -11,8 +11,9 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.backends.reference import run_function, trace_function
 from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.dialects.coda import LayerNormOp
+from coda_ir.float64 import relative_error
 from generator.arguments import arguments_of
-from generator.case import Case, perturbed, relative_error
+from generator.case import Case, perturbed
 from generator.operators import DOMAIN
 from generator.violations import Violation, expected_to_work
 

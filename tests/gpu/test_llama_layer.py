@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.equivalence import relative_error
 from support.models import MODELS
 
 import coda_ir
 from coda_ir.api import CompiledFunction
+from coda_ir.float64 import relative_error
 
 pytestmark = pytest.mark.gpu
 

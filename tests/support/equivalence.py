@@ -9,26 +9,10 @@ from xdsl.universe import Universe
 
 from coda_ir.context import make_context
 from coda_ir.equivalence import EquivalenceCheck, check_equivalent
+from coda_ir.float64 import relative_error
 from coda_ir.pipeline import PassManager, Pipeline, parse_pipeline
 from coda_ir.registry import get_all_passes
 from support.programs import parse_mlir
-
-
-def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """‖actual − expected‖ / ‖expected‖ in float64, over the finite elements of `expected`.
-
-    Infinite where the two differ in shape, or in where they are NaN or infinite.
-    """
-    actual, expected = actual.double(), expected.double()
-    if actual.shape != expected.shape:
-        return float("inf")
-    finite = expected.isfinite()
-    special = torch.equal(actual[~finite].nan_to_num(2.0), expected[~finite].nan_to_num(2.0))
-    if not special or not actual[finite].isfinite().all():
-        return float("inf")
-    difference = (actual[finite] - expected[finite]).square().sum().sqrt()
-    norm = expected[finite].square().sum().sqrt()
-    return float(difference / norm) if norm > 0 else float(difference)
 
 
 def assert_results_close(

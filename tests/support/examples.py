@@ -16,8 +16,8 @@ from coda_ir.arguments import Signature
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.backends.triton import emit_module
 from coda_ir.devices import default_device
+from coda_ir.float64 import relative_error
 from support.emitted import load_module
-from support.equivalence import relative_error
 from support.inputs import random_inputs
 from support.models import MODELS, Model, Sizes
 

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
-from support.equivalence import assert_equivalent, relative_error
+from support.equivalence import assert_equivalent
 from support.inputs import random_inputs
 from support.programs import parse_mlir
 from xdsl.dialects.func import FuncOp
+
+from coda_ir.float64 import relative_error
 
 NORM = """
 func.func @f(%x : tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w : tensor<8xbf16>)

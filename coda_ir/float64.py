@@ -1,0 +1,65 @@
+"""The exact side of a comparison: PyTorch computing in float64, and the error against it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.utils._pytree as _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# PyTorch's trees have no complete types.
+pytree: Any = _pytree
+
+NARROW = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
+    """‖actual − exact‖ / ‖exact‖ in float64, over the finite elements of `exact`.
+
+    Infinite where the two differ in shape, or in where they are NaN or infinite.
+    """
+    if actual.shape != exact.shape:
+        return float("inf")
+    actual, exact = actual.double(), exact.double()
+    finite = exact.isfinite()
+    if not torch.equal(actual[~finite].nan_to_num(2.0), exact[~finite].nan_to_num(2.0)):
+        return float("inf")
+    if not actual[finite].isfinite().all():
+        return float("inf")
+    largest = exact[finite].abs().max().item() if finite.any() else 0.0
+    scale = largest or 1.0
+    difference = ((actual[finite] - exact[finite]) / scale).square().sum().sqrt()
+    norm = (exact[finite] / scale).square().sum().sqrt()
+    return float(difference / norm) if norm > 0 else float(difference)
+
+
+@contextmanager
+def computing_in_float64() -> Generator[None]:
+    """PyTorch computes in float64 also where a model asks for float32 or less, as norms and
+    softmaxes do; what the model is given has to be in float64 already.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Float64Mode():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class _Float64Mode(TorchDispatchMode):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
+        if func is torch.ops.aten._grouped_mm.default:
+            # PyTorch's kernel knows no float64; transformers, which calls it, has another one.
+            func = torch.ops.transformers.grouped_mm_fallback
+        return func(*widened[0], **widened[1])
+
+
+def _widened(argument: object) -> object:
+    return torch.float64 if argument in NARROW else argument
