@@ -10,6 +10,7 @@ from math import sqrt
 import torch
 import torch.nn.functional as F
 
+from coda_ir.backends.reference.attention import attention
 from coda_ir.backends.reference.numerics import Handler, Handlers, Numerics, split_columns
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
@@ -76,11 +77,6 @@ def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
 
 def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [(_gelu_tanh if op.approximate.data == "tanh" else _gelu)(operands[0])]
-
-
-def softcap_of(x: torch.Tensor, cap: float) -> torch.Tensor:
-    """cap · tanh(x / cap)."""
-    return torch.tanh(x / cap) * cap
 
 
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -192,33 +188,6 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
         times(second, cos) + times(first, sin),
     )
     return [torch.stack(rotated, -2 if half_split else -1).reshape(x.shape)]
-
-
-def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    head_dim = op.head_dim.value.data
-    # (..., heads, T, head_dim)
-    q, k, v = (split_columns(x, head_dim).transpose(-2, -3) for x in operands)
-    sharing = q.shape[-3] // k.shape[-3]
-    k, v = k.repeat_interleave(sharing, -3), v.repeat_interleave(sharing, -3)
-    scale = 1 / sqrt(head_dim) if op.scale is None else op.scale.value.data
-    scores = q @ k.transpose(-1, -2) * scale
-    if op.softcap is not None:
-        scores = softcap_of(scores, op.softcap.value.data)
-    if op.causal.value.data:
-        scores = scores.masked_fill(~_causal_mask(*scores.shape[-2:]), -torch.inf)
-    mixed = _safe_softmax(scores) @ v
-    return [mixed.transpose(-2, -3).flatten(-2)]
-
-
-def _causal_mask(queries: int, keys: int) -> torch.Tensor:
-    """Which keys a query sees, aligned at the lower right: the last query sees every key."""
-    return torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
-
-
-def _safe_softmax(scores: torch.Tensor) -> torch.Tensor:
-    """Softmax in which a row without any key is 0, as in PyTorch's attention."""
-    unseen = (scores == -torch.inf).all(-1, keepdim=True)
-    return torch.softmax(scores, -1).masked_fill(unseen, 0.0)
 
 
 def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics) -> Tensors:

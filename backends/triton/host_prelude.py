@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from coda_ir.backends.triton.attention_prelude import ATTENTION, ATTENTION_NAMES
+
 _HELPERS: dict[str, str] = {
     "dense": '''\
 def dense(x):
@@ -9,49 +11,7 @@ def dense(x):
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x
 ''',
-    "attention": '''\
-def attention(q, k, v, head_dim, causal, scale=None, softcap=None):
-    """PyTorch's attention of heads that lie side by side in the columns of q, k and v.
-
-    A causal mask is aligned at the lower right: the last query sees all keys. A query that sees
-    none gives 0.
-    """
-    batch = 1 if q.dim() == 2 else q.shape[0]
-    heads = [
-        x.reshape(batch, x.shape[-2], x.shape[-1] // head_dim, head_dim).transpose(1, 2)
-        for x in (q, k, v)
-    ]
-    queries, keys = q.shape[-2], k.shape[-2]
-    mask = None
-    if causal and 1 < queries != keys:
-        mask = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
-    causal = causal and queries == keys
-    if softcap is not None:
-        y = capped_attention(*heads, causal, mask, scale, softcap)
-    else:
-        y = torch.nn.functional.scaled_dot_product_attention(
-            *heads,
-            attn_mask=mask,
-            is_causal=causal,
-            scale=scale,
-            enable_gqa=q.shape[-1] != k.shape[-1],
-        )
-    return y.transpose(1, 2).reshape(q.shape)
-
-
-def capped_attention(q, k, v, causal, mask, scale, cap):
-    """softmax(cap * tanh(scale * q k^T / cap)) v in float32."""
-    repeats = q.shape[1] // k.shape[1]
-    k, v = (x.float().repeat_interleave(repeats, 1) for x in (k, v))
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = cap * torch.tanh(q.float() @ k.transpose(-1, -2) * scale / cap)
-    if causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-    if mask is None:
-        return (torch.softmax(scores, -1) @ v).to(q.dtype)
-    weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), -1)
-    return (weights.masked_fill(~mask.any(-1, keepdim=True), 0.0) @ v).to(q.dtype)
-''',
+    "attention": ATTENTION,
     "scaled": '''\
 def scaled(weight, factor):
     """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
@@ -126,8 +86,7 @@ PACKED = PackedWeights()
 _IMPORTS: dict[str, tuple[str, ...]] = {"PACKED": ("collections", "threading", "weakref")}
 
 HOST_NAMES = (
-    "attention",
-    "capped_attention",
+    *ATTENTION_NAMES,
     "dense",
     "scaled",
     "PackedWeights",

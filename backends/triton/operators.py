@@ -308,10 +308,10 @@ def _attention(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionOp)
     arguments = [host.variable(value) for value in (op.q, op.k, op.v)]
     arguments += [str(op.head_dim.value.data), str(bool(op.causal.value.data))]
-    if op.scale is not None:
-        arguments.append(f"scale={op.scale.value.data!r}")
-    if op.softcap is not None:
-        arguments.append(f"softcap={op.softcap.value.data!r}")
+    numbers = {"window": op.window, "scale": op.scale, "softcap": op.softcap}
+    arguments += [f"{name}={x.value.data!r}" for name, x in numbers.items() if x is not None]
+    tensors = {"sinks": op.sinks, "mask": op.mask}
+    arguments += [f"{name}={host.variable(x)}" for name, x in tensors.items() if x is not None]
     host.helpers.add("attention")
     call = f"attention({', '.join(arguments)})"
     host.assign(op.result, call, is_dense=True, hint="attended")

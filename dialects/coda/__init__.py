@@ -6,11 +6,11 @@ No algorithmic choice is made at this level; both frontends produce it.
 from xdsl.ir import Dialect
 
 from coda_ir.dialects.coda import canonicalization as canonicalization
+from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS,
     LOSS_REDUCTIONS,
     ROPE_LAYOUTS,
-    AttentionOp,
     CrossEntropyOp,
     EmbeddingOp,
     GluOp,

@@ -1,4 +1,4 @@
-"""Gates, rotary embedding, attention, the loss and the embedding.
+"""Gates, rotary embedding, the loss and the embedding.
 
 Every operator works on the last dimension (the columns); the dimensions before it are the rows
 and flatten to the M of a GEMM.
@@ -6,11 +6,10 @@ and flatten to the M of a GEMM.
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    BoolAttr,
-    FloatAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     f32,
 )
 from xdsl.ir import Operation, SSAValue
@@ -88,7 +87,8 @@ class RopeOp(CodaOp):
     (a, b) becomes (a·cos − b·sin, b·cos + a·sin); `layout` says which columns of a head pair up:
     `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1). Tables of several times
     head_dim/2 columns are those of as many heads, and then repeat: with cosines of 1 and sines of
-    0 for columns that stay, this is partial rotary embedding.
+    0 for columns that stay, this is partial rotary embedding. With `transposed`, pairs turn the
+    other way, (a·cos + b·sin, b·cos − a·sin): the adjoint, which takes gradients back.
 
     `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
     """
@@ -99,6 +99,7 @@ class RopeOp(CodaOp):
     sin = operand_def(TensorType)
     head_dim = prop_def(IntegerAttr)
     layout = prop_def(StringAttr)
+    transposed = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -110,6 +111,7 @@ class RopeOp(CodaOp):
         *,
         head_dim: int,
         layout: str = "half_split",
+        transposed: bool = False,
     ):
         x = SSAValue.get(x)
         super().__init__(
@@ -117,6 +119,7 @@ class RopeOp(CodaOp):
             properties={
                 "head_dim": IntegerAttr(head_dim, 64),
                 "layout": StringAttr(layout),
+                "transposed": UnitAttr() if transposed else None,
             },
             result_types=[x.type],
         )
@@ -160,71 +163,6 @@ class RopeOp(CodaOp):
                 f"operand cos has {pairs} columns, those of {2 * pairs} columns of x, expected a "
                 f"divisor of its {columns} columns"
             )
-
-
-@irdl_op_definition
-class AttentionOp(CodaOp):
-    """Scaled dot-product attention of heads laid side by side in the columns.
-
-    q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor
-    of heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. `scale` defaults
-    to 1/sqrt(head_dim); `softcap` caps the scores before the softmax. A causal mask is aligned at
-    the lower right: the last query sees all keys.
-    """
-
-    name = "coda.attention"
-    q = operand_def(TensorType)
-    k = operand_def(TensorType)
-    v = operand_def(TensorType)
-    head_dim = prop_def(IntegerAttr)
-    causal = prop_def(BoolAttr)
-    scale = opt_prop_def(FloatAttr)
-    softcap = opt_prop_def(FloatAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        q: SSAValue | Operation,
-        k: SSAValue | Operation,
-        v: SSAValue | Operation,
-        *,
-        head_dim: int,
-        causal: bool = False,
-        scale: float | None = None,
-        softcap: float | None = None,
-    ):
-        q = SSAValue.get(q)
-        super().__init__(
-            operands=[q, k, v],
-            properties={
-                "head_dim": IntegerAttr(head_dim, 64),
-                "causal": BoolAttr.from_bool(causal),
-                "scale": None if scale is None else FloatAttr(scale, 64),
-                "softcap": None if softcap is None else FloatAttr(softcap, 64),
-            },
-            result_types=[q.type],
-        )
-
-    def verify_(self) -> None:
-        head_dim = self.head_dim.value.data
-        for what, value in (("q", self.q), ("k", self.k), ("v", self.v)):
-            if len(shape_of(value)) not in (2, 3):
-                raise VerifyException(
-                    f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
-                )
-            verify_group("head_dim", head_dim, shape_of(value)[-1])
-            expect_element_type(f"operand {what}", value, element_type_of(self.q))
-        expect_shape("operand v", self.v, shape_of(self.k))
-        expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
-        q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
-        if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
-            raise VerifyException(
-                f"operand k has {k_columns // head_dim} heads, expected a divisor of the "
-                f"{q_columns // head_dim} heads of operand q"
-            )
-        expect_shape("result", self.result, shape_of(self.q))
-        expect_element_type("result", self.result, element_type_of(self.q))
 
 
 @irdl_op_definition

@@ -115,14 +115,19 @@ def is_integer_tensor(value: SSAValue) -> bool:
     return isinstance(element_type_of(value), IntegerType)
 
 
+def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:
+    """Raise unless the elements of `value` have the type of x's, or f32 where that is wider."""
+    is_float32 = isinstance(element_type_of(value), Float32Type)
+    if not (is_float32 and computes_in_float32(element_type_of(x))):
+        expect_element_type(what, value, element_type_of(x))
+
+
 def expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
     """Raise unless `value` is a vector of `extent` elements of the type of x's elements, or of f32
     where that is wider.
     """
     expect_shape(what, value, (extent,))
-    is_float32 = isinstance(element_type_of(value), Float32Type)
-    if not (is_float32 and computes_in_float32(element_type_of(x))):
-        expect_element_type(what, value, element_type_of(x))
+    expect_wide_element_type(what, value, x)
 
 
 def verify_group(what: str, group: int, columns: int) -> None:

@@ -24,6 +24,7 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     describe,
     element_name,
+    format_dim,
     format_dims,
     is_manageable,
     is_number,
@@ -119,6 +120,16 @@ class Invocation:
             raise Mistake(
                 f"{self.name}: {name} is {tensor.type}, expected the shape "
                 f"{format_dims(expected)}, {why}",
+                argument=name,
+            )
+
+    def expect_heads(self, name: str, size: int, tensor: str, x: TensorValue) -> None:
+        """Raise unless groups of `size` columns fill `x`; symbolic columns are believed to fit."""
+        columns = x.dims[-1]
+        if size < 1 or (isinstance(columns, int) and columns % size):
+            raise Mistake(
+                f"{self.name}: {name} is {size}, but {tensor} is {x.type}: "
+                f"{size} does not divide its {format_dim(columns)} columns",
                 argument=name,
             )
 

@@ -185,6 +185,12 @@ class OperatorWriter:
         name = op.name.rpartition(".")[2]
         return _call(name, *map(self._tensor, op.operands), **_properties(op))
 
+    def attention(self, op: coda.AttentionOp) -> Text:
+        tensors = {"sinks": op.sinks, "mask": op.mask}
+        given = {name: self._tensor(x) for name, x in tensors.items() if x is not None}
+        operands = map(self._tensor, (op.q, op.k, op.v))
+        return _call("attention", *operands, **_properties(op), **given)
+
     def reshape(self, op: coda.ReshapeOp) -> Text:
         dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
         if dims.count("-1") > 1:
@@ -246,7 +252,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.ReduceOp: OperatorWriter.reduce,
     coda.GluOp: OperatorWriter.glu,
     coda.RopeOp: OperatorWriter.with_properties,
-    coda.AttentionOp: OperatorWriter.with_properties,
+    coda.AttentionOp: OperatorWriter.attention,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,

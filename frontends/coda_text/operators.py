@@ -9,6 +9,8 @@ from xdsl.ir import Attribute
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
+from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
+from coda_ir.frontends.coda_text.attention import attention
 from coda_ir.frontends.coda_text.elementwise import NUMBER_UNARY, UNARY, binary, unary
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -91,22 +93,11 @@ def _row_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> T
     return value
 
 
-def _expect_heads(call: Invocation, name: str, size: int, tensor: str, x: TensorValue) -> None:
-    """Raise unless groups of `size` columns fill `x`; symbolic columns are believed to fit."""
-    columns = x.dims[-1]
-    if size < 1 or (isinstance(columns, int) and columns % size):
-        raise Mistake(
-            f"{call.name}: {name} is {size}, but {tensor} is {x.type}: "
-            f"{size} does not divide its {format_dim(columns)} columns",
-            argument=name,
-        )
-
-
 def rms_norm(call: Invocation) -> TensorValue:
     x = call.float_tensor("x", least_rank=1)
     group = call.integer("group", 0) if call.given("group") else None
     if group is not None:
-        _expect_heads(call, "group", group, "x", x)
+        call.expect_heads("group", group, "x", x)
     w = _row_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
     op = coda.RMSNormOp(x.ssa, w and w.ssa, eps=call.epsilon(1e-6), group=group)
     return call.emit(op, x.dims)
@@ -196,7 +187,7 @@ def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
 
 def rope(call: Invocation) -> TensorValue:
     x, head_dim = call.float_tensor("x", least_rank=2), call.integer("head_dim", 0)
-    _expect_heads(call, "head_dim", head_dim, "x", x)
+    call.expect_heads("head_dim", head_dim, "x", x)
     if head_dim % 2:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
     pairs = _rope_pairs(call, x, head_dim)
@@ -226,42 +217,6 @@ def _rope_table(call: Invocation, name: str, x: TensorValue, pairs: int) -> Tens
     rows = x.dims[:-1][-(len(table.dims) - 1) :]
     call.expect_dims(name, table, (*rows, pairs), "the positions of x by head_dim/2")
     return table
-
-
-def attention(call: Invocation) -> TensorValue:
-    q, k, v = call.float_tensor("q"), call.tensor("k"), call.tensor("v")
-    head_dim = call.integer("head_dim", 0)
-    for name, value in (("q", q), ("k", k), ("v", v)):
-        if len(value.dims) not in (2, 3):
-            raise Mistake(
-                f"attention: {name} is {value.type}, expected rank 2 or 3: (batch,) time, columns",
-                argument=name,
-            )
-        call.expect_element(name, value, q.type.element, "q")
-        _expect_heads(call, "head_dim", head_dim, name, value)
-    call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
-    call.expect_dims("v", v, k.dims, "that of k")
-    columns = (q.dims[-1], k.dims[-1])
-    if (
-        columns[0] != columns[1]
-        and all(isinstance(n, int) for n in columns)
-        and (divided(*columns) is None)
-    ):
-        raise Mistake(
-            f"attention: k is {k.type}, but q is {q.type}: the number of heads of k must divide "
-            "that of q",
-            argument="k",
-        )
-    op = coda.AttentionOp(
-        q.ssa,
-        k.ssa,
-        v.ssa,
-        head_dim=head_dim,
-        causal=call.boolean("causal", False),
-        scale=call.positive("scale"),
-        softcap=call.positive("softcap"),
-    )
-    return call.emit(op, q.dims)
 
 
 def cross_entropy(call: Invocation) -> TensorValue:
@@ -308,8 +263,7 @@ _RULES: dict[str, Rule] = {
     "softcap(x, cap: number)": softcap,
     "cast(x, dtype: type)": cast,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split")': rope,
-    "attention(q, k, v, *, head_dim: integer, causal: boolean = false, scale: number?, "
-    "softcap: number?)": attention,
+    ATTENTION: attention,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,
     "embedding(ids, table)": embedding,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -154,8 +154,20 @@ def attention(b: FunctionBuilder) -> None:
         causal=b.choices.chance(50),
         scale=0.25 if b.choices.chance(20) else None,
         softcap=20.0 if b.choices.chance(10) else None,
+        window=b.choices.integer(1, 5) if b.choices.chance(20) else None,
+        sinks=b.row(q_columns // head, q) if b.choices.chance(15) else None,
+        mask=attention_mask(b, q, q_columns // head) if b.choices.chance(25) else None,
     )
     b.tiles.append(linear(b, b.tile(y), b.columns_of(x)))
+
+
+def attention_mask(b: FunctionBuilder, q: SSAValue, heads: int) -> SSAValue:
+    """A parameter that broadcasts to the scores: truth values, or floats like the queries."""
+    batch = b.style.rows[0] if len(b.style.rows) == 2 else 1
+    scores = (batch, heads, b.style.rows[-1], b.style.rows[-1])
+    dims = tuple(1 if b.choices.chance(40) else dim for dim in scores)
+    element = b.choices.pick((i1, element_type_of(q)))
+    return b.parameter(dims[b.choices.below(3) :], element, hint="mask")
 
 
 def projections(b: FunctionBuilder, x: SSAValue, sizes: Sequence[int]) -> list[SSAValue]:

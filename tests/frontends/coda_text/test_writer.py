@@ -83,6 +83,16 @@ fn f(x: f32[M, 8], mask: bool[M, 8]) -> (f32[M, 8], f32[], i64[]) {
     assert (product.item(), seven.item(), seven.dtype) == (6, 7, torch.int64)
 
 
+def test_attention_with_sinks_and_a_mask():
+    text = """\
+fn f(q: f32[T, 16], s: f32[2], m: bool[1, T]) -> f32[T, 16] {
+    y = attention(q, q, q, head_dim=8, window=3, sinks=s)
+    return attention(y, y, y, head_dim=8, causal=true, sinks=s, mask=m)
+}
+"""
+    assert write_text(parse_text(text, "attention.coda")) == text
+
+
 def test_sizes_that_are_calculated():
     text = """\
 fn f(x: f32[M, 8]) -> f32[2 * M + 1, 8] {

@@ -1,0 +1,98 @@
+"""Attention in the host program of emitted modules: PyTorch's kernels where they can."""
+
+ATTENTION_NAMES = ("attention", "attention_mask", "attention_with_sinks", "spelled_attention")
+
+ATTENTION = '''\
+def attention(
+    q, k, v, head_dim, causal, window=None, scale=None, softcap=None, sinks=None, mask=None
+):
+    """Attention of heads that lie side by side in the columns of q, k and v.
+
+    Queries and keys are aligned at the lower right: the last query has the position of the last
+    key. A query that sees no key gives 0.
+    """
+    batch = 1 if q.dim() == 2 else q.shape[0]
+    q_heads, k_heads, v_heads = (
+        x.reshape(batch, x.shape[-2], x.shape[-1] // head_dim, head_dim).transpose(1, 2)
+        for x in (q, k, v)
+    )
+    queries, keys = q.shape[-2], k.shape[-2]
+    added = [x for x in (sinks, mask) if x is not None and x.dtype != torch.bool]
+    is_spelled = softcap is not None or any(x.dtype != q.dtype for x in added)
+    is_square = queries == keys and (window is None or window >= keys)
+    is_causal = causal and is_square and mask is None and sinks is None and not is_spelled
+    if not is_causal:
+        mask = attention_mask(mask, queries, keys, causal, window, q.device)
+    if is_spelled:
+        y = spelled_attention(q_heads, k_heads, v_heads, mask, scale, softcap, sinks)
+    elif sinks is not None:
+        y = attention_with_sinks(q_heads, k_heads, v_heads, mask, scale, sinks)
+    else:
+        y = torch.nn.functional.scaled_dot_product_attention(
+            q_heads,
+            k_heads,
+            v_heads,
+            attn_mask=mask,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=q.shape[-1] != k.shape[-1],
+        )
+    return y.transpose(1, 2).reshape(q.shape)
+
+
+def attention_mask(mask, queries, keys, causal, window, device):
+    """`mask` and what positions hide; None where every key is seen."""
+    causal = causal and queries > 1
+    if window is not None and window >= max(queries, keys):
+        window = None
+    if not causal and window is None:
+        return mask
+    positions = torch.arange(keys - queries, keys, device=device)
+    distance = positions[:, None] - torch.arange(keys, device=device)
+    seen = distance >= 0 if causal else distance > -window
+    if window is not None:
+        seen &= distance < window
+    if mask is None:
+        return seen
+    if mask.dtype == torch.bool:
+        return mask & seen
+    return torch.where(seen, mask, float("-inf"))
+
+
+def attention_with_sinks(q, k, v, mask, scale, sinks):
+    """PyTorch's attention with one more key and value of zeros, whose score is in the mask."""
+    keys = k.shape[2]
+    k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
+    if mask is None:
+        mask = q.new_zeros(1, 1, 1, 1)
+    elif mask.dtype == torch.bool:
+        mask = q.new_zeros(()).masked_fill(~mask, float("-inf"))
+    batch = mask.shape[0] if mask.dim() == 4 else 1
+    shape = (batch, q.shape[1], q.shape[2])
+    column = sinks[:, None, None].expand(*shape, 1)
+    mask = torch.cat([mask.expand(*shape, keys), column], -1)
+    return torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    )
+
+
+def spelled_attention(q, k, v, mask, scale, softcap, sinks):
+    """What PyTorch's attention lacks, in float32 (float64 of float64)."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    repeats, keys = q.shape[1] // k.shape[1], k.shape[2]
+    k, v = (x.to(wide).repeat_interleave(repeats, 1) for x in (k, v))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = q.to(wide) @ k.transpose(-1, -2) * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is not None:
+        is_bool = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, float("-inf")) if is_bool else scores + mask
+    unseen = (scores == float("-inf")).all(-1, keepdim=True)
+    if sinks is not None:
+        column = sinks.to(wide)[:, None, None].expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, column], -1)
+    weights = torch.softmax(scores, -1)[..., :keys].masked_fill(unseen, 0.0)
+    return (weights @ v).to(q.dtype)
+'''
+"""The source of the function `attention` and of those that it calls."""

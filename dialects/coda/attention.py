@@ -1,0 +1,188 @@
+"""Attention."""
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+    i1,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_element_type,
+    expect_row_parameter,
+    expect_shape,
+    expect_wide_element_type,
+    format_shape,
+    optional_operand,
+    shape_of,
+    shapes_agree,
+    verify_group,
+)
+
+
+@irdl_custom_directive
+class ResultType(CustomDirective):
+    """The type of the one result; like that of a functional type, it may be in parentheses."""
+
+    result: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        is_enclosed = parser.parse_optional_punctuation("(") is not None
+        self.result.parse(parser, state)
+        if is_enclosed:
+            parser.parse_punctuation(")")
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        self.result.print(printer, state, op)
+
+
+@irdl_op_definition
+class AttentionOp(CodaOp):
+    """Scaled dot-product attention of heads laid side by side in the columns.
+
+    q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor
+    of heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. `scale` defaults
+    to 1/sqrt(head_dim); `softcap` caps the scores before anything is added or hidden.
+
+    Queries and keys are aligned at the lower right: the last query has the position of the last
+    key. `causal` hides the keys behind a query; `window` those that are `window` or more positions
+    away from it, on both sides. `mask` broadcasts to (B x heads x T x S): truth values, false where
+    a key is hidden, or floats that are added to the scores, as ALiBi's (arXiv 2108.12409). `sinks`
+    has a score for each head that takes its share of the softmax as a key with a value of zeros
+    would (arXiv 2309.17453). A query that sees no key gives 0.
+
+    `coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 64 : i64, causal = true,
+    window = 128 : i64} : ...`
+    """
+
+    name = "coda.attention"
+    q = operand_def(TensorType)
+    k = operand_def(TensorType)
+    v = operand_def(TensorType)
+    sinks = opt_operand_def(TensorType)
+    mask = opt_operand_def(TensorType)
+    head_dim = prop_def(IntegerAttr)
+    causal = prop_def(BoolAttr)
+    window = opt_prop_def(IntegerAttr)
+    scale = opt_prop_def(FloatAttr)
+    softcap = opt_prop_def(FloatAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    custom_directives = (ResultType,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$q `,` $k `,` $v (`sinks` `(` $sinks^ `:` type($sinks) `)`)? "
+        "(`mask` `(` $mask^ `:` type($mask) `)`)? attr-dict "
+        "`:` `(` type($q) `,` type($k) `,` type($v) `)` `->` custom<ResultType>(type($result))"
+    )
+
+    def __init__(
+        self,
+        q: SSAValue | Operation,
+        k: SSAValue | Operation,
+        v: SSAValue | Operation,
+        *,
+        head_dim: int,
+        causal: bool = False,
+        window: int | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        sinks: SSAValue | Operation | None = None,
+        mask: SSAValue | Operation | None = None,
+    ):
+        q = SSAValue.get(q)
+        super().__init__(
+            operands=[q, k, v, optional_operand(sinks), optional_operand(mask)],
+            properties={
+                "head_dim": IntegerAttr(head_dim, 64),
+                "causal": BoolAttr.from_bool(causal),
+                "window": None if window is None else IntegerAttr(window, 64),
+                "scale": None if scale is None else FloatAttr(scale, 64),
+                "softcap": None if softcap is None else FloatAttr(softcap, 64),
+            },
+            result_types=[q.type],
+        )
+
+    @property
+    def heads(self) -> int:
+        """The number of heads of q, DYNAMIC_INDEX where its columns are."""
+        columns = shape_of(self.q)[-1]
+        return columns if columns == DYNAMIC_INDEX else columns // self.head_dim.value.data
+
+    @property
+    def scores_shape(self) -> tuple[int, int, int, int]:
+        """B x heads x T x S."""
+        batch = shape_of(self.q)[0] if len(shape_of(self.q)) == 3 else 1
+        return batch, self.heads, shape_of(self.q)[-2], shape_of(self.k)[-2]
+
+    def verify_(self) -> None:
+        head_dim = self.head_dim.value.data
+        for what, value in (("q", self.q), ("k", self.k), ("v", self.v)):
+            if len(shape_of(value)) not in (2, 3):
+                raise VerifyException(
+                    f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
+                )
+            verify_group("head_dim", head_dim, shape_of(value)[-1])
+            expect_element_type(f"operand {what}", value, element_type_of(self.q))
+        expect_shape("operand v", self.v, shape_of(self.k))
+        expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
+        q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
+        if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
+            raise VerifyException(
+                f"operand k has {k_columns // head_dim} heads, expected a divisor of the "
+                f"{q_columns // head_dim} heads of operand q"
+            )
+        self._verify_hiding()
+        expect_shape("result", self.result, shape_of(self.q))
+        expect_element_type("result", self.result, element_type_of(self.q))
+
+    def _verify_hiding(self) -> None:
+        """The window, the sinks and the mask."""
+        if self.window is not None and self.window.value.data < 1:
+            raise VerifyException(
+                f"property window is {self.window.value.data}, expected 1 or more positions"
+            )
+        if self.sinks is not None:
+            expect_row_parameter("operand sinks", self.sinks, self.q, self.heads)
+        if self.mask is None:
+            return
+        shape, scores = shape_of(self.mask), self.scores_shape
+        if not 2 <= len(shape) <= len(scores):
+            raise VerifyException(f"operand mask has rank {len(shape)}, expected 2 to 4")
+        expected = scores[len(scores) - len(shape) :]
+        stretched = [1 if a == 1 else b for a, b in zip(shape, expected, strict=True)]
+        if not shapes_agree(shape, stretched):
+            raise VerifyException(
+                f"operand mask has shape {format_shape(shape)}, expected one that broadcasts to "
+                f"{format_shape(scores)}: batch, heads, queries, keys"
+            )
+        if element_type_of(self.mask) != i1:
+            expect_wide_element_type("operand mask", self.mask, self.q)

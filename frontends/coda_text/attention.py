@@ -1,0 +1,111 @@
+"""The operator `attention` of .coda."""
+
+from __future__ import annotations
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.values import Dim, TensorValue, divided, format_dims
+
+SIGNATURE = (
+    "attention(q, k, v, *, head_dim: integer, causal: boolean = false, window: integer?, "
+    "scale: number?, softcap: number?, sinks: tensor?, mask: tensor?)"
+)
+
+
+def attention(call: Invocation) -> TensorValue:
+    q, k, v = call.float_tensor("q"), call.tensor("k"), call.tensor("v")
+    head_dim = call.integer("head_dim", 0)
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        if len(value.dims) not in (2, 3):
+            raise Mistake(
+                f"attention: {name} is {value.type}, expected rank 2 or 3: (batch,) time, columns",
+                argument=name,
+            )
+        call.expect_element(name, value, q.type.element, "q")
+        call.expect_heads("head_dim", head_dim, name, value)
+    call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
+    call.expect_dims("v", v, k.dims, "that of k")
+    _expect_divisor(q, k)
+    sinks, mask = _sinks(call, q, head_dim), _mask(call, q, k, head_dim)
+    op = coda.AttentionOp(
+        q.ssa,
+        k.ssa,
+        v.ssa,
+        head_dim=head_dim,
+        causal=call.boolean("causal", False),
+        window=_window(call),
+        scale=call.positive("scale"),
+        softcap=call.positive("softcap"),
+        sinks=sinks and sinks.ssa,
+        mask=mask and mask.ssa,
+    )
+    return call.emit(op, q.dims)
+
+
+def _expect_divisor(q: TensorValue, k: TensorValue) -> None:
+    columns = (q.dims[-1], k.dims[-1])
+    if (
+        columns[0] != columns[1]
+        and all(isinstance(n, int) for n in columns)
+        and (divided(*columns) is None)
+    ):
+        raise Mistake(
+            f"attention: k is {k.type}, but q is {q.type}: the number of heads of k must divide "
+            "that of q",
+            argument="k",
+        )
+
+
+def _window(call: Invocation) -> int | None:
+    if not call.given("window"):
+        return None
+    window = call.integer("window", 1)
+    if window < 1:
+        raise Mistake(
+            f"attention: window is {window}, expected 1 or more positions", argument="window"
+        )
+    return window
+
+
+def _sinks(call: Invocation, q: TensorValue, head_dim: int) -> TensorValue | None:
+    sinks, heads = call.optional_tensor("sinks"), divided(q.dims[-1], head_dim)
+    if sinks is None:
+        return None
+    if len(sinks.dims) != 1 or heads not in (None, sinks.dims[0]):
+        expected = "one element for each head" if heads is None else format_dims([heads])
+        raise Mistake(
+            f"attention: sinks is {sinks.type}, expected the shape {expected}, the heads of q",
+            argument="sinks",
+        )
+    _expect_wide_element(call, "sinks", sinks, q)
+    return sinks
+
+
+def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> TensorValue | None:
+    mask = call.optional_tensor("mask")
+    if mask is None:
+        return None
+    batch: Dim = q.dims[0] if len(q.dims) == 3 else 1
+    scores = (batch, divided(q.dims[-1], head_dim), q.dims[-2], k.dims[-2])
+    fits = 2 <= len(mask.dims) <= 4 and all(
+        dim in (1, extent) or extent is None
+        for dim, extent in zip(mask.dims, scores[-len(mask.dims) :], strict=True)
+    )
+    if not fits:
+        named = ["heads" if extent is None else str(extent) for extent in scores]
+        raise Mistake(
+            f"attention: mask is {mask.type}, expected a shape that broadcasts to "
+            f"[{', '.join(named)}]: batch, heads, queries, keys",
+            "a dimension that does not matter is 1",
+            argument="mask",
+        )
+    if mask.type.element != "bool":
+        _expect_wide_element(call, "mask", mask, q)
+    return mask
+
+
+def _expect_wide_element(call: Invocation, name: str, x: TensorValue, q: TensorValue) -> None:
+    """The element type of q, or f32 where that is wider."""
+    if x.type.element != "f32" or q.type.element == "f64":
+        call.expect_element(name, x, q.type.element, "q")
