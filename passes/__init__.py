@@ -30,6 +30,7 @@ PASS_CLASSES = {
     "raise-rms-norm": "RaiseRMSNormPass",
     "raise-rope": "RaiseRopePass",
     "report-unfused": "ReportUnfusedPass",
+    "save-or-recompute": "SaveOrRecomputePass",
     "schedule": "SchedulePass",
     "set-numerics": "SetNumericsPass",
     "split-packed-linear": "SplitPackedLinearPass",

@@ -1,0 +1,122 @@
+"""The joint function of a differentiation: forward and backward in one body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+JOINT_ATTRIBUTE = "coda.joint"
+SUFFIX = "_joint"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A function of (arguments, gradients of results) that gives (results, gradients of arguments).
+
+    `primal_arguments` and `primal_results` say how many of each belong to the forward.
+    """
+
+    func: FuncOp
+    primal_arguments: int
+    primal_results: int
+
+    @staticmethod
+    def of(func: FuncOp) -> Joint | None:
+        """The joint that `func` says it is."""
+        stated = func.attributes.get(JOINT_ATTRIBUTE)
+        if not isinstance(stated, DictionaryAttr) or not func.body.blocks:
+            return None
+        arguments, results = stated.data["arguments"], stated.data["results"]
+        assert isinstance(arguments, IntegerAttr) and isinstance(results, IntegerAttr)
+        return Joint(func, arguments.value.data, results.value.data)
+
+    @property
+    def function(self) -> str:
+        """The name of the function that was differentiated."""
+        return self.func.sym_name.data.removesuffix(SUFFIX)
+
+    @property
+    def block(self) -> Block:
+        return self.func.body.block
+
+    @property
+    def arguments(self) -> Sequence[SSAValue]:
+        return self.block.args[: self.primal_arguments]
+
+    @property
+    def result_gradients(self) -> Sequence[SSAValue]:
+        return self.block.args[self.primal_arguments :]
+
+    @property
+    def results(self) -> Sequence[SSAValue]:
+        return self._returned[: self.primal_results]
+
+    @property
+    def argument_gradients(self) -> Sequence[SSAValue]:
+        return self._returned[self.primal_results :]
+
+    @property
+    def _returned(self) -> Sequence[SSAValue]:
+        terminator = self.block.last_op
+        assert isinstance(terminator, ReturnOp)
+        return terminator.arguments
+
+    def argument_entry(self, index: int) -> DictionaryAttr:
+        return _entry(self.func.arg_attrs, index)
+
+    def result_entry(self, index: int) -> DictionaryAttr:
+        return _entry(self.func.res_attrs, index)
+
+    def argument_name(self, index: int) -> str:
+        return entry_name(self.argument_entry(index)) or f"arg{index}"
+
+    def result_name(self, index: int) -> str:
+        return entry_name(self.result_entry(index)) or f"result{index}"
+
+    def forward_ops(self) -> set[Operation]:
+        """The operators that the results need."""
+        return ops_behind(self.results)
+
+    def gradient_values(self) -> set[SSAValue]:
+        """The values that depend on the gradient of a result."""
+        found = set(self.result_gradients)
+        for op in self.block.ops:
+            if any(operand in found for operand in op.operands):
+                found.update(op.results)
+        return found
+
+
+def _entry(entries: ArrayAttr[DictionaryAttr] | None, index: int) -> DictionaryAttr:
+    empty = DictionaryAttr({})
+    return empty if entries is None or index >= len(entries.data) else entries.data[index]
+
+
+def entry_name(entry: DictionaryAttr) -> str | None:
+    """The `coda.name` of an argument or a result."""
+    name = entry.data.get("coda.name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def ops_behind(
+    values: Iterable[SSAValue],
+    stop: Iterable[SSAValue] = (),
+    instead: Mapping[SSAValue, SSAValue] | None = None,
+) -> set[Operation]:
+    """The operators that compute `values`, where those in `stop` are there already.
+
+    `instead` has values that are computed in the place of others.
+    """
+    available, instead = set(stop), instead or {}
+    found: set[Operation] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        op = instead.get(value, value).owner
+        if value not in available and isinstance(op, Operation) and op not in found:
+            found.add(op)
+            pending.extend(op.operands)
+    return found

@@ -1,0 +1,158 @@
+"""Cutting a joint function into a forward and a backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, entry_name, ops_behind
+from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
+
+FORWARD, BACKWARD = "forward", "backward"
+
+
+Instead: TypeAlias = Mapping[SSAValue, SSAValue]
+"""Values of the forward, and what the backward computes in their place."""
+
+
+def split(
+    joint: Joint, saved: Sequence[SSAValue], instead: Instead | None = None
+) -> tuple[FuncOp, FuncOp]:
+    """Put @f_forward and @f_backward in the place of `joint`.
+
+    The forward takes all arguments of @f and returns its results, then `saved`; the backward
+    takes what it needs of the arguments, the results, `saved` and the gradients of the results, in
+    this order, and returns the gradients of the arguments.
+    """
+    saved_entries = _saved_entries(joint, saved)
+    forward = _FunctionCopy(joint, FORWARD)
+    for index, argument in enumerate(joint.arguments):
+        forward.add_argument(argument, joint.argument_entry(index))
+    result_entries = [_result_entry(joint, i) for i in range(joint.primal_results)]
+    forward_op = forward.build([*joint.results, *saved], [*result_entries, *saved_entries])
+
+    backward = _FunctionCopy(joint, BACKWARD, instead or {})
+    available = _available(joint, saved, saved_entries)
+    read = backward.read_by(joint.argument_gradients, [value for value, _ in available])
+    for value, entry in available:
+        if value in read:
+            backward.add_argument(value, entry)
+    offset = joint.primal_results
+    entries = [joint.result_entry(offset + i) for i in range(len(joint.argument_gradients))]
+    backward_op = backward.build(joint.argument_gradients, entries)
+
+    block = joint.func.parent_block()
+    assert block is not None
+    block.insert_ops_before([forward_op, backward_op], joint.func)
+    joint.func.detach()
+    joint.func.erase()
+    return forward_op, backward_op
+
+
+def _available(
+    joint: Joint, saved: Sequence[SSAValue], saved_entries: Sequence[DictionaryAttr]
+) -> list[tuple[SSAValue, DictionaryAttr]]:
+    """What a backward may take as arguments, and their metadata. Each value occurs once."""
+    arguments = [(v, joint.argument_entry(i)) for i, v in enumerate(joint.arguments)]
+    results = [(v, _result_entry(joint, i)) for i, v in enumerate(joint.results)]
+    offset = joint.primal_arguments
+    gradients = [
+        (v, joint.argument_entry(offset + i)) for i, v in enumerate(joint.result_gradients)
+    ]
+    found: dict[SSAValue, DictionaryAttr] = {}
+    for value, entry in (*arguments, *results, *zip(saved, saved_entries, strict=True), *gradients):
+        found.setdefault(value, entry)
+    return list(found.items())
+
+
+def _result_entry(joint: Joint, index: int) -> DictionaryAttr:
+    """The metadata of a result; its name is stated, because the backward asks for it by name."""
+    entry = joint.result_entry(index)
+    return DictionaryAttr({**entry.data, "coda.name": StringAttr(joint.result_name(index))})
+
+
+def _saved_entries(joint: Joint, saved: Sequence[SSAValue]) -> list[DictionaryAttr]:
+    """Names that nothing else has, and the extents."""
+    count = len(joint.arguments) + len(joint.result_gradients)
+    taken = {joint.argument_name(i) for i in range(count)}
+    taken |= {joint.result_name(i) for i in range(joint.primal_results)}
+    shapes = SymbolicShapes(joint.func)
+    entries: list[DictionaryAttr] = []
+    for value in saved:
+        name = _fresh(value.name_hint or "saved", taken)
+        taken.add(name)
+        dims = dims_attribute(shapes.dims(value))
+        entries.append(DictionaryAttr({"coda.name": StringAttr(name), "coda.dims": dims}))
+    return entries
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+@dataclass
+class _FunctionCopy:
+    """A function that is filled with copies of operators of a joint."""
+
+    joint: Joint
+    suffix: str
+    instead: Instead = field(default_factory=dict[SSAValue, SSAValue])
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    entries: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
+    block: Block = field(default_factory=Block)
+
+    def add_argument(self, value: SSAValue, entry: DictionaryAttr) -> None:
+        argument = self.block.insert_arg(value.type, len(self.block.args))
+        argument.name_hint = entry_name(entry) or value.name_hint
+        self.values[value] = argument
+        self.entries.append(entry)
+
+    def read_by(self, wanted: Sequence[SSAValue], available: Iterable[SSAValue]) -> set[SSAValue]:
+        """What computing `wanted` reads, and what of `available` is wanted itself."""
+        ops = ops_behind(wanted, available, self.instead)
+        return {self._source(v) for v in (*wanted, *(v for op in ops for v in op.operands))}
+
+    def _source(self, value: SSAValue) -> SSAValue:
+        return self.instead.get(value, value)
+
+    def build(self, results: Sequence[SSAValue], entries: Sequence[DictionaryAttr]) -> FuncOp:
+        """The function that computes `results` from its arguments."""
+        needed = ops_behind(results, self.values, self.instead)
+        for op in self.joint.block.ops:
+            if op in needed:
+                self._copy(op)
+        self.block.add_op(ReturnOp(*[self.values[self._source(result)] for result in results]))
+        source = self.joint.func
+        func = FuncOp(
+            f"{self.joint.function}_{self.suffix}",
+            (list(self.block.arg_types), [result.type for result in results]),
+            Region(self.block),
+            arg_attrs=ArrayAttr(self.entries),
+            res_attrs=ArrayAttr(entries),
+        )
+        func.location = source.location
+        func.attributes |= _without_joint(source)
+        return func
+
+    def _copy(self, op: Operation) -> None:
+        known = {operand: self.values[self._source(operand)] for operand in op.operands}
+        copy = op.clone(known)
+        copy.location = op.location
+        self.block.add_op(copy)
+        for old, new in zip(op.results, copy.results, strict=True):
+            new.name_hint = old.name_hint
+            # What is an argument stays one, where another result of the operator is needed.
+            self.values.setdefault(old, new)
+
+
+def _without_joint(func: FuncOp) -> dict[str, Attribute]:
+    return {name: value for name, value in func.attributes.items() if name != JOINT_ATTRIBUTE}

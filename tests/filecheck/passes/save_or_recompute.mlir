@@ -1,0 +1,109 @@
+// RUN: coda-opt %s -p save-or-recompute --split-input-file | filecheck %s
+// RUN: coda-opt %s -p save-or-recompute --split-input-file --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// Saved is what the GEMM gave, before the activation, and one number per row of the norm; the norm
+// and the activation are applied again. The weight is an argument.
+
+func.func private @mlp_joint(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8]}, %gamma: tensor<8xbf16> {coda.name = "gamma", coda.dims = [8]}, %w: tensor<16x8xbf16> {coda.name = "w", coda.dims = [16, 8], coda.weight}, %d_y: tensor<?x?x16xbf16> {coda.name = "d_y", coda.dims = ["B", "T", 16]}) -> (tensor<?x?x16xbf16> {coda.name = "y", coda.dims = ["B", "T", 16]}, tensor<?x?x16xbf16> {coda.name = "d_x", coda.dims = ["B", "T", 16]}) attributes {coda.joint = {arguments = 3 : i64, results = 1 : i64}} {
+  %h = coda.rms_norm %x, %gamma {eps = 1.0e-5 : f64} : (tensor<?x?x8xbf16>, tensor<8xbf16>) -> tensor<?x?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xbf16>
+  %s = coda.sigmoid %z : (tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+  %y = coda.mul %s, %z : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+  %d_s = coda.mul %d_y, %z : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+  %p = coda.mul %d_y, %s : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+  %d_z = coda.add %d_s, %p : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+  %d_h = coda.matmul %d_z, %w : (tensor<?x?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x?x8xbf16>
+  %m = coda.mul %d_h, %h : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  %d_x = coda.linear %m, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xbf16>
+  func.return %y, %d_x : tensor<?x?x16xbf16>, tensor<?x?x16xbf16>
+}
+
+// CHECK:      func.func @mlp_forward(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8 : i64]}, %gamma: tensor<8xbf16> {coda.name = "gamma", coda.dims = [8 : i64]}, %w: tensor<16x8xbf16> {coda.name = "w", coda.dims = [16 : i64, 8 : i64], coda.weight}) -> (tensor<?x?x16xbf16> {coda.name = "y", coda.dims = ["B", "T", 16 : i64]}, tensor<?x?x1xf32> {coda.name = "rstd", coda.dims = ["B", "T", 1 : i64]}, tensor<?x?x16xbf16> {coda.name = "z", coda.dims = ["B", "T", 16 : i64]}) {
+// CHECK-NEXT:   %h = coda.rms_norm %x, %gamma {eps = 1.000000e-05 : f64} : (tensor<?x?x8xbf16>, tensor<8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %x {kind = "rms", eps = 1.000000e-05 : f64} : (tensor<?x?x8xbf16>) -> tensor<?x?x1xf32>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %s = coda.sigmoid %z : (tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %y = coda.mul %s, %z : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   func.return %y, %rstd, %z : tensor<?x?x16xbf16>, tensor<?x?x1xf32>, tensor<?x?x16xbf16>
+// CHECK-NEXT: }
+// CHECK-NEXT: func.func @mlp_backward(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8 : i64]}, %gamma: tensor<8xbf16> {coda.name = "gamma", coda.dims = [8 : i64]}, %w: tensor<16x8xbf16> {coda.name = "w", coda.dims = [16 : i64, 8 : i64], coda.weight}, %rstd: tensor<?x?x1xf32> {coda.name = "rstd", coda.dims = ["B", "T", 1 : i64]}, %z: tensor<?x?x16xbf16> {coda.name = "z", coda.dims = ["B", "T", 16 : i64]}, %d_y: tensor<?x?x16xbf16> {coda.name = "d_y", coda.dims = ["B", "T", 16 : i64]}) -> (tensor<?x?x16xbf16> {coda.name = "d_x", coda.dims = ["B", "T", 16 : i64]}) {
+// CHECK-NEXT:   %x_1 = coda.cast %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %x_1, %rstd : (tensor<?x?x8xf32>, tensor<?x?x1xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %gamma_1 = coda.cast %gamma : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %gamma_1 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %h = coda.cast %1 : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %s = coda.sigmoid %z : (tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %d_s = coda.mul %d_y, %z : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %p = coda.mul %d_y, %s : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %d_z = coda.add %d_s, %p : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %d_h = coda.matmul %d_z, %w : (tensor<?x?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %m = coda.mul %d_h, %h : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %d_x = coda.linear %m, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   func.return %d_x : tensor<?x?x16xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[analysis] save-or-recompute: coda.norm_stats: %rstd is saved for the backward; costs 4*B*T bytes
+// REMARK: remark[analysis] save-or-recompute: coda.linear: %z is saved for the backward; costs 32*B*T bytes
+// REMARK: remark[passed] save-or-recompute: coda.cast: %h is computed again in the backward; saves 16*B*T bytes
+// REMARK: remark[passed] save-or-recompute: coda.sigmoid: %s is computed again in the backward; saves 32*B*T bytes
+// REMARK: remark[analysis] save-or-recompute: func.func: mlp saves 2 values of 36*B*T bytes
+
+// -----
+
+// A result is there already, and what follows from it is computed again rather than saved; so is
+// what does not depend on the rows.
+
+func.func private @results_joint(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}, %w: tensor<8x8xf32> {coda.name = "w"}, %b: tensor<8xf32> {coda.name = "b"}, %d_y: tensor<?x8xf32> {coda.name = "d_y", coda.dims = ["M", 8]}) -> (tensor<?x8xf32> {coda.name = "y"}, tensor<?x8xf32> {coda.name = "d_x"}) attributes {coda.joint = {arguments = 3 : i64, results = 1 : i64}} {
+  %z = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  %e = coda.exp %b : (tensor<8xf32>) -> tensor<8xf32>
+  %y = coda.mul %z, %e : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %t = coda.tanh %y : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %u = coda.mul %d_y, %t : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %d_z = coda.mul %u, %e : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %d_x = coda.matmul %d_z, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  func.return %y, %d_x : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func @results_forward(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8 : i64]}, %w: tensor<8x8xf32> {coda.name = "w"}, %b: tensor<8xf32> {coda.name = "b"}) -> (tensor<?x8xf32> {coda.name = "y"}) {
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %e = coda.exp %b : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %y = coda.mul %z, %e : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x8xf32>
+// CHECK-NEXT: }
+// CHECK-NEXT: func.func @results_backward(%w: tensor<8x8xf32> {coda.name = "w"}, %b: tensor<8xf32> {coda.name = "b"}, %y: tensor<?x8xf32> {coda.name = "y"}, %d_y: tensor<?x8xf32> {coda.name = "d_y", coda.dims = ["M", 8 : i64]}) -> (tensor<?x8xf32> {coda.name = "d_x"}) {
+// CHECK-NEXT:   %e = coda.exp %b : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %t = coda.tanh %y : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %u = coda.mul %d_y, %t : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_z = coda.mul %u, %e : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_x = coda.matmul %d_z, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %d_x : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] save-or-recompute: coda.exp: %e is computed again in the backward; saves 32 bytes
+// REMARK: remark[analysis] save-or-recompute: func.func: results saves 0 values of 0 bytes
+
+// -----
+
+// Of two values of one chain the narrower is saved; attention is not computed again.
+
+func.func private @narrow_joint(%q: tensor<?x?x8xbf16> {coda.name = "q", coda.dims = ["B", "T", 8]}, %w: tensor<8x8xbf16> {coda.name = "w"}, %d_y: tensor<?x?x8xf32> {coda.name = "d_y", coda.dims = ["B", "T", 8]}) -> (tensor<?x?x8xbf16> {coda.name = "y"}, tensor<?x?x8xf32> {coda.name = "d_q"}) attributes {coda.joint = {arguments = 2 : i64, results = 1 : i64}} {
+  %a = coda.attention %q, %q, %q {head_dim = 8 : i64, causal = true, scale = 1.0 : f64} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  %wide = coda.cast %a : (tensor<?x?x8xbf16>) -> tensor<?x?x8xf32>
+  %y = coda.linear %a, %w : (tensor<?x?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x?x8xbf16>
+  %d_q = coda.mul %wide, %d_y : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %y, %d_q : tensor<?x?x8xbf16>, tensor<?x?x8xf32>
+}
+
+// CHECK:      func.func @narrow_forward(%q: tensor<?x?x8xbf16> {coda.name = "q", coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x8xbf16> {coda.name = "w"}) -> (tensor<?x?x8xbf16> {coda.name = "y"}, tensor<?x?x8xbf16> {coda.name = "a", coda.dims = ["B", "T", 8 : i64]}) {
+// CHECK-NEXT:   %a = coda.attention %q, %q, %q {head_dim = 8 : i64, causal = true, scale = 1.000000e+00 : f64} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %y = coda.linear %a, %w : (tensor<?x?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   func.return %y, %a : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
+// CHECK-NEXT: }
+// CHECK-NEXT: func.func @narrow_backward(%a: tensor<?x?x8xbf16> {coda.name = "a", coda.dims = ["B", "T", 8 : i64]}, %d_y: tensor<?x?x8xf32> {coda.name = "d_y", coda.dims = ["B", "T", 8 : i64]}) -> (tensor<?x?x8xf32> {coda.name = "d_q"}) {
+// CHECK-NEXT:   %wide = coda.cast %a : (tensor<?x?x8xbf16>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %d_q = coda.mul %wide, %d_y : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   func.return %d_q : tensor<?x?x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[analysis] save-or-recompute: coda.attention: %a is saved for the backward; costs 16*B*T bytes
+// REMARK: remark[analysis] save-or-recompute: func.func: narrow saves 1 values of 16*B*T bytes

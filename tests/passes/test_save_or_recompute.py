@@ -1,0 +1,132 @@
+"""What is saved for the backward, and that forward and backward compute what the joint does."""
+
+import random
+from itertools import combinations
+
+import pytest
+from support.goldens import GOLDENS, SEPARATOR
+from support.joints import assert_split_computes_joint, function_of
+from support.programs import parse_mlir
+
+from coda_ir.arguments import Signature
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.passes.save_or_recompute import SaveOrRecomputePass, parse_extents
+from coda_ir.passes.support.min_cut import VertexCut
+from coda_ir.remarks import collect_remarks
+
+INPUTS = (GOLDENS / "passes/save_or_recompute.mlir").read_text().split(SEPARATOR)
+MLP = INPUTS[0]
+SIZES = {"B": 2, "T": 3, "M": 5}
+
+
+def name_of(text: str) -> str:
+    return text.split("@", 1)[1].split("_joint", 1)[0]
+
+
+def saved(text: str, pass_: SaveOrRecomputePass) -> set[str]:
+    """The names of what the pass saves; what it splits has to compute the same."""
+    module, joint, name = parse_mlir(text), parse_mlir(text), name_of(text)
+    pass_.apply(make_context(), module)
+    module.verify()
+    assert_split_computes_joint(joint, module, name, SIZES)
+    results = Signature.of(function_of(module, f"{name}_forward")).results
+    return {spec.name for spec in results} - {"y"}
+
+
+@pytest.mark.parametrize("text", INPUTS, ids=name_of)
+def test_split_computes_the_joint(text: str):
+    saved(text, SaveOrRecomputePass())
+
+
+def test_named_values():
+    assert saved(MLP, SaveOrRecomputePass()) == {"z", "rstd"}
+    assert saved(MLP, SaveOrRecomputePass(save=("h", "s"))) == {"z", "h", "s"}
+    # The GEMM runs again, on the norm that its statistics give.
+    assert saved(MLP, SaveOrRecomputePass(recompute=("z",))) == {"rstd"}
+
+
+def test_budget():
+    # 2 x 3 rows: 16 columns of bf16 and a float32 are 216 bytes.
+    generous = SaveOrRecomputePass(memory_budget=216, extents="B=2,T=3")
+    assert saved(MLP, generous) == {"z", "rstd"}
+    tight = SaveOrRecomputePass(memory_budget=215, extents="B=2, T=3")
+    assert saved(MLP, tight) == {"rstd"}
+
+
+def test_budget_that_cannot_be_met():
+    with collect_remarks() as remarks:
+        saved(MLP, SaveOrRecomputePass(memory_budget=1, extents="B=2,T=3"))
+    (missed,) = (remark for remark in remarks if remark.kind == "missed")
+    assert "24 of the budget of 1" in missed.message
+
+
+@pytest.mark.parametrize(
+    ("pass_", "message"),
+    [
+        (SaveOrRecomputePass(save=("q",)), "save names 'q', which mlp does not compute"),
+        (SaveOrRecomputePass(recompute=("x",)), "recompute names 'x', which mlp does not"),
+        (SaveOrRecomputePass(save=("z",), recompute=("z",)), "'z' is named by save and by recom"),
+        (SaveOrRecomputePass(extents="B:2"), "cannot read the extent 'B:2'"),
+    ],
+)
+def test_mistakes(pass_: SaveOrRecomputePass, message: str):
+    with pytest.raises(CodaError, match=message):
+        pass_.apply(make_context(), parse_mlir(MLP))
+
+
+def test_extents():
+    assert parse_extents("") == {}
+    assert parse_extents("B=8, T=2048") == {"B": 8, "T": 2048}
+
+
+# The cut
+
+
+def cheapest(costs: list[int], arcs: list[tuple[int, int]], ends: tuple[int, int]) -> int:
+    """The cost of the cheapest set of vertices on all ways between two, by trying every set."""
+
+    def reaches(without: set[int]) -> bool:
+        pending, seen = [ends[0]], {ends[0]}
+        while pending:
+            vertex = pending.pop()
+            if vertex in without:
+                continue
+            if vertex == ends[1]:
+                return True
+            for tail, head in arcs:
+                if tail == vertex and head not in seen:
+                    seen.add(head)
+                    pending.append(head)
+        return False
+
+    vertices = range(len(costs))
+    sets = (set(s) for count in range(len(costs) + 1) for s in combinations(vertices, count))
+    return min(sum(costs[v] for v in s) for s in sets if not reaches(s))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cut_is_the_cheapest(seed: int):
+    draw = random.Random(seed)
+    costs = [draw.randint(0, 5) for _ in range(8)]
+    arcs = [(i, j) for i in range(8) for j in range(i + 1, 8) if draw.random() < 0.4]
+    graph = VertexCut[int]()
+    for vertex, cost in enumerate(costs):
+        graph.add(vertex, cost)
+    graph.from_source(0)
+    graph.to_sink(7)
+    for tail, head in arcs:
+        graph.connect(tail, head)
+    found = graph.cut()
+    assert sum(costs[vertex] for vertex in found) == cheapest(costs, arcs, (0, 7))
+
+
+def test_cut_next_to_the_sink():
+    graph = VertexCut[str]()
+    for vertex in "abc":
+        graph.add(vertex, 3)
+    graph.connect("a", "b")
+    graph.connect("b", "c")
+    graph.from_source("a")
+    graph.to_sink("c")
+    assert graph.cut() == {"c"}
