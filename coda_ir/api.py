@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
+    from coda_ir.training import TrainableFunction
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Target: TypeAlias = Literal["triton", "reference"]
@@ -85,9 +86,11 @@ def _parse_text(
     return read_module(text, name)
 
 
+@overload
 def compile(
     program: Program,
     *,
+    training: Literal[False] = False,
     target: Target = "triton",
     device: str | torch.device | None = None,
     entry: str | None = None,
@@ -95,7 +98,42 @@ def compile(
     schedule: str | None = None,
     numerics: str | None = None,
     pack_weights: bool = True,
-) -> CompiledFunction:
+) -> CompiledFunction: ...
+
+
+@overload
+def compile(
+    program: Program,
+    *,
+    training: Literal[True],
+    target: Target = "triton",
+    device: str | torch.device | None = None,
+    entry: str | None = None,
+    constants: Mapping[str, int | float] | None = None,
+    schedule: str | None = None,
+    numerics: str | None = None,
+    pack_weights: bool = True,
+    memory_budget: int | None = None,
+    save: Sequence[str] = (),
+    recompute: Sequence[str] = (),
+) -> TrainableFunction: ...
+
+
+def compile(
+    program: Program,
+    *,
+    training: bool = False,
+    target: Target = "triton",
+    device: str | torch.device | None = None,
+    entry: str | None = None,
+    constants: Mapping[str, int | float] | None = None,
+    schedule: str | None = None,
+    numerics: str | None = None,
+    pack_weights: bool = True,
+    memory_budget: int | None = None,
+    save: Sequence[str] = (),
+    recompute: Sequence[str] = (),
+) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
     `entry` names the function and may be left out where there is only one. `device` is where the
@@ -105,12 +143,38 @@ def compile(
     bits of the results keep to: `fp32-epilogue`, `eager-exact` or `deterministic`
     (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
     allows vectors computed from weights to be kept between calls; they follow updates that PyTorch
-    counts, not writes through `.data`. Raises CodaError for whatever is wrong with the input.
+    counts, not writes through `.data`.
+
+    With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
+    limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
+    saved, or computed again, in any case. Raises CodaError for whatever is wrong with the input.
     """
     from coda_ir.devices import default_device, resolve_device, schedule_options
 
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
+    module = _program_module(program, constants, numerics)
+    place = default_device() if device is None else resolve_device(device)
+    options = schedule_options(place) if schedule is None else schedule
+    if training:
+        from coda_ir.training import SavePolicy, TrainableFunction, find_trained
+
+        policy = SavePolicy(memory_budget, tuple(save), tuple(recompute))
+        lower = partial(Lowering, schedule=options, pack_weights=pack_weights)
+        func = find_trained(module, entry)
+        return TrainableFunction(module, func, target, place, lower, policy)
+    if memory_budget is not None or save or recompute:
+        raise CodaError("what is saved matters to programs that are trained", "pass training=True")
+    lowering = Lowering(module, options, pack_weights=pack_weights)
+    compiled = CompiledFunction(lowering, find_entry(module, entry), target, place)
+    compiled.prepare()
+    return compiled
+
+
+def _program_module(
+    program: Program, constants: Mapping[str, int | float] | None, numerics: str | None
+) -> ModuleOp:
+    """The module of a program, which may be changed."""
     if isinstance(program, ModuleOp):
         if constants:
             raise CodaError(
@@ -123,12 +187,7 @@ def compile(
         from coda_ir.passes.set_numerics import SetNumericsPass
 
         SetNumericsPass(numerics).apply(make_context(), module)
-    place = default_device() if device is None else resolve_device(device)
-    options = schedule_options(place) if schedule is None else schedule
-    lowering = Lowering(module, options, pack_weights=pack_weights)
-    compiled = CompiledFunction(lowering, find_entry(module, entry), target, place)
-    compiled.prepare()
-    return compiled
+    return module
 
 
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
@@ -227,9 +286,13 @@ class CompiledFunction:
 
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
-        if 0 in bindings.values():
-            return _unpack(self._run_empty(tensors, bindings))
-        return _unpack(self._run(*tensors))
+        return unpack(self.run_checked(tensors, bindings))
+
+    def run_checked(
+        self, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]
+    ) -> tuple[torch.Tensor, ...]:
+        """A call with tensors that have been checked; `sizes` are those of the symbols."""
+        return self._run_empty(tensors, sizes) if 0 in sizes.values() else self.unchecked(*tensors)
 
     def reference(
         self,
@@ -244,7 +307,7 @@ class CompiledFunction:
         by_name = isinstance(inputs, Mapping)
         values = self.signature.collect(() if by_name else inputs, inputs if by_name else {})
         tensors, _ = self.signature.check(values, None)
-        return _unpack(self._interpret(tensors, level, precision))
+        return unpack(self._interpret(tensors, level, precision))
 
     def module(self, level: Level) -> ModuleOp:
         """A copy of the module at a level: `block`, `gemm` or `scheduled`."""
@@ -303,8 +366,14 @@ class CompiledFunction:
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without any check, for callers that know their tensors: always gives a tuple.
 
-        Wrong shapes or types lead to wrong memory accesses.
+        Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
+        whose types are stated.
         """
+        import torch
+
+        if torch.is_autocast_enabled(self.device.type):
+            with torch.autocast(self.device.type, enabled=False):
+                return self.unchecked(*tensors)
         results = self._run(*tensors)
         return results if isinstance(results, tuple) else (results,)
 
@@ -326,7 +395,7 @@ class CompiledFunction:
         return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
 
 
-def _unpack(results: Results | list[torch.Tensor]) -> Results:
+def unpack(results: Results | list[torch.Tensor]) -> Results:
     """A single result by itself, several as a tuple."""
     if not isinstance(results, tuple | list):
         return results

@@ -139,17 +139,24 @@ class Signature:
             )
 
     def check(
-        self, values: Sequence[object], device: torch.device | None
+        self, values: Sequence[object], device: torch.device | None, *, trainable: bool = False
     ) -> tuple[list[torch.Tensor], dict[str, int]]:
         """The values as tensors, and the sizes of the symbols.
 
         Without a `device`, all tensors have to be on the device of the first one. Raises an
-        ArgumentError where a type, element type, device or shape is wrong.
+        ArgumentError where a type, element type, device or shape is wrong, and where a tensor
+        requires a gradient that a function which is not `trainable` cannot give.
         """
         tensors: list[torch.Tensor] = []
         bindings: dict[str, tuple[int, str]] = {}
         for spec, value in zip(self.arguments, values, strict=True):
             tensor = _check_tensor(spec, value)
+            if tensor.requires_grad and torch.is_grad_enabled() and not trainable:
+                raise GradientRequiredError(
+                    f"argument {spec.name} requires a gradient, but this program has no backward",
+                    f"compile it with training=True, call inside torch.no_grad(), or pass "
+                    f"{spec.name}.detach()",
+                )
             device = _check_device(spec, tensor, device)
             _check_shape(spec, tensor, bindings)
             tensors.append(tensor)
@@ -226,11 +233,6 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
             f"argument {spec.name} has element type {short_name(value.dtype)}, expected "
             f"{short_name(spec.dtype)}",
             f"convert it with {spec.name}.to({spec.dtype})",
-        )
-    if value.requires_grad and torch.is_grad_enabled():
-        raise GradientRequiredError(
-            f"argument {spec.name} requires a gradient, but this program has no backward pass",
-            f"call inside torch.no_grad(), or pass {spec.name}.detach()",
         )
     return value
 

@@ -1,0 +1,222 @@
+"""A forward and a backward program as one node of PyTorch's autograd.
+
+An argument of the backward program is found by its name: an argument or a result of the forward
+program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradient of the argument
+`a`. The forward program gives the results of the function first, and then what it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import torch
+
+from coda_ir.api import CompiledFunction, find_entry
+from coda_ir.arguments import TensorSpec
+from coda_ir.diagnostics import CodaError
+from coda_ir.remarks import Remark
+from coda_ir.symbolic_size import SymbolicSize
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+Gradients: TypeAlias = Sequence[torch.Tensor | None]
+
+
+class DoubleBackwardError(CodaError):
+    """A derivative of a gradient, which programs do not have."""
+
+
+class BackwardProgramError(CodaError):
+    """A forward and a backward program that do not fit each other."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where an argument of the backward program comes from: position `index` among the arguments
+    or the results of the forward program, or among the gradients of the results.
+    """
+
+    kind: Literal["argument", "result", "gradient"]
+    index: int
+
+
+class GradientPair:
+    """A forward program that gives the results and what is saved, and its backward program."""
+
+    def __init__(
+        self,
+        forward: CompiledFunction,
+        backward: CompiledFunction,
+        count: int,
+        remarks: Sequence[Remark] = (),
+    ):
+        """`count` is the number of results of the function itself, which come first.
+
+        Raises BackwardProgramError where the backward program needs what nobody gives it.
+        """
+        self.forward, self.backward = forward, backward
+        self._differentiation_remarks = tuple(remarks)
+        self._count = count
+        self._sources = [self._source(spec) for spec in backward.signature.arguments]
+        self._kept = list(dict.fromkeys(s for s in self._sources if s.kind != "gradient"))
+        names = [spec.name for spec in backward.signature.results]
+        self._gradients = [
+            names.index(f"d_{spec.name}") if f"d_{spec.name}" in names else None
+            for spec in forward.signature.arguments
+        ]
+
+    def __repr__(self) -> str:
+        return f"<GradientPair {self.forward.signature}, {self.backward.signature}>"
+
+    @property
+    def saved(self) -> tuple[TensorSpec, ...]:
+        """The tensors that the forward program keeps beside its arguments and results."""
+        return self.forward.signature.results[self._count :]
+
+    @property
+    def saved_bytes(self) -> SymbolicSize:
+        """The size of `saved`, by the symbols of the function."""
+        sizes = [
+            SymbolicSize.product("?" if dim is None else dim for dim in spec.dims)
+            * spec.dtype.itemsize
+            for spec in self.saved
+        ]
+        return sum(sizes, SymbolicSize())
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was saved and recomputed, what was fused and what not, in both programs."""
+        return (*self._differentiation_remarks, *self.forward.remarks)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the generated kernels, those of the forward program first."""
+        return (*self.forward.kernels, *self.backward.kernels)
+
+    @cached_property
+    def differentiable(self) -> frozenset[int]:
+        """Positions of the results whose gradients the backward program uses."""
+        func = find_entry(self.backward.module("block"), self.backward.name)
+        used = zip(func.body.block.args, self._sources, strict=True)
+        return frozenset(s.index for arg, s in used if s.kind == "gradient" and arg.uses)
+
+    def require(self, wrt: Sequence[str]) -> None:
+        """Raises BackwardProgramError where a gradient is wanted that the pair does not give."""
+        for spec, place in zip(self.forward.signature.arguments, self._gradients, strict=True):
+            if spec.name in wrt and place is None:
+                raise BackwardProgramError(
+                    f"{self.backward.name} gives no gradient of {spec.name}",
+                    f"return d_{spec.name} from it, or pass {spec.name}.detach()",
+                )
+
+    def __call__(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+        """The results of the function as a part of PyTorch's graph, for tensors that have been
+        checked, and the `sizes` of the symbols.
+        """
+        return _apply(_Node, self, sizes, *tensors)
+
+    def run_forward(
+        self, tensors: Tensors, sizes: Mapping[str, int]
+    ) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
+        """The results of the function, and what the backward program needs of this call."""
+        results = self.forward.run_checked(tensors, sizes)
+        places = {"argument": tensors, "result": results}
+        return results[: self._count], [places[s.kind][s.index] for s in self._kept]
+
+    def run_backward(
+        self, kept: Tensors, gradients: Tensors, sizes: Mapping[str, int]
+    ) -> list[torch.Tensor | None]:
+        """The gradients of the arguments, None for those without one."""
+        by_source = dict(zip(self._kept, kept, strict=True))
+        arguments = [
+            gradients[source.index] if source.kind == "gradient" else by_source[source]
+            for source in self._sources
+        ]
+        results = self.backward.run_checked(arguments, sizes)
+        return [None if place is None else results[place] for place in self._gradients]
+
+    def _source(self, spec: TensorSpec) -> _Source:
+        signature = self.forward.signature
+        arguments = [argument.name for argument in signature.arguments]
+        results = [result.name for result in signature.results]
+        if spec.name in arguments:
+            return _Source("argument", arguments.index(spec.name))
+        if spec.name in results:
+            return _Source("result", results.index(spec.name))
+        gradients = [f"d_{name}" for name in results[: self._count]]
+        if spec.name in gradients:
+            return _Source("gradient", gradients.index(spec.name))
+        raise BackwardProgramError(
+            f"argument {spec.name} of {self.backward.name} is neither an argument nor a result of "
+            f"{self.forward.name}, nor the gradient d_r of a result r",
+            f"return {spec.name} from {self.forward.name} to save it",
+        )
+
+
+class _Node(torch.autograd.Function):
+    """One call of a pair in PyTorch's graph.
+
+    What is kept goes through `save_for_backward`, which notices changes in place, frees it after
+    the backward pass, and gives it to hooks, such as those of activation checkpointing.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, pair: GradientPair, sizes: Mapping[str, int], *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        results, kept = pair.run_forward(tensors, sizes)
+        ctx.pair, ctx.sizes = pair, sizes
+        ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*kept)
+        constant = [r for i, r in enumerate(results) if i not in pair.differentiable]
+        ctx.mark_non_differentiable(*constant)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: torch.Tensor | None) -> tuple[Any, ...]:
+        kept: Tensors = ctx.saved_tensors
+        gradients = [
+            _zeros(*shape) if gradient is None else gradient
+            for gradient, shape in zip(grad_outputs, ctx.shapes, strict=True)
+        ]
+        pair: GradientPair = ctx.pair
+        with torch.no_grad():
+            found = pair.run_backward(kept, gradients, ctx.sizes)
+        if torch.is_grad_enabled():
+            found = _once(pair.backward.name, found, [*kept, *gradients])
+        return None, None, *found
+
+
+def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
+    apply: Any = getattr(function, "apply")  # noqa: B009  (it has no complete type)
+    return apply(*arguments)
+
+
+def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A gradient that nobody asked for, without memory of its own."""
+    return torch.zeros((), dtype=dtype, device=device).expand(shape)
+
+
+class _Once(torch.autograd.Function):
+    """Gradients as functions of what they depend on, whose own gradients are an error."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, count: int, *tensors: torch.Tensor) -> Any:
+        ctx.name = name
+        return tuple(tensor.detach() for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> Any:
+        raise DoubleBackwardError(
+            f"a gradient that {ctx.name} computed is differentiated, but it has no derivative",
+            "leave out create_graph=True, or use the PyTorch model for second derivatives",
+        )
+
+
+def _once(name: str, found: Gradients, needed: Tensors) -> list[torch.Tensor | None]:
+    given = [gradient for gradient in found if gradient is not None]
+    guarded = iter(_apply(_Once, name, len(given), *given, *needed))
+    return [None if gradient is None else next(guarded) for gradient in found]

@@ -1,0 +1,235 @@
+"""Functions that can be trained: a program, and the backward program that is derived from it.
+
+layer = coda_ir.compile("examples/llama_layer.coda", training=True)
+layer(**tensors)[0].square().mean().backward()
+print(layer.ir("block"), layer.saved_bytes, sep="\\n")
+
+The pass `differentiate` makes @f_forward and @f_backward of a function @f; a program may also
+define the two itself (see `gradient_pair`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
+from coda_ir.arguments import Signature, TensorSpec
+from coda_ir.diagnostics import CodaError
+from coda_ir.gradient_pair import GradientPair, Tensors
+from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.symbolic_size import SymbolicSize
+
+if TYPE_CHECKING:
+    from coda_ir.backends.reference import Precision
+
+Wrt: TypeAlias = tuple[str, ...]
+"""Names of the arguments that a gradient is wanted of, in the order of the arguments."""
+
+
+@dataclass(frozen=True)
+class SavePolicy:
+    """What the pass `save-or-recompute` is told."""
+
+    memory_budget: int | None = None
+    """Bytes that may be saved for the backward; None where time alone counts."""
+    save: tuple[str, ...] = ()
+    """Names of values that are saved whatever they cost."""
+    recompute: tuple[str, ...] = ()
+    """Names of values that are never saved."""
+
+
+class TrainableFunction:
+    """A function whose results can be differentiated by PyTorch's autograd.
+
+    Called like a `CompiledFunction`, with the same checks. Gradients are computed of the arguments
+    that require them in a call: each such combination has a pair of programs, made when it is
+    first seen. Without any, or inside of `torch.no_grad`, the plain forward program runs and
+    nothing is saved. The same inputs give the same bits.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        func: FuncOp,
+        target: Target,
+        device: torch.device,
+        lower: Callable[[ModuleOp], Lowering],
+        policy: SavePolicy = SavePolicy(),
+    ):
+        self.name = func.sym_name.data
+        self.signature: Signature = Signature.of(func)
+        self.target: Target = target
+        self.device = device
+        self.policy = policy
+        self._module, self._lower = module, lower
+        self._pairs: dict[Wrt, GradientPair] = {}
+        self._latest: GradientPair | None = None
+
+    def __repr__(self) -> str:
+        return f"<TrainableFunction {self.signature} for {self.target} on {self.device}>"
+
+    def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        values = self.signature.collect(args, kwargs)
+        tensors, sizes = self.signature.check(values, self.device, trainable=True)
+        return unpack(self._run(tensors, sizes))
+
+    def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """A call without checks, as `CompiledFunction.unchecked`, with gradients."""
+        return self._run(tensors, {})
+
+    def _run(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+        wrt = self._wanted(tensors) if torch.is_grad_enabled() else ()
+        if not wrt:
+            return self.plain.run_checked(tensors, sizes)
+        return self.pair(wrt)(tensors, sizes)
+
+    def _wanted(self, tensors: Tensors) -> Wrt:
+        pairs = zip(self.signature.arguments, tensors, strict=True)
+        return tuple(spec.name for spec, tensor in pairs if tensor.requires_grad)
+
+    def pair(self, wrt: Sequence[str] | None = None) -> GradientPair:
+        """The forward and the backward program for the gradients of the arguments `wrt`: by
+        default those of the last call, before the first call all with floating-point elements.
+
+        Raises CodaError for a name that is no argument with a gradient.
+        """
+        if wrt is None:
+            if self._latest is not None:
+                return self._latest
+            wrt = self._floating
+        for name in wrt:
+            if name not in self._floating:
+                raise CodaError(
+                    f"{self.name} has no gradient of '{name}'",
+                    f"its floating-point arguments are {', '.join(self._floating) or 'none'}",
+                )
+        key = tuple(name for name in self._floating if name in wrt)
+        if key not in self._pairs:
+            self._pairs[key] = self._make_pair(key)
+        self._latest = self._pairs[key]
+        return self._latest
+
+    @property
+    def _floating(self) -> Wrt:
+        specs = self.signature.arguments
+        return tuple(spec.name for spec in specs if spec.dtype.is_floating_point)
+
+    def _make_pair(self, wrt: Wrt) -> GradientPair:
+        names = (f"{self.name}_forward", f"{self.name}_backward")
+        module, remarks = self._module, list[Remark]()
+        if not set(names) <= _functions(module).keys():
+            module, remarks = self._differentiate(wrt)
+        lowering = self._lower(_only(module, *names))
+        functions = _functions(lowering.module("block"))
+        forward, backward = (
+            CompiledFunction(lowering, functions[name], self.target, self.device) for name in names
+        )
+        pair = GradientPair(forward, backward, len(self.signature.results), remarks)
+        pair.require(wrt)
+        forward.prepare()
+        backward.prepare()
+        return pair
+
+    def _differentiate(self, wrt: Wrt) -> tuple[ModuleOp, list[Remark]]:
+        from coda_ir.passes.differentiate import DifferentiatePass
+
+        module = _only(self._module, self.name)
+        policy = self.policy
+        differentiate = DifferentiatePass(
+            function=self.name,
+            wrt=wrt,
+            memory_budget=policy.memory_budget,
+            save=policy.save,
+            recompute=policy.recompute,
+        )
+        with collect_remarks() as remarks:
+            differentiate.apply(self._lower(module).context, module)
+        module.verify()
+        return module, remarks
+
+    @cached_property
+    def plain(self) -> CompiledFunction:
+        """The function alone, which runs where no gradient is wanted."""
+        lowering = self._lower(_only(self._module, self.name))
+        func = _functions(lowering.module("block"))[self.name]
+        return CompiledFunction(lowering, func, self.target, self.device)
+
+    def prepare(self, wrt: Sequence[str] | None = None) -> None:
+        """Do now what the first call with gradients of `wrt` would have to do."""
+        self.pair(wrt)
+
+    def reference(
+        self,
+        inputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor],
+        *,
+        level: Level = "block",
+        precision: Precision = "float64",
+    ) -> Any:
+        """The results by the reference backend; see `CompiledFunction.reference`."""
+        return self.plain.reference(inputs, level=level, precision=precision)
+
+    def module(self, level: Level) -> ModuleOp:
+        """A copy of the module with the forward and the backward program at a level."""
+        return self.pair().forward.module(level)
+
+    def ir(self, level: Level) -> str:
+        """The printed IR of both programs at a level: `block`, `gemm` or `scheduled`."""
+        return self.pair().forward.ir(level)
+
+    @property
+    def source(self) -> str:
+        """The text of both emitted Triton modules, the forward program first."""
+        pair = self.pair()
+        return f"{pair.forward.source}\n\n{pair.backward.source}"
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was saved and recomputed, what was fused, what was refused, and why."""
+        return self.pair().remarks
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the generated kernels of both programs; () for `reference`."""
+        return self.pair().kernels
+
+    @property
+    def saved(self) -> tuple[TensorSpec, ...]:
+        """The tensors that a call keeps for its backward beside arguments and results."""
+        return self.pair().saved
+
+    @property
+    def saved_bytes(self) -> SymbolicSize:
+        """The size of `saved`, by the symbols of the function."""
+        return self.pair().saved_bytes
+
+
+def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
+    """The function that is meant, which may have a forward and a backward program beside it.
+
+    Raises CodaError where there is none.
+    """
+    functions = _functions(module)
+    pairs = {f"{name}_{part}" for name in functions for part in ("forward", "backward")}
+    alone = [name for name in functions if name not in pairs]
+    return find_entry(module, alone[0] if entry is None and len(alone) == 1 else entry)
+
+
+def _functions(module: ModuleOp) -> dict[str, FuncOp]:
+    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+
+
+def _only(module: ModuleOp, *names: str) -> ModuleOp:
+    """A copy of `module` with only the functions `names`."""
+    copy = module.clone()
+    for name, func in _functions(copy).items():
+        if name not in names:
+            func.detach()
+            func.erase()
+    return copy

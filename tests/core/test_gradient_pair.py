@@ -1,0 +1,261 @@
+"""A handwritten forward and backward program as a part of PyTorch's autograd."""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+import coda_ir
+from coda_ir.arguments import ArgumentDtypeError, ArgumentShapeError
+from coda_ir.diagnostics import CodaError
+from coda_ir.gradient_pair import BackwardProgramError, DoubleBackwardError
+from coda_ir.training import TrainableFunction
+
+# PyTorch has no complete types for it.
+checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
+grad: Any = torch.autograd.grad
+
+SCALED = """
+fn scaled(x: f32[M, 8], weight w: f32[4, 8], scale: f32[4], ids: i64[M])
+    -> (f32[M, 4], f32[M, 8], i64[M]) {
+    y = linear(x, w) * scale
+    t = -x
+    return y, t, ids
+}
+
+fn scaled_forward(x: f32[M, 8], weight w: f32[4, 8], scale: f32[4], ids: i64[M])
+    -> (f32[M, 4], f32[M, 8], i64[M], f32[M, 4]) {
+    z = linear(x, w)
+    y = z * scale
+    t = -x
+    return y, t, ids, z
+}
+
+fn scaled_backward(d_t: f32[M, 8], z: f32[M, 4], d_y: f32[M, 4], scale: f32[4], x: f32[M, 8],
+    weight w: f32[4, 8]) -> (f32[4, 8], f32[M, 8], f32[4]) {
+    d_z = d_y * scale
+    d_x = d_z @ w - d_t
+    d_w = torch("aten.mm.default({0}, {1})", transpose(d_z), x, dtype=f32, shape=[4, 8])
+    d_scale = reshape(sum(transpose(d_y * z)), [4])
+    return d_w, d_x, d_scale
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["reference", "triton"])
+def scaled(request: pytest.FixtureRequest) -> TrainableFunction:
+    return coda_ir.compile(SCALED, training=True, target=request.param)
+
+
+@pytest.fixture
+def given(scaled: TrainableFunction) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"x": (5, 8), "w": (4, 8), "scale": (4,)}
+    tensors: dict[str, Any] = {
+        name: torch.randn(shape, generator=generator).to(scaled.device).requires_grad_()
+        for name, shape in shapes.items()
+    }
+    return {**tensors, "ids": torch.arange(5, device=scaled.device)}
+
+
+def eager(x: Any, w: Any, scale: Any, ids: Any) -> tuple[Any, ...]:
+    return (x @ w.T) * scale, -x, ids
+
+
+def gradients(function: Any, given: dict[str, Any], loss: Any) -> list[torch.Tensor | None]:
+    for tensor in given.values():
+        tensor.grad = None
+    loss(*function(**given)).backward()
+    return [tensor.grad for tensor in given.values()]
+
+
+def both(y: Any, t: Any, ids: Any) -> Any:
+    return y.square().mean() + (t * t.detach()).sum()
+
+
+def first(y: Any, t: Any, ids: Any) -> Any:
+    return y.square().mean()
+
+
+def expanded(y: Any, t: Any, ids: Any) -> Any:
+    return y.sum() + t.sum()
+
+
+@pytest.mark.parametrize("loss", [both, first, expanded])
+def test_gradients(scaled: TrainableFunction, given: dict[str, Any], loss: Any):
+    got, wanted = (gradients(function, given, loss) for function in (scaled, eager))
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_two_runs_are_bit_equal(scaled: TrainableFunction, given: dict[str, Any]):
+    one, two = (gradients(scaled, given, both) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one[:3], two[:3], strict=True))  # pyright: ignore
+
+
+@pytest.mark.parametrize("frozen", [("x",), ("w", "scale"), ("x", "w", "scale")])
+def test_arguments_that_need_no_gradient(
+    scaled: TrainableFunction, given: dict[str, Any], frozen: tuple[str, ...]
+):
+    for name in frozen:
+        given[name].requires_grad_(False)
+    y, _, ids = scaled(**given)
+    assert y.requires_grad == (len(frozen) < 3) and not ids.requires_grad
+    if y.requires_grad:
+        got, wanted = (gradients(f, given, first) for f in (scaled, eager))
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_without_gradients_the_plain_function_runs(
+    scaled: TrainableFunction, given: dict[str, Any]
+):
+    with torch.no_grad():
+        y, _, _ = scaled(**given)
+    assert not y.requires_grad
+    torch.testing.assert_close(y, eager(**given)[0].detach())
+    assert scaled(*(tensor.detach() for tensor in given.values()))[0].grad_fn is None
+
+
+def test_a_size_of_zero(scaled: TrainableFunction, given: dict[str, Any]):
+    given["x"], given["ids"] = torch.zeros(0, 8, requires_grad=True), given["ids"][:0]
+    d_x, d_w, d_scale, _ = gradients(scaled, given, expanded)
+    assert d_x is not None and d_x.shape == (0, 8)
+    assert torch.equal(d_w, torch.zeros(4, 8)) and torch.equal(d_scale, torch.zeros(4))  # pyright: ignore
+
+
+def test_calls_are_checked(scaled: TrainableFunction, given: dict[str, Any]):
+    with pytest.raises(ArgumentShapeError, match="x has shape"):
+        scaled(**{**given, "x": given["x"][:, :7]})
+    with pytest.raises(ArgumentDtypeError, match="w has element type bfloat16"):
+        scaled(**{**given, "w": given["w"].bfloat16()})
+
+
+def test_what_is_saved_is_counted_and_freed(scaled: TrainableFunction, given: dict[str, Any]):
+    assert [str(spec) for spec in scaled.saved] == ["z: float32[M, 4]"]
+    assert scaled.saved_bytes.evaluate({"M": 5}) == 80
+    packed: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y, _, _ = scaled(**given)
+    assert sorted(map(tuple, (tensor.shape for tensor in packed))) == [(4,), (4, 8), (5, 4), (5, 8)]
+    (z,) = (tensor for tensor in packed if tensor.shape == (5, 4))
+    storage = StorageWeakRef(z.untyped_storage())
+    del z, packed[:]
+    gc.collect()
+    assert not storage.expired()
+    y.sum().backward()
+    assert storage.expired()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.sum().backward()
+
+
+def test_a_graph_that_is_retained(scaled: TrainableFunction, given: dict[str, Any]):
+    y, _, _ = scaled(**given)
+    y.sum().backward(retain_graph=True)
+    once = given["w"].grad.clone()
+    y.sum().backward()
+    torch.testing.assert_close(given["w"].grad, 2 * once)
+
+
+@pytest.mark.parametrize("name", ["x", "w", "scale"])
+def test_changes_in_place_are_noticed(scaled: TrainableFunction, given: dict[str, Any], name: str):
+    y, _, _ = scaled(**given)
+    with torch.no_grad():
+        given[name].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_changes_in_place_of_what_is_not_saved(scaled: TrainableFunction, given: dict[str, Any]):
+    y, t, _ = scaled(**given)
+    y.square_()
+    (y.sum() + t.sum()).backward()
+    found = given["w"].grad
+    given["w"].grad = None
+    (eager(**given)[0].square().sum()).backward()
+    torch.testing.assert_close(found, given["w"].grad)
+
+
+def test_double_backward_is_an_error(scaled: TrainableFunction, given: dict[str, Any]):
+    y, _, _ = scaled(**given)
+    (d_x,) = grad(y.sum(), given["x"], create_graph=True)
+    torch.testing.assert_close(d_x, (given["scale"] @ given["w"]).expand(5, 8))
+    with pytest.raises(DoubleBackwardError, match="scaled_backward computed is differentiated"):
+        d_x.square().sum().backward()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_activation_checkpointing(
+    scaled: TrainableFunction, given: dict[str, Any], reentrant: bool
+):
+    def twice(function: Any) -> Any:
+        def run(x: Any, w: Any, scale: Any, ids: Any) -> tuple[Any, ...]:
+            def step(x: Any) -> Any:
+                y, t, _ = function(x.sin(), w, scale, ids)
+                return y @ w + t
+
+            h = checkpoint(step, x, use_reentrant=reentrant)
+            return checkpoint(step, h, use_reentrant=reentrant), x, ids
+
+        return run
+
+    got, wanted = (gradients(twice(f), given, both) for f in (scaled, eager))
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_one_weight_used_twice(scaled: TrainableFunction, given: dict[str, Any]):
+    def tied(function: Any) -> Any:
+        def run(x: Any, w: Any, scale: Any, ids: Any) -> tuple[Any, ...]:
+            y, _, _ = function(x, w, scale, ids)
+            return function(y @ w, w, scale, ids)
+
+        return run
+
+    got, wanted = (gradients(tied(f), given, both) for f in (scaled, eager))
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_autocast_does_not_change_a_program(scaled: TrainableFunction, given: dict[str, Any]):
+    with torch.autocast(scaled.device.type, dtype=torch.bfloat16):
+        got = gradients(scaled, given, both)
+    assert torch.equal(got[1], gradients(scaled, given, both)[1])  # pyright: ignore
+
+
+def test_an_argument_without_a_gradient():
+    text = SCALED.replace("return d_w, d_x, d_scale", "return d_w, d_x, -d_scale")
+    scaled = coda_ir.compile(text, training=True, target="reference", device="cpu")
+    with pytest.raises(BackwardProgramError, match="gives no gradient of scale\n  help: return d_"):
+        scaled.prepare(["w", "scale"])
+
+
+def test_an_argument_that_nobody_gives():
+    text = SCALED.replace("return y, t, ids, z", "return y, t, ids, -z")
+    scaled = coda_ir.compile(text, training=True, target="reference", device="cpu")
+    with pytest.raises(BackwardProgramError, match="argument z of scaled_backward is neither"):
+        scaled.prepare()
+
+
+def test_wrong_requests():
+    with pytest.raises(CodaError, match=r"pass training=True"):
+        coda_ir.compile(SCALED, entry="scaled", target="reference", memory_budget=1000)  # pyright: ignore
+    scaled = coda_ir.compile(SCALED, training=True, target="reference", device="cpu")
+    with pytest.raises(CodaError, match=r"no gradient of 'ids'\n  help: .* x, w, scale"):
+        scaled.pair(["ids"])
+
+
+def test_both_programs_can_be_looked_at():
+    scaled = coda_ir.compile(SCALED, training=True)
+    assert "@scaled_forward" in scaled.ir("gemm") and "@scaled_backward" in scaled.ir("gemm")
+    assert scaled.source.count("def run(") == 2
+    pair = scaled.pair()
+    assert scaled.kernels == pair.forward.kernels + pair.backward.kernels
+    assert any(remark.operator == "coda.mul" for remark in scaled.remarks)
+    assert repr(scaled).startswith("<TrainableFunction scaled(x: float32[M, 8]")
