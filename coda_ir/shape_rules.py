@@ -161,10 +161,10 @@ def _concat(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
-    rows = of[op.x][:-1]
+    rows = of[op.x][-1:] if op.is_transposed else of[op.x][:-1]
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
-        axis = 0 if segment.layout == Layout.NK else 1
+        axis = 0 if segment.layout == Layout.NK else -1
         columns = _sum([of[weight][axis] for weight in segment.weights])
         results += _results(segment, rows, columns, op, index)
     return results
@@ -217,7 +217,10 @@ def _results(
         ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
     }
-    return [by_kind[result.port.kind.data] for result in segment.results]
+    return [
+        by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
+        for port, _ in segment.results
+    ]
 
 
 def _column_tiles(segment: Segment, op: FusedOp | None, index: int) -> Dim:
@@ -263,6 +266,8 @@ RULES: dict[type, Rule] = {
     RMSNormOp: _like_first,
     LayerNormOp: _like_first,
     SoftmaxOp: _like_first,
+        ResultKind.TILE_T: (columns, *rows),
+        ResultKind.ACCUMULATE: (*rows, columns),
     RopeOp: _like_first,
     AttentionOp: _like_first,
     LinearOp: _linear,

@@ -1,11 +1,13 @@
-"""Which values share memory: views, and the values that they are views of."""
+"""Which values share memory: views, results that take the place of an operand, and the roots."""
 
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.gemm import FusedOp, MapOp, ResultKind
 from coda_ir.dialects.torch import CallOp
 
-VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp)
+VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, BroadcastOp)
 
 
 def is_view(owner: object) -> bool:
@@ -14,9 +16,29 @@ def is_view(owner: object) -> bool:
     return isinstance(owner, VIEW_OPS) or bool(is_call_with_view)
 
 
+def overwritten(value: SSAValue) -> SSAValue | None:
+    """The operand in whose memory a kernel stores its result `value`: that of an `accumulate`."""
+    op = value.owner
+    if not isinstance(op, FusedOp | MapOp):
+        return None
+    attrs = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
+    outputs, first_port = iter(op.outputs), 0
+    for attr in attrs:
+        for port, output in zip(attr.results, outputs, strict=False):
+            if output is value and port.kind.data == ResultKind.ACCUMULATE:
+                assert isinstance(port.index, IntAttr)
+                return op.ports[first_port + port.index.data]
+        first_port += len(attr.ports)
+    return None
+
+
 def storage_root(value: SSAValue) -> SSAValue:
-    """The value whose memory `value` is a view of; `value` itself where it is not a view."""
-    while is_view(value.owner):
-        assert isinstance(value.owner, Operation)
-        value = value.owner.operands[0]
-    return value
+    """The value whose memory `value` shares; `value` itself where it has its own."""
+    while True:
+        if is_view(value.owner):
+            assert isinstance(value.owner, Operation)
+            value = value.owner.operands[0]
+        elif (operand := overwritten(value)) is not None:
+            value = operand
+        else:
+            return value

@@ -22,6 +22,7 @@ from coda_ir.dialects.gemm import (
     GroupReduceOp,
     NumericsMode,
     PairingAttr,
+    PortKind,
     ResultKind,
     Segment,
     numerics_mode,
@@ -282,7 +283,7 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
         return None
     first, second = sorted(owners, key=order.position)
     a, b = first.segments(), second.segments()
-    if len(a) != 1 or len(b) != 1 or first.x is not second.x:
+    if len(a) != 1 or len(b) != 1 or not share_inputs(first, second):
         return None
     if not (_can_be_half(a[0]) and _can_be_half(b[0])):
         return None
@@ -292,10 +293,16 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
     return None if order.slices_after(second.operands, first) is None else (first, second)
 
 
+def share_inputs(first: FusedOp, second: FusedOp) -> bool:
+    """Whether two GEMMs multiply the same matrices with their weights."""
+    return list(first.inputs) == list(second.inputs) and first.is_transposed == second.is_transposed
+
+
 def _can_be_half(segment: Segment) -> bool:
     kinds = {result.port.kind.data for result in segment.results}
     plain = segment.pairing is None and not _reduced_groups(segment)
-    return plain and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
+    halved = all(kind != PortKind.TILE_T for kind, _ in segment.ports)
+    return plain and halved and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
 
 
 def _reduced_groups(segment: Segment) -> list[int]:

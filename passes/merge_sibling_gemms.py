@@ -54,7 +54,7 @@ def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
         owner = body.parent_op()
         assert owner is not None
         owner.detach_region(body)
-    merged = FusedOp(first.x, segments, order=first.order)
+    merged = first.with_segments(segments)
     merged.location = fuse_locations(first.location, second.location)
     for old, new in zip(outputs, merged.outputs, strict=True):
         new.name_hint = old.name_hint

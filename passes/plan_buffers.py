@@ -21,7 +21,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import PackWeightOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import Remark, emit_remark
-from coda_ir.storage import is_view, storage_root
+from coda_ir.storage import is_view, overwritten, storage_root
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 BUFFERS_ATTRIBUTE = "coda.buffers"
@@ -79,7 +79,7 @@ def _fixed_buffer(
     op: Operation, result: SSAValue, returned: set[SSAValue], plan: BufferPlan
 ) -> str | None:
     """The buffer of a value that cannot be placed freely."""
-    if is_view(op):
+    if is_view(op) or overwritten(result) is not None:
         return plan.buffers.get(storage_root(result), ARGUMENT_BUFFER)
     if isinstance(op, LIBRARY_OPS):
         return LIBRARY_BUFFER

@@ -4,13 +4,14 @@ Partials are per tile of the schedule, so that their values and their order of c
 those of the kernels. Without a schedule a tile has 128 rows and 128 columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.reference.numerics import Handlers, Numerics, place, split_columns
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
@@ -135,14 +136,17 @@ def pair_columns(
 
 
 def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    x, *rest = operands
-    rows, x = tuple(x.shape[:-1]), x.reshape(prod(x.shape[:-1]), x.shape[-1])
-    weights, ports = rest[: len(op.weights)], rest[len(op.weights) :]
+    value_of = dict(zip(op.operands, operands, strict=True))
+    extents = value_of[op.x].shape
+    rows = tuple(extents[-1:] if op.is_transposed else extents[:-1])
     results: list[torch.Tensor] = []
     for segment in op.segments():
-        own, weights = weights[: len(segment.weights)], weights[len(segment.weights) :]
-        inputs, ports = ports[: len(segment.ports)], ports[len(segment.ports) :]
-        accumulator = _multiply(x, own, segment.layout, op.order, numerics)
+        inputs = [value_of[port.value] for port in segment.ports]
+        terms = [
+            (_rows_of(value_of[x], transposed=op.is_transposed), _joined(part, segment, value_of))
+            for x, part in zip(op.inputs, segment.terms, strict=True)
+        ]
+        accumulator = _multiply(terms, op.order, numerics)
         columns = accumulator.shape[-1]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
         tiling = tiling_of(op, segment, frame.domain)
@@ -150,23 +154,39 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return results
 
 
+def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+    """An input as M x K."""
+    rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
+    return rows.T if transposed else rows
+
+
+def _joined(
+    weights: Sequence[SSAValue], segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
+) -> torch.Tensor:
+    """All weights side by side: K x N."""
+    parts = [value_of[weight] for weight in weights]
+    if segment.layout == Layout.NK:
+        return torch.cat([weight.T for weight in parts], -1)
+    return torch.cat([_rows_of(weight, transposed=False) for weight in parts], -1)
+
+
 def _multiply(
-    x: torch.Tensor,
-    weights: Tensors,
-    layout: Layout,
+    terms: Sequence[tuple[torch.Tensor, torch.Tensor]],
     order: OrderAttr | None,
     numerics: Numerics,
 ) -> torch.Tensor:
-    """x (M x K) times all weights side by side: M x N, in steps of K where an order is stated."""
-    joined = torch.cat([weight.T if layout == Layout.NK else weight for weight in weights], -1)
+    """The sum of the products of (M x K, K x N): M x N, in steps of K where an order is stated."""
     if order is None or numerics.exact:
-        return x @ joined
-    total = x.new_zeros(x.shape[0], joined.shape[1])
-    for start in range(0, x.shape[-1], order["depth"]):
-        stop = start + order["depth"]
-        # A step is summed up exactly, so that the order inside of it does not matter.
-        step = x[:, start:stop].double() @ joined[start:stop].double()
-        total = (total.double() + step).to(total.dtype)
+        total, *others = (x @ weights for x, weights in terms)
+        return sum(others, total)
+    x, weights = terms[0]
+    total = x.new_zeros(x.shape[0], weights.shape[1])
+    for x, weights in terms:
+        for start in range(0, x.shape[-1], order["depth"]):
+            stop = start + order["depth"]
+            # A step is summed up exactly, so that the order inside of it does not matter.
+            step = x[:, start:stop].double() @ weights[start:stop].double()
+            total = (total.double() + step).to(total.dtype)
     return total
 
 
@@ -223,7 +243,8 @@ def _epilogue(
     for port, _ in segment.results:
         count = segment.result_arity(port)
         own, yielded = yielded[:count], yielded[count:]
-        results.append(_store_result(port, own, inputs, frame, tiling))
+        value = _store_result(port, own, inputs, frame, tiling)
+        results.append(_transposed(value, frame) if segment.is_stored_transposed(port) else value)
     return results
 
 
@@ -243,10 +264,16 @@ def _store_result(
             rows = tiling._replace(columns=[Cut(0, frame.m, tiling.rows)])
             return _partial(combiner, by_column, rows).T
         return frame.restore_rows(_partial(combiner, values[0], tiling))
-    if isinstance(port.index, IntAttr):
+    if kind == ResultKind.SELECT:
+        assert isinstance(port.index, IntAttr)
         index = inputs[port.index.data].reshape(-1)
         return _select(values[0], index).reshape(frame.rows)
     return frame.restore_rows(values[0] if kind == ResultKind.HALF else frame.scatter(values))
+
+
+def _transposed(tile: torch.Tensor, frame: Frame) -> torch.Tensor:
+    """A tile (... x N) stored as N x ...."""
+    return tile.reshape(frame.m, frame.columns).T.reshape(frame.columns, *frame.rows)
 
 
 def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
@@ -261,6 +288,8 @@ def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.
             value = value.reshape(1, columns)
         case PortKind.TILE | PortKind.HALF_TILE:
             value = value.reshape(frame.m, columns)
+        case PortKind.TILE_T:
+            value = value.reshape(columns, frame.m).T
         case PortKind.TABLE | PortKind.HALF_TABLE:
             table = value.reshape(-1, value.shape[-1])
             row = torch.arange(frame.m) % table.shape[0]

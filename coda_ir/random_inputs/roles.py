@@ -97,8 +97,10 @@ def _role_in(use: Use) -> Role | None:
             return RotaryTable("cos" if index == 1 else "sin")
         case coda.EmbeddingOp() if index == 0:
             return Index(op.table, 0)
-        case coda.CrossEntropyOp() if index == 1:
+        case coda.CrossEntropyOp() | coda.CrossEntropyGradOp() if index == 1:
             return Index(op.logits, -1, op.ignore_index.value.data)
+        case coda.EmbeddingGradOp() if index == 0:
+            return Index(op.result, 0)
         case FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
         case MapOp():
@@ -113,10 +115,11 @@ def _weight(value: SSAValue, k_dim: int) -> GemmWeight:
 
 
 def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
-    if not 1 <= index <= len(op.weights):
+    number = index - len(op.inputs)
+    if op.is_transposed or not 0 <= number < len(op.weights):
         return None
-    layouts = [segment.layout for segment in op.segments() for _ in segment.weights]
-    return _weight(op.weights[index - 1], 1 if layouts[index - 1] == Layout.NK else 0)
+    layouts = [part.layout for part in op.segments() for weights in part.terms for _ in weights]
+    return _weight(op.weights[number], 1 if layouts[number] == Layout.NK else 0)
 
 
 def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:

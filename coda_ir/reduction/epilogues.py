@@ -158,7 +158,7 @@ def _take_segments(op: EpilogueOp) -> list[Segment]:
 def _epilogue(op: EpilogueOp, segments: Sequence[Segment]) -> EpilogueOp:
     """An operator like `op` with other column ranges."""
     if isinstance(op, FusedOp):
-        return FusedOp(op.x, segments, op.schedule)
+        return op.with_segments(segments)
     return MapOp(segments[0])
 
 

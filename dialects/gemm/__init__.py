@@ -31,12 +31,11 @@ from coda_ir.dialects.gemm.ops import (
     FusedOp,
     GroupReduceOp,
     MapOp,
-    PackWeightOp,
-    ScaleWeightOp,
     YieldOp,
 )
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.segment import Port, Result, Segment, partial_type, region_type
+from coda_ir.dialects.gemm.weight_ops import PackWeightOp, ScaleWeightOp
 
 Gemm = Dialect(
     "gemm",

@@ -8,6 +8,7 @@ gemm.fused %x : tensor<?x8xbf16>
 }
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
@@ -60,6 +61,23 @@ def parse_typed_values(parser: Parser) -> list[SSAValue]:
     )
 
 
+def print_sum(printer: Printer, values: Sequence[SSAValue]) -> None:
+    """`%x : type + %y : type + ...`."""
+    for number, value in enumerate(values):
+        printer.print_string(" + " if number else "")
+        printer.print_ssa_value(value)
+        printer.print_string(" : ")
+        printer.print_attribute(value.type)
+
+
+def parse_sum(parser: Parser) -> list[SSAValue]:
+    """`%x : type + %y : type + ...`."""
+    values = [parse_typed_value(parser)]
+    while parser.parse_optional_punctuation("+"):
+        values.append(parse_typed_value(parser))
+    return values
+
+
 def print_ports(printer: Printer, ports: list[Port]) -> None:
     """Print the ports in order, neighbours of one kind in one group."""
     start = 0
@@ -84,7 +102,9 @@ def print_segment(printer: Printer, segment: Segment) -> None:
     """Print the weights (if any), ports, results and region of a segment."""
     if segment.weights:
         printer.print_string("columns")
-        print_typed_values(printer, segment.weights)
+        for number, weights in enumerate(segment.terms):
+            printer.print_string(" + " if number else "")
+            print_typed_values(printer, weights)
         if segment.layout != Layout.NK:
             printer.print_string(f" {segment.layout.value}")
         if segment.pairing is not None:
@@ -112,12 +132,34 @@ def _parse_result(parser: Parser) -> tuple[ResultPortAttr, Attribute]:
     return port, parser.parse_type()
 
 
-def parse_segment(parser: Parser, into: ParsedSegments, *, with_weights: bool) -> None:
-    """Read one segment, after the keyword `columns` where it has weights."""
-    weights: list[SSAValue] = []
+def _parse_terms(parser: Parser, count: int) -> list[list[SSAValue]]:
+    """`(%a : type, ...) + (%b : type, ...) + ...`: the weights of `count` inputs."""
+    first = parser.pos
+    terms = [parse_typed_values(parser)]
+    while parser.parse_optional_punctuation("+"):
+        start = parser.pos
+        terms.append(parse_typed_values(parser))
+        if len(terms[-1]) != len(terms[0]):
+            parser.raise_error(
+                f"term {len(terms) - 1} of columns(...) has {len(terms[-1])} weights, expected "
+                f"{len(terms[0])} as in term 0",
+                start,
+                start + 1,
+            )
+    if len(terms) != count:
+        message = (
+            f"number of terms of columns(...) is {len(terms)}, expected {count}, one per input"
+        )
+        parser.raise_error(message, first, first + 1)
+    return terms
+
+
+def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
+    """Read one segment, after the keyword `columns` where there are inputs."""
+    terms: list[list[SSAValue]] = [[]]
     layout, pairing = Layout.NK, None
-    if with_weights:
-        weights = parse_typed_values(parser)
+    if inputs:
+        terms = _parse_terms(parser, inputs)
         if parser.parse_optional_keyword(Layout.KN.value):
             layout = Layout.KN
         if parser.parse_optional_keyword("pair"):
@@ -127,13 +169,13 @@ def parse_segment(parser: Parser, into: ParsedSegments, *, with_weights: bool) -
     results = parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: _parse_result(parser)
     )
-    into.weights.extend(weights)
+    into.weights.extend(weight for weights in terms for weight in weights)
     into.ports.extend(port.value for port in ports)
     into.result_types.extend(type for _, type in results)
     into.bodies.append(parser.parse_region())
     into.attrs.append(
         SegmentAttr(
-            IntAttr(len(weights)),
+            IntAttr(len(terms[0])),
             LayoutAttr(layout),
             pairing or NoneAttr(),
             ArrayAttr([PortKindAttr(port.kind) for port in ports]),

@@ -27,6 +27,8 @@ class PortKind(StrEnum):
     HALF_TILE = "half_tile"
     HALF_ROW = "half_row"
     HALF_TABLE = "half_table"
+    TILE_T = "tile_t"
+    """A tile stored as N x M: the element (m, n) is at [n, m]."""
 
     @property
     def is_half(self) -> bool:
@@ -51,6 +53,20 @@ class ResultKind(StrEnum):
     PARTIAL_ROW = "partial_row"
     PARTIAL_COL = "partial_col"
     SELECT = "select"
+    TILE_T = "tile_t"
+    """Stored transposed: the element (m, n) at [n, m]."""
+    ACCUMULATE = "accumulate"
+    """Stored in place of the element of a tile port, in that operand's memory."""
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the result names one of the ports."""
+        return self in (ResultKind.SELECT, ResultKind.ACCUMULATE)
+
+    @property
+    def is_per_column(self) -> bool:
+        """Whether each column of a pair yields an element of its own."""
+        return self not in (ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.SELECT)
 
 
 class Combiner(StrEnum):
@@ -90,9 +106,10 @@ class ResultKindAttr(EnumAttribute[ResultKind], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class ResultPortAttr(ParametrizedAttribute):
-    """A result port: its kind, the combiner of a partial, the index port of a select.
+    """A result port: its kind, the combiner of a partial, the port of a select or an accumulate.
 
-    Written `tile`, `half`, `partial_row<add>`, `partial_col<max>` or `select<2>`.
+    Written `tile`, `tile_t`, `half`, `partial_row<add>`, `partial_col<max>`, `select<2>` or
+    `accumulate<0>`.
     """
 
     name = "gemm.result"
@@ -103,6 +120,10 @@ class ResultPortAttr(ParametrizedAttribute):
     @staticmethod
     def tile() -> "ResultPortAttr":
         return ResultPortAttr(ResultKindAttr(ResultKind.TILE), NoneAttr(), NoneAttr())
+
+    @staticmethod
+    def tile_t() -> "ResultPortAttr":
+        return ResultPortAttr(ResultKindAttr(ResultKind.TILE_T), NoneAttr(), NoneAttr())
 
     @staticmethod
     def half() -> "ResultPortAttr":
@@ -124,6 +145,10 @@ class ResultPortAttr(ParametrizedAttribute):
     def select(port: int) -> "ResultPortAttr":
         return ResultPortAttr(ResultKindAttr(ResultKind.SELECT), NoneAttr(), IntAttr(port))
 
+    @staticmethod
+    def accumulate(port: int) -> "ResultPortAttr":
+        return ResultPortAttr(ResultKindAttr(ResultKind.ACCUMULATE), NoneAttr(), IntAttr(port))
+
     @property
     def is_partial(self) -> bool:
         return isinstance(self.combiner, CombinerAttr)
@@ -135,9 +160,10 @@ class ResultPortAttr(ParametrizedAttribute):
             raise VerifyException(
                 f"result port {kind.value}: a combiner is expected for partials and only for them"
             )
-        if (kind == ResultKind.SELECT) != isinstance(self.index, IntAttr):
+        if kind.has_index != isinstance(self.index, IntAttr):
             raise VerifyException(
-                f"result port {kind.value}: an index port is expected for select and only for it"
+                f"result port {kind.value}: the number of a port is expected for select and "
+                "accumulate and only for them"
             )
 
     def print_port(self, printer: Printer) -> None:
@@ -155,7 +181,7 @@ class ResultPortAttr(ParametrizedAttribute):
         if kind in (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL):
             with parser.in_angle_brackets():
                 combiner = CombinerAttr(parser.parse_str_enum(Combiner))
-        elif kind == ResultKind.SELECT:
+        elif kind.has_index:
             with parser.in_angle_brackets():
                 index = IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))
         return cls(ResultKindAttr(kind), combiner, index)

@@ -1,9 +1,16 @@
 """Operators of the GEMM level."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import prod
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    IntAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -23,22 +30,22 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
     parse_ports,
     parse_segment,
+    parse_sum,
     parse_typed_value,
     print_ports,
     print_segment,
+    print_sum,
     segment_attr,
 )
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
-    Layout,
-    LayoutAttr,
     PairingAttr,
     PortKindAttr,
     ScheduleAttr,
@@ -111,15 +118,18 @@ def read_segments(
     ports: Sequence[SSAValue],
     outputs: Sequence[SSAValue],
     bodies: Sequence[Region],
+    inputs: int = 1,
 ) -> list[Segment]:
     """The segments described by `attrs`, which share out the flat operands and results."""
     segments: list[Segment] = []
     w = p = r = 0
     for attr, body in zip(attrs, bodies, strict=True):
         own = outputs[r : r + len(attr.results)]
+        count = attr.weights.data
+        terms = [list(weights[w + i * count : w + (i + 1) * count]) for i in range(inputs)]
         segments.append(
             Segment(
-                weights=list(weights[w : w + attr.weights.data]),
+                weights=terms[0],
                 ports=[
                     Port(kind.data, value)
                     for kind, value in zip(attr.ports, ports[p:], strict=False)
@@ -132,9 +142,10 @@ def read_segments(
                 layout=attr.layout.data,
                 pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
                 outputs=own,
+                more_weights=terms[1:],
             )
         )
-        w, p, r = w + attr.weights.data, p + len(attr.ports), r + len(attr.results)
+        w, p, r = w + inputs * count, p + len(attr.ports), r + len(attr.results)
     return segments
 
 
@@ -154,15 +165,21 @@ class FusedOp(IRDLOperation):
           gemm.yield %x, %sq : f32, f32
         }
 
+    Several inputs, each with weights of its own, add up in one accumulator, one after the other:
+    `gemm.fused %x + %y columns(%w) + (%v)` is x · Wᵀ + y · Vᵀ. Where x is `transposed` it is
+    K x M, its leading dimensions flatten to K, and so do those of the weights, which are K x N:
+    `gemm.fused transposed %dz columns(%x) kn` is dzᵀ · x, the gradient of a weight.
+
     Source: CODA, arXiv 2605.19269.
     """
 
     name = "gemm.fused"
-    x = operand_def(TensorType)
+    inputs = var_operand_def(TensorType)
     weights = var_operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
+    transposed = opt_prop_def(UnitAttr)
     schedule = opt_prop_def(ScheduleAttr)
     order = opt_prop_def(OrderAttr)
     bodies = var_region_def()
@@ -171,19 +188,23 @@ class FusedOp(IRDLOperation):
 
     def __init__(
         self,
-        x: SSAValue | Operation,
+        inputs: SSAValue | Operation | Sequence[SSAValue],
         segments: Sequence[Segment],
         schedule: ScheduleAttr | None = None,
         order: OrderAttr | None = None,
+        *,
+        transposed: bool = False,
     ):
+        is_single = isinstance(inputs, SSAValue | Operation)
         super().__init__(
             operands=[
-                x,
-                [weight for segment in segments for weight in segment.weights],
+                [inputs] if is_single else inputs,
+                [w for segment in segments for weights in segment.terms for w in weights],
                 [port.value for segment in segments for port in segment.ports],
             ],
             properties={
                 "segments": ArrayAttr([segment_attr(segment) for segment in segments]),
+                "transposed": UnitAttr() if transposed else None,
                 "schedule": schedule,
                 "order": order,
             },
@@ -191,10 +212,43 @@ class FusedOp(IRDLOperation):
             result_types=[[result.type for segment in segments for result in segment.results]],
         )
 
+    def with_segments(self, segments: Sequence[Segment]) -> "FusedOp":
+        """The operator on the same inputs with other column ranges."""
+        inputs, transposed = self.inputs, self.is_transposed
+        return FusedOp(inputs, segments, self.schedule, self.order, transposed=transposed)
+
+    @property
+    def x(self) -> SSAValue:
+        """The first input."""
+        return self.inputs[0]
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether the inputs are K x M instead of M x K."""
+        return self.transposed is not None
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The dimensions of the accumulator's rows, which flatten to M."""
+        shape = shape_of(self.x)
+        return shape[-1:] if self.is_transposed else shape[:-1]
+
+    def depth(self, index: int) -> int:
+        """K of an input, or `DYNAMIC_INDEX`."""
+        shape = shape_of(self.inputs[index])
+        if not self.is_transposed:
+            return shape[-1]
+        return DYNAMIC_INDEX if DYNAMIC_INDEX in shape[:-1] else prod(shape[:-1])
+
     def segments(self) -> list[Segment]:
         """The column ranges, for reading."""
         return read_segments(
-            self.segment_attrs.data, self.weights, self.ports, self.outputs, self.bodies
+            self.segment_attrs.data,
+            self.weights,
+            self.ports,
+            self.outputs,
+            self.bodies,
+            len(self.inputs),
         )
 
     def take_segments(self) -> list[Segment]:
@@ -206,13 +260,11 @@ class FusedOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_order(self.order, ("depth", "columns", "rows"))
-        verify.verify_fused(self.x, self.segments())
+        verify.verify_fused(self)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.x)
-        printer.print_string(" : ")
-        printer.print_attribute(self.x.type)
+        printer.print_string(" transposed " if self.is_transposed else " ")
+        print_sum(printer, self.inputs)
         with printer.indented():
             if self.schedule is not None:
                 printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
@@ -229,18 +281,20 @@ class FusedOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> "FusedOp":
-        x = parse_typed_value(parser)
+        transposed = bool(parser.parse_optional_keyword("transposed"))
+        inputs = parse_sum(parser)
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
         order = _parse_order(parser)
         parsed = ParsedSegments()
         while parser.parse_optional_keyword("columns"):
-            parse_segment(parser, parsed, with_weights=True)
+            parse_segment(parser, parsed, inputs=len(inputs))
         op = cls.build(
-            operands=[x, parsed.weights, parsed.ports],
+            operands=[inputs, parsed.weights, parsed.ports],
             properties={
                 "segments": ArrayAttr(parsed.attrs),
+                "transposed": UnitAttr() if transposed else None,
                 "schedule": schedule,
                 "order": order,
             },
@@ -321,7 +375,7 @@ class MapOp(IRDLOperation):
     def parse(cls, parser: Parser) -> "MapOp":
         order = _parse_order(parser)
         parsed = ParsedSegments()
-        parse_segment(parser, parsed, with_weights=False)
+        parse_segment(parser, parsed, inputs=0)
         op = cls.build(
             operands=[parsed.ports],
             properties={"segment": parsed.attrs[0], "order": order},
@@ -430,64 +484,3 @@ class FinalizeOp(IRDLOperation):
         op = cls(partials, ports, types, body, axis=axis, order=order)  # pyright: ignore[reportArgumentType]
         _parse_attributes(parser, op)
         return op
-
-
-class WeightVectorOp(IRDLOperation, ABC):
-    """A computation on a weight and a vector of its K elements alone.
-
-    The host program does it once and keeps the result until one of the two changes.
-    """
-
-    weight = operand_def(TensorType)
-    vector = operand_def(TensorType)
-    layout = prop_def(LayoutAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$layout operands attr-dict `:` functional-type(operands, results)"
-
-    def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
-        weight = SSAValue.get(weight)
-        super().__init__(
-            operands=[weight, vector],
-            properties={"layout": LayoutAttr(layout)},
-            result_types=[self.result_type(weight, layout)],
-        )
-
-    @classmethod
-    @abstractmethod
-    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
-        """The type of the result for a weight."""
-
-    def verify_(self) -> None:
-        verify.verify_weight_vector(self)
-
-
-@irdl_op_definition
-class PackWeightOp(WeightVectorOp):
-    """v[n] = sum_k W[n, k] · vector[k] in float32.
-
-    The deferral of LayerNorm needs u = W·gamma and c0 = W·beta.
-
-    `%u = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>`
-    """
-
-    name = "gemm.pack_weight"
-
-    @classmethod
-    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
-        return TensorType(f32, (shape_of(weight)[0 if layout == Layout.NK else 1],))
-
-
-@irdl_op_definition
-class ScaleWeightOp(WeightVectorOp):
-    """v[n, k] = W[n, k] · vector[k], rounded to the weight's type: the scale of a norm folded into
-    a frozen weight ahead of time.
-
-    `%v = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>`
-    """
-
-    name = "gemm.scale_weight"
-
-    @classmethod
-    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
-        return tensor_type(weight)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, is_float, shape_of
@@ -47,10 +47,17 @@ class Segment:
     pairing: PairingAttr | None = None
     outputs: Sequence[SSAValue] = field(default=())
     """The results of the operation this segment was read from."""
+    more_weights: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
+    """What the further inputs of the GEMM are multiplied with, alike in number and columns."""
 
     @property
     def block(self) -> Block:
         return self.body.block
+
+    @property
+    def terms(self) -> list[list[SSAValue]]:
+        """The weights that each input is multiplied with; the products are added."""
+        return [self.weights, *self.more_weights]
 
     @property
     def accumulator_count(self) -> int:
@@ -64,7 +71,7 @@ class Segment:
 
     def weight_columns(self, index: int) -> int:
         """N of one weight, or `DYNAMIC_INDEX`."""
-        return shape_of(self.weights[index])[0 if self.layout == Layout.NK else 1]
+        return shape_of(self.weights[index])[0 if self.layout == Layout.NK else -1]
 
     @property
     def columns(self) -> int:
@@ -92,8 +99,13 @@ class Segment:
 
     def result_arity(self, port: ResultPortAttr) -> int:
         """Number of yielded values of a result."""
-        per_column = port.kind.data in (ResultKind.TILE, ResultKind.PARTIAL_COL)
-        return 2 if self.pairing and per_column else 1
+        return 2 if self.pairing and port.kind.data.is_per_column else 1
+
+    def is_stored_transposed(self, port: ResultPortAttr) -> bool:
+        """Whether the tile of a result is stored as N x M."""
+        if port.kind.data == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
+            return self.ports[port.index.data].kind == PortKind.TILE_T
+        return port.kind.data == ResultKind.TILE_T
 
     def yielded(self, index: int) -> Sequence[SSAValue]:
         """The yielded values of result `index`."""

@@ -11,6 +11,7 @@ from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
     dims_agree,
     element_type_of,
     expect_element_type,
@@ -23,7 +24,8 @@ from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.segment import Segment, region_type
 
 if TYPE_CHECKING:
-    from coda_ir.dialects.gemm.ops import FinalizeOp, GroupReduceOp, WeightVectorOp
+    from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, GroupReduceOp
+    from coda_ir.dialects.gemm.weight_ops import WeightVectorOp
 
 
 class PortsAreTheOnlyWayIn(IsolatedFromAbove):
@@ -41,29 +43,73 @@ class PortsAreTheOnlyWayIn(IsolatedFromAbove):
                         )
 
 
-def verify_fused(x: SSAValue, segments: Sequence[Segment]) -> None:
+def verify_fused(op: FusedOp) -> None:
+    _verify_counts(op)
+    _verify_inputs(op)
+    for segment in op.segments():
+        if not segment.weights:
+            raise VerifyException("columns() has no weight, expected at least one")
+        for number, weights in enumerate(segment.terms):
+            _verify_weights(op, number, weights, segment)
+        _verify_pairing(segment)
+        domain = (*op.row_shape, segment.columns)
+        _verify_ports(segment, domain)
+        _verify_results(segment, domain)
+        _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+
+
+def _verify_counts(op: FusedOp) -> None:
+    """The attributes of the segments share out all operands, results and regions."""
+    segments = op.segment_attrs.data
     if not segments:
         raise VerifyException("no columns(...), expected at least one")
+    if not op.inputs:
+        raise VerifyException("no input, expected at least one")
+    shared = (
+        ("weights", sum(s.weights.data for s in segments) * len(op.inputs), len(op.weights)),
+        ("ports", sum(len(s.ports) for s in segments), len(op.ports)),
+        ("results", sum(len(s.results) for s in segments), len(op.outputs)),
+        ("regions", len(segments), len(op.bodies)),
+    )
+    for what, stated, actual in shared:
+        if stated != actual:
+            raise VerifyException(
+                f"property segments states {stated} {what}, expected the {actual} of the operator"
+            )
+
+
+def _verify_inputs(op: FusedOp) -> None:
+    x, least = op.x, 2 if op.is_transposed else 1
     if not shape_of(x):
         raise VerifyException("operand x is a scalar, expected at least one dimension")
     if not is_float(element_type_of(x)):
         raise VerifyException(
             f"operand x has element type {element_type_of(x)}, expected a float type"
         )
-    for segment in segments:
-        if not segment.weights:
-            raise VerifyException("columns() has no weight, expected at least one")
-        _verify_weights(x, segment)
-        _verify_pairing(segment)
-        domain = (*shape_of(x)[:-1], segment.columns)
-        _verify_ports(segment, domain)
-        _verify_results(segment, domain)
-        _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+    for index, value in enumerate(op.inputs):
+        what, shape = "operand x" if not index else f"input {index}", shape_of(value)
+        if len(shape) < least:
+            raise VerifyException(
+                f"{what} has rank {len(shape)}, expected at least {least}: the dimensions of K, "
+                "then M"
+            )
+        rows = shape[-1:] if op.is_transposed else shape[:-1]
+        if len(rows) != len(op.row_shape) or not all(map(dims_agree, rows, op.row_shape)):
+            raise VerifyException(
+                f"{what} of shape {format_shape(shape)} has rows {format_shape(rows)}, expected "
+                f"{format_shape(op.row_shape)} as operand x has"
+            )
+        expect_element_type(what, value, element_type_of(x))
 
 
 def verify_map(segment: Segment) -> None:
     if segment.pairing is not None or segment.weights:
         raise VerifyException("gemm.map has neither weights nor pairs")
+    kinds = {kind.value for kind, _ in segment.ports} | {
+        r.port.kind.data.value for r in segment.results
+    }
+    if "tile_t" in kinds:
+        raise VerifyException("gemm.map has a tile_t port, expected only in gemm.fused")
     domain = _map_domain(segment)
     _verify_ports(segment, domain)
     _verify_results(segment, domain)
@@ -81,19 +127,36 @@ def _map_domain(segment: Segment) -> tuple[int, ...]:
     raise VerifyException("gemm.map has neither a tile result nor a tile port")
 
 
-def _verify_weights(x: SSAValue, segment: Segment) -> None:
-    k = shape_of(x)[-1]
-    k_dim = 1 if segment.layout == Layout.NK else 0
-    for index, weight in enumerate(segment.weights):
-        shape = shape_of(weight)
-        if len(shape) != 2:
-            raise VerifyException(f"weight {index} has rank {len(shape)}, expected 2")
-        if not dims_agree(shape[k_dim], k):
+def _verify_weights(
+    op: FusedOp, number: int, weights: Sequence[SSAValue], segment: Segment
+) -> None:
+    """The weights of input `number` fit it, and have the columns of those of the first input."""
+    x, is_kn = op.inputs[number], segment.layout == Layout.KN
+    depth = shape_of(x)[:-1] if op.is_transposed else shape_of(x)[-1:]
+    if op.is_transposed and not is_kn:
+        raise VerifyException("layout of the weights is nk, expected kn as x is transposed")
+    term, name = (f"term {number}: ", f"input {number}") if number else ("", "operand x")
+    for index, weight in enumerate(weights):
+        what, shape = f"{term}weight {index}", shape_of(weight)
+        if len(shape) != len(depth) + 1:
+            raise VerifyException(f"{what} has rank {len(shape)}, expected {len(depth) + 1}")
+        own, columns = (shape[:-1], shape[-1]) if is_kn else (shape[1:], shape[0])
+        if not all(map(dims_agree, own, depth)):
+            where = "all but the last dimension" if op.is_transposed else "the last dimension"
             raise VerifyException(
-                f"weight {index} of shape {format_shape(shape)} in layout {segment.layout.value} "
-                f"has K = {shape[k_dim]}, expected {k}, the last dimension of operand x"
+                f"{what} of shape {format_shape(shape)} in layout {segment.layout.value} "
+                f"has K = {_extents(own)}, expected {_extents(depth)}, {where} of {name}"
             )
-        expect_element_type(f"weight {index}", weight, element_type_of(x))
+        if not dims_agree(columns, segment.weight_columns(index)):
+            raise VerifyException(
+                f"{what} has {columns} columns, expected {segment.weight_columns(index)} as in "
+                "term 0"
+            )
+        expect_element_type(what, weight, element_type_of(op.x))
+
+
+def _extents(dims: Sequence[int]) -> str:
+    return str(dims[0]) if len(dims) == 1 else format_shape(dims)
 
 
 def _verify_pairing(segment: Segment) -> None:
@@ -136,6 +199,8 @@ def _verify_ports(segment: Segment, domain: Sequence[int]) -> None:
         match kind:
             case PortKind.TILE | PortKind.HALF_TILE:
                 expect_shape(what, value, (*rows, columns))
+            case PortKind.TILE_T:
+                expect_shape(what, value, (columns, *rows))
             case PortKind.ROW | PortKind.HALF_ROW:
                 expect_shape(what, value, (columns,))
             case PortKind.COL:
@@ -187,6 +252,7 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
         ResultKind.PARTIAL_ROW: (*rows, DYNAMIC_INDEX),
         ResultKind.PARTIAL_COL: (DYNAMIC_INDEX, n),
         ResultKind.SELECT: rows,
+        ResultKind.TILE_T: (n, *rows),
     }
     for index, (port, type) in enumerate(segment.results):
         kind = port.kind.data
@@ -195,14 +261,43 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
             raise VerifyException(f"{what} is a pair port, expected only in pair mode")
         if kind == ResultKind.SELECT:
             _verify_select(what, segment, port.index.data)  # pyright: ignore
+        if kind == ResultKind.ACCUMULATE:
+            _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
+            continue
         shape, expected = type.get_shape(), expected_shapes[kind]
         if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
             raise VerifyException(
                 f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
             )
-        if kind not in (ResultKind.TILE, ResultKind.HALF) and type.element_type != f32:
+        if kind not in _STORED and type.element_type != f32:
             raise VerifyException(f"{what} has element type {type.element_type}, expected f32")
     _verify_partial_uses(segment)
+
+
+_STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
+"""Results of any element type; the others are f32."""
+
+
+def _verify_accumulate(what: str, segment: Segment, type: AnyTensor, index: int) -> None:
+    if index >= len(segment.ports):
+        raise VerifyException(
+            f"{what} names port {index} of {len(segment.ports)}, expected a tile or tile_t port"
+        )
+    kind, value = segment.ports[index]
+    if kind not in (PortKind.TILE, PortKind.TILE_T):
+        raise VerifyException(
+            f"{what} names port {index} ({kind.value}), expected a tile or tile_t port"
+        )
+    if type != value.type:
+        raise VerifyException(
+            f"{what} has type {type}, expected {value.type}, the type of port {index}"
+        )
+    uses = len(list(value.uses))
+    if uses > 1:
+        raise VerifyException(
+            f"{what} overwrites the operand of port {index}, which has {uses} uses, expected no "
+            "other"
+        )
 
 
 def _verify_select(what: str, segment: Segment, index: int) -> None:

@@ -21,6 +21,13 @@ from coda_ir.frontends.coda_text.values import (
 
 Report = Callable[[Span, str, str], object]
 
+OPERAND_KINDS = [kind.value for kind in PortKind if kind != PortKind.TILE_T]
+"""What an epilogue of the language takes; the gradients of weights have other ports too."""
+
+RESULT_KINDS = [
+    kind.value for kind in ResultKind if kind not in (ResultKind.TILE_T, ResultKind.ACCUMULATE)
+]
+
 
 @dataclass(frozen=True, slots=True)
 class OperandPort:
@@ -93,7 +100,7 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
 
 
 def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
-    kinds = [kind.value for kind in PortKind]
+    kinds = OPERAND_KINDS
     if port.kind is None:
         error(
             port.name.span,
@@ -123,7 +130,7 @@ def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
 def _result(
     port: Port, operands: list[OperandPort], is_pair: bool, error: Report
 ) -> EpilogueResult | None:
-    kinds = [kind.value for kind in ResultKind]
+    kinds = RESULT_KINDS
     if port.kind is None:
         remedy = f"kinds of results are {', '.join(kinds)}"
         error(port.name.span, f"the result '{port.name.text}' has no kind", remedy)

@@ -245,7 +245,7 @@ class EpilogueEditor:
         self._drop_unused()
         location = fuse_locations(*self.locations)
         if isinstance(self.op, FusedOp):
-            new: EpilogueOp = FusedOp(self.op.x, self.segments, self.op.schedule, self.op.order)
+            new: EpilogueOp = self.op.with_segments(self.segments)
         else:
             new = MapOp(self.segments[0], self.op.order)
         new.location = location

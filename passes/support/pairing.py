@@ -38,6 +38,7 @@ def to_pair_mode(segment: Segment, pairing: PairingAttr) -> Segment:
         body=Region(Block(arg_types=[f32, f32])),
         layout=segment.layout,
         pairing=pairing,
+        more_weights=segment.more_weights,
     )
     paired.block.add_op(YieldOp())
     lanes: Lanes = {old.args[0]: _named(paired.block.args, old.args[0])}
@@ -101,7 +102,7 @@ def pair_columns(op: FusedOp, index: int, pairing: PairingAttr, order: BlockOrde
 
 
 def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
-    """One GEMM in place of two that share x: its pairs hold a column of each.
+    """One GEMM in place of two that share their inputs: its pairs hold a column of each.
 
     The weights stay where they are: `first` gives the left half of the columns, `second` the
     right half. What `second` needs must be available before `first`.
@@ -115,11 +116,12 @@ def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp
         body=Region(block),
         layout=left.layout,
         pairing=PairingAttr.halves(),
+        more_weights=[a + b for a, b in zip(left.more_weights, right.more_weights, strict=True)],
     )
     block.add_op(YieldOp())
     for lane, part in enumerate((left, right)):
         _append_half(joined, part, block.args[lane])
-    fused = FusedOp(first.x, [joined], order=first.order)
+    fused = first.with_segments([joined])
     fused.location = fuse_locations(first.location, second.location)
     for old, new in zip((*left.outputs, *right.outputs), fused.outputs, strict=True):
         new.name_hint = old.name_hint

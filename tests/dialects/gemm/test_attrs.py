@@ -71,10 +71,19 @@ def test_a_partial_needs_a_combiner():
 
 
 @pytest.mark.parametrize(
-    ("kind", "index"), [(ResultKind.SELECT, NoneAttr()), (ResultKind.TILE, IntAttr(0))]
+    ("kind", "index"),
+    [
+        (ResultKind.SELECT, NoneAttr()),
+        (ResultKind.ACCUMULATE, NoneAttr()),
+        (ResultKind.TILE, IntAttr(0)),
+        (ResultKind.TILE_T, IntAttr(0)),
+    ],
 )
-def test_an_index_is_for_select_only(kind: ResultKind, index: IntAttr | NoneAttr):
-    with pytest.raises(VerifyException, match="an index port is expected for select and only"):
+def test_a_port_is_named_by_select_and_accumulate_only(
+    kind: ResultKind, index: IntAttr | NoneAttr
+):
+    expected = "the number of a port is expected for select and accumulate and only for them"
+    with pytest.raises(VerifyException, match=expected):
         ResultPortAttr(ResultKindAttr(kind), NoneAttr(), index)
 
 

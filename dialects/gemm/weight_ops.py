@@ -1,0 +1,80 @@
+"""Operators that compute from weights alone, ahead of time."""
+
+from abc import ABC, abstractmethod
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
+from coda_ir.dialects.gemm import verify
+from coda_ir.dialects.gemm.attrs import Layout, LayoutAttr
+
+
+class WeightVectorOp(IRDLOperation, ABC):
+    """A computation on a weight and a vector of its K elements alone.
+
+    The host program does it once and keeps the result until one of the two changes.
+    """
+
+    weight = operand_def(TensorType)
+    vector = operand_def(TensorType)
+    layout = prop_def(LayoutAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$layout operands attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
+        weight = SSAValue.get(weight)
+        super().__init__(
+            operands=[weight, vector],
+            properties={"layout": LayoutAttr(layout)},
+            result_types=[self.result_type(weight, layout)],
+        )
+
+    @classmethod
+    @abstractmethod
+    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
+        """The type of the result for a weight."""
+
+    def verify_(self) -> None:
+        verify.verify_weight_vector(self)
+
+
+@irdl_op_definition
+class PackWeightOp(WeightVectorOp):
+    """v[n] = sum_k W[n, k] · vector[k] in float32.
+
+    The deferral of LayerNorm needs u = W·gamma and c0 = W·beta.
+
+    `%u = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>`
+    """
+
+    name = "gemm.pack_weight"
+
+    @classmethod
+    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
+        return TensorType(f32, (shape_of(weight)[0 if layout == Layout.NK else 1],))
+
+
+@irdl_op_definition
+class ScaleWeightOp(WeightVectorOp):
+    """v[n, k] = W[n, k] · vector[k], rounded to the weight's type: the scale of a norm folded into
+    a frozen weight ahead of time.
+
+    `%v = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>`
+    """
+
+    name = "gemm.scale_weight"
+
+    @classmethod
+    def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
+        return tensor_type(weight)
