@@ -8,24 +8,31 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda import (
+    AttentionGradOp,
     AttentionOp,
+    BroadcastOp,
     CastOp,
     ConcatOp,
+    CrossEntropyGradOp,
     CrossEntropyOp,
     ElementwiseOp,
+    EmbeddingGradOp,
     EmbeddingOp,
     GluOp,
     LayerNormOp,
     LinearOp,
     MatmulOp,
     NormStatsOp,
+    PadOp,
     ReduceOp,
     ReshapeOp,
     RMSNormOp,
     RopeOp,
     SliceOp,
     SoftmaxOp,
+    SumToOp,
     TransposeOp,
+    WeightGradientOp,
 )
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
@@ -40,6 +47,7 @@ from coda_ir.dialects.gemm import (
     Segment,
 )
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
+from coda_ir.dialects.torch import VjpOp
 from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
@@ -158,6 +166,45 @@ def _concat(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:dim], joined, *operands[0][dim + 1 :])]
 
 
+def _weight_gradient(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [(operands[0][-1], operands[1][-1])]
+
+
+def _sum_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    kept = shape_of(op.results[0])
+    return [operands[0][len(operands[0]) - len(kept) :]]
+
+
+def _broadcast_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    rank = len(shape_of(op.results[0]))
+    return [broadcast_dims([(1,) * rank, *operands])]
+
+
+def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, PadOp)
+    dim, *_ = op.range
+    extent = UNKNOWN if op.like is None else operands[1][dim]
+    return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
+
+
+def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, EmbeddingGradOp)
+    return [(UNKNOWN if op.like is None else operands[2][0], operands[1][-1])]
+
+
+def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, AttentionGradOp)
+    of = dict(zip(op.operands, operands, strict=True))
+    added = [(op.sinks, op.d_sinks), (op.mask, op.d_mask)]
+    sources = [op.q, op.k, op.v, *(x for x, result in added if x and result)]
+    return [of[source] for source in sources]
+
+
+def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, VjpOp)
+    return [operands[number] for number in op.differentiated]
+
+
 def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
@@ -216,6 +263,8 @@ def _results(
         ResultKind.PARTIAL_ROW: (*rows, _column_tiles(segment, op, index)),
         ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
+        ResultKind.TILE_T: (columns, *rows),
+        ResultKind.ACCUMULATE: (*rows, columns),
     }
     return [
         by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
@@ -266,8 +315,6 @@ RULES: dict[type, Rule] = {
     RMSNormOp: _like_first,
     LayerNormOp: _like_first,
     SoftmaxOp: _like_first,
-        ResultKind.TILE_T: (columns, *rows),
-        ResultKind.ACCUMULATE: (*rows, columns),
     RopeOp: _like_first,
     AttentionOp: _like_first,
     LinearOp: _linear,
@@ -281,6 +328,14 @@ RULES: dict[type, Rule] = {
     TransposeOp: _transpose,
     SliceOp: _slice,
     ConcatOp: _concat,
+    WeightGradientOp: _weight_gradient,
+    SumToOp: _sum_to,
+    BroadcastOp: _broadcast_to,
+    PadOp: _pad,
+    AttentionGradOp: _attention_grad,
+    CrossEntropyGradOp: _like_first,
+    EmbeddingGradOp: _embedding_grad,
+    VjpOp: _vjp,
     FusedOp: _fused,
     MapOp: _map,
     FinalizeOp: _finalize,

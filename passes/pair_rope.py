@@ -66,7 +66,8 @@ def _fuse_rope(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     a, b = segment.yielded(site.result)
     builder = editor.builder(site.segment, op.location)
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
-    rotated = builder.rotate(a, b, cos, sin, types)
+    transposed = op.transposed is not None
+    rotated = builder.rotate(a, b, cos, sin, types, transposed=transposed)
     port = ResultPortAttr.tile()
     index = editor.add_result(site.segment, port, tensor_type(op.result), rotated)
     replace_by_result(editor, op, site.segment, index)

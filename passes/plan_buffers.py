@@ -12,14 +12,20 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.dialects.coda import (
+    AttentionGradOp,
     AttentionOp,
     ConcatOp,
     ConstantOp,
+    CrossEntropyGradOp,
+    EmbeddingGradOp,
     EmbeddingOp,
+    PadOp,
+    SumToOp,
+    WeightGradientOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import PackWeightOp
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.remarks import Remark, emit_remark
 from coda_ir.storage import is_view, overwritten, storage_root
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
@@ -37,7 +43,21 @@ LIBRARY_BUFFER = "library"
 
 RESERVED_BUFFERS = (RESULT_BUFFER, ARGUMENT_BUFFER, LIBRARY_BUFFER)
 
-LIBRARY_OPS = (AttentionOp, CallOp, ConcatOp, ConstantOp, EmbeddingOp, PackWeightOp)
+LIBRARY_OPS = (
+    AttentionGradOp,
+    AttentionOp,
+    CallOp,
+    ConcatOp,
+    ConstantOp,
+    CrossEntropyGradOp,
+    EmbeddingGradOp,
+    EmbeddingOp,
+    PackWeightOp,
+    PadOp,
+    SumToOp,
+    VjpOp,
+    WeightGradientOp,
+)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FinalizeOp, MapOp
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -21,6 +21,26 @@ _REASONS: dict[type[Operation], Refusal] = {
         "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
     ),
     CallOp: Refusal("the operator has a counterpart in the dialect coda", "runs through PyTorch"),
+    VjpOp: Refusal(
+        "the operator has a counterpart in the dialect coda",
+        "is differentiated by PyTorch, which computes it again",
+    ),
+    coda.AttentionGradOp: Refusal(
+        "the operator is not attention", "runs as the derivative of PyTorch's attention"
+    ),
+    coda.CrossEntropyGradOp: Refusal(
+        "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
+    ),
+    coda.EmbeddingGradOp: Refusal(
+        "the operator is not a scatter", "runs as the derivative of PyTorch's embedding"
+    ),
+    coda.WeightGradientOp: Refusal(
+        "the operands are of a type that GEMMs have", "runs as PyTorch's matrix product"
+    ),
+    coda.SumToOp: Refusal(
+        "the operand is the tile of a kernel of the same function", "runs as PyTorch's sum"
+    ),
+    coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
     coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
 }
 
@@ -38,7 +58,7 @@ class ReportUnfusedPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             reason = _REASONS.get(type(op))
-            if isinstance(op, CallOp) and reason is not None:
+            if isinstance(op, CallOp | VjpOp) and reason is not None:
                 found = f"{op.callee.data} {reason.found}"
                 rewriter.missed(op, Refusal(reason.condition, found))
             elif reason is not None:

@@ -183,6 +183,8 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     def times(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return numerics.step(a * b, product)
 
+    if op.transposed is not None:
+        sin = -sin
     rotated = (
         times(first, cos) - times(second, sin),
         times(second, cos) + times(first, sin),

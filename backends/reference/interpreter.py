@@ -13,6 +13,7 @@ from xdsl.traits import SymbolTable
 from coda_ir.api import find_entry
 from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
 from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
+from coda_ir.backends.reference.gradient_ops import GRADIENT_HANDLERS
 from coda_ir.backends.reference.numerics import (
     Handlers,
     Numerics,
@@ -20,17 +21,18 @@ from coda_ir.backends.reference.numerics import (
     place,
     stated_dtype,
 )
-from coda_ir.backends.reference.torch_calls import call_torch
+from coda_ir.backends.reference.torch_calls import call_torch, vjp_of_torch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
 from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.dialects.torch import CallOp as TorchCallOp
+from coda_ir.dialects.torch import VjpOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
-HANDLERS: Handlers = {**BLOCK_HANDLERS, **GEMM_HANDLERS}
+HANDLERS: Handlers = {**BLOCK_HANDLERS, **GRADIENT_HANDLERS, **GEMM_HANDLERS}
 
 
 def run_function(
@@ -187,6 +189,9 @@ class _Run:
         if isinstance(op, TorchCallOp):
             exact = self.precision == "float64"
             return call_torch(op, operands, self._symbols, exact=exact)
+        if isinstance(op, VjpOp):
+            exact = self.precision == "float64"
+            return vjp_of_torch(op, operands, self._symbols, exact=exact)
         if isinstance(op, ReshapeOp):
             return [operands[0].reshape(self._reshaped(op, operands[0]))]
         handler = HANDLERS.get(type(op))
@@ -225,7 +230,7 @@ class _Run:
 def _uses_symbols(op: Operation) -> bool:
     """Whether `op` needs the values of symbols: as arguments, or for several extents."""
     several = isinstance(op, ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
-    return several or isinstance(op, TorchCallOp)
+    return several or isinstance(op, TorchCallOp | VjpOp)
 
 
 def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:

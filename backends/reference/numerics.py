@@ -120,6 +120,7 @@ def unrounded(value: float) -> float:
         sqrt(round(size**2)),
         sqrt(1 / max(1, round(1 / size**2))),
         sqrt(2 / pi),
+        1 / sqrt(2 * pi),
         float(f"{size:.6e}"),
     )
     for candidate in candidates:

@@ -9,7 +9,7 @@ import torch
 
 from coda_ir.backends.reference.numerics import place
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CallOp, VjpOp
 
 Tensors = Sequence[torch.Tensor]
 
@@ -30,6 +30,33 @@ def call_torch(
 
     Raises CodaError for an operator that PyTorch does not have and for a symbol without a value.
     """
+    results = _results(op, operands, symbols, exact=exact)
+    return results if op.picks is None else [results[position] for position in op.picks]
+
+
+def vjp_of_torch(
+    op: VjpOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
+) -> list[torch.Tensor]:
+    """The gradients of a call for some of its inputs; see `call_torch`."""
+    count = len(op.inputs)
+    inputs = [value.detach() for value in operands[:count]]
+    d_outputs = operands[count:]
+    leaves = [inputs[number].requires_grad_() for number in op.differentiated]
+    with torch.enable_grad():
+        results = _results(op, inputs, symbols, exact=exact)
+    # A result that depends on none of them has no derivative; its product is 0.
+    pairs = zip(op.positions, d_outputs, strict=True)
+    known = [(results[i], d_output) for i, d_output in pairs if results[i].requires_grad]
+    if not known:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    of, weights = zip(*known, strict=True)
+    return list(torch.autograd.grad(of, leaves, weights, materialize_grads=True))
+
+
+def _results(
+    op: CallOp | VjpOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
+) -> list[torch.Tensor]:
+    """All results of the callee."""
     function = overload(op)
     if exact and op.callee.data in _WITHOUT_FLOAT64:
         function = _WITHOUT_FLOAT64[op.callee.data]
@@ -38,12 +65,11 @@ def call_torch(
         arguments, named = op.template.evaluate(operands, symbols, namespace)
     except KeyError as error:
         raise CodaError(
-            f"torch.call{place(op)}: the dimension {error.args[0]} has no value",
+            f"{op.name}{place(op)}: the dimension {error.args[0]} has no value",
             "name it in the dimensions of an argument (coda.dims)",
         ) from error
     result = function(*arguments, **named)
-    results = [result] if isinstance(result, torch.Tensor) else list(result)
-    return results if op.picks is None else [results[position] for position in op.picks]
+    return [result] if isinstance(result, torch.Tensor) else list(result)
 
 
 def _grouped_mm(
@@ -74,14 +100,14 @@ _WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
 """What stands for operators whose kernels know no float64."""
 
 
-def overload(op: CallOp) -> Any:
+def overload(op: CallOp | VjpOp) -> Any:
     """The operator of PyTorch that `op` calls. Raises CodaError where there is none."""
     function: Any = torch.ops
     for part in op.callee.data.split("."):
         function = getattr(function, part, None)
         if function is None:
             raise CodaError(
-                f"torch.call{place(op)}: PyTorch has no operator {op.callee.data}",
+                f"{op.name}{place(op)}: PyTorch has no operator {op.callee.data}",
                 "import the library that registers it",
             )
     return function

@@ -89,6 +89,8 @@ def spelled_attention(q, k, v, mask, scale, softcap, sinks):
         is_bool = mask.dtype == torch.bool
         scores = scores.masked_fill(~mask, float("-inf")) if is_bool else scores + mask
     unseen = (scores == float("-inf")).all(-1, keepdim=True)
+    # A softmax of no key is NaN, and so would be its derivative.
+    scores = scores.masked_fill(unseen, 0.0)
     if sinks is not None:
         column = sinks.to(wide)[:, None, None].expand(*scores.shape[:-1], 1)
         scores = torch.cat([scores, column], -1)

@@ -12,6 +12,7 @@ from xdsl.utils.hints import isa
 from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
+    ActivationGradOp,
     CastOp,
     ConstantOp,
     DivOp,
@@ -138,6 +139,8 @@ def _scalar_code(
     if isinstance(op, GeluOp):
         exact = op.approximate.data == "none"
         return builder.gelu(arguments[0]) if exact else builder.gelu_tanh(arguments[0])
+    if isinstance(op, ActivationGradOp):
+        return builder.activation_grad(op.activation.data, *arguments)
     if isinstance(op, SoftcapOp):
         return builder.softcap(arguments[0], op.cap.value.data, element_type_of(op.result))
     if _is_number_over_tensor(op) and builder.mode == NumericsMode.EAGER_EXACT:
@@ -207,14 +210,15 @@ def lower_glu(op: GluOp) -> LoweredMap:
 
 
 def lower_rope(op: RopeOp) -> LoweredMap:
-    """(a·cos − b·sin, b·cos + a·sin) over the pairs of each head."""
+    """The rotation of the pairs of each head."""
     block = Block(arg_types=[f32] * 4)
     first, second, cos, sin = block.args
     for argument, name in zip(block.args, ("first", "second", "cos", "sin"), strict=True):
         argument.name_hint = name
     builder = ScalarBuilder(block, op.location, numerics_mode(op))
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
-    block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types)))
+    transposed = op.transposed is not None
+    block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types, transposed=transposed)))
     ports = [
         Port(PortKind.TILE, op.x),
         Port(PortKind.HALF_TABLE, op.cos),

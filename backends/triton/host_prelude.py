@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from coda_ir.backends.triton.attention_prelude import ATTENTION, ATTENTION_NAMES
+from coda_ir.backends.triton.gradient_prelude import GRADIENT_HELPERS
 
 _HELPERS: dict[str, str] = {
     "dense": '''\
@@ -81,12 +82,17 @@ class PackedWeights:
 
 PACKED = PackedWeights()
 ''',
+    **GRADIENT_HELPERS,
 }
 
-_IMPORTS: dict[str, tuple[str, ...]] = {"PACKED": ("collections", "threading", "weakref")}
+_IMPORTS: dict[str, tuple[str, ...]] = {
+    "PACKED": ("collections", "threading", "weakref"),
+    "deterministic": ("contextlib",),
+}
 
 HOST_NAMES = (
     *ATTENTION_NAMES,
+    *GRADIENT_HELPERS,
     "dense",
     "scaled",
     "PackedWeights",

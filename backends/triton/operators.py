@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.gradient_operators import GRADIENT_WRITERS, attention_arguments
 from coda_ir.backends.triton.host import HostProgram, launch_lines
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map, lower_map, map_tiling
@@ -306,14 +307,8 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
 
 def _attention(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionOp)
-    arguments = [host.variable(value) for value in (op.q, op.k, op.v)]
-    arguments += [str(op.head_dim.value.data), str(bool(op.causal.value.data))]
-    numbers = {"window": op.window, "scale": op.scale, "softcap": op.softcap}
-    arguments += [f"{name}={x.value.data!r}" for name, x in numbers.items() if x is not None]
-    tensors = {"sinks": op.sinks, "mask": op.mask}
-    arguments += [f"{name}={host.variable(x)}" for name, x in tensors.items() if x is not None]
     host.helpers.add("attention")
-    call = f"attention({', '.join(arguments)})"
+    call = f"attention({attention_arguments(host, op)})"
     host.assign(op.result, call, is_dense=True, hint="attended")
 
 
@@ -400,5 +395,6 @@ _WRITERS: Mapping[type, Writer] = {
     ReshapeOp: _reshape,
     TransposeOp: _transpose,
     SliceOp: _slice,
+    **GRADIENT_WRITERS,
 }
 """How the operators of a type (or of a base class) are emitted."""

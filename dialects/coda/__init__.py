@@ -6,7 +6,7 @@ No algorithmic choice is made at this level; both frontends produce it.
 from xdsl.ir import Dialect
 
 from coda_ir.dialects.coda import canonicalization as canonicalization
-from coda_ir.dialects.coda.attention import AttentionOp
+from coda_ir.dialects.coda.attention import AttentionGradOp, AttentionLike, AttentionOp
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS,
     LOSS_REDUCTIONS,
@@ -43,6 +43,18 @@ from coda_ir.dialects.coda.elementwise import (
     TanhOp,
     UnaryOp,
 )
+from coda_ir.dialects.coda.gradients import (
+    GRADIENT_OPS,
+    ActivationGradOp,
+    BroadcastOp,
+    CrossEntropyGradOp,
+    EmbeddingGradOp,
+    MaximumGradOp,
+    PadOp,
+    SignOp,
+    SumToOp,
+    WeightGradientOp,
+)
 from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
@@ -69,12 +81,14 @@ Coda = Dialect(
         GluOp,
         RopeOp,
         AttentionOp,
+        AttentionGradOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
         TransposeOp,
         SliceOp,
         ConcatOp,
+        *GRADIENT_OPS,
     ],
     [],
 )
@@ -82,19 +96,26 @@ Coda = Dialect(
 __all__ = [
     "ACTIVATIONS",
     "ELEMENTWISE_OPS",
+    "GRADIENT_OPS",
     "LOSS_REDUCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
+    "ActivationGradOp",
     "AddOp",
+    "AttentionGradOp",
+    "AttentionLike",
     "AttentionOp",
     "BinaryOp",
+    "BroadcastOp",
     "CastOp",
     "Coda",
     "ConcatOp",
     "ConstantOp",
+    "CrossEntropyGradOp",
     "CrossEntropyOp",
     "DivOp",
     "ElementwiseOp",
+    "EmbeddingGradOp",
     "EmbeddingOp",
     "ExpOp",
     "GeluOp",
@@ -103,11 +124,13 @@ __all__ = [
     "LinearOp",
     "LogOp",
     "MatmulOp",
+    "MaximumGradOp",
     "MaximumOp",
     "MinimumOp",
     "MulOp",
     "NegOp",
     "NormStatsOp",
+    "PadOp",
     "RMSNormOp",
     "ReduceOp",
     "Relu2Op",
@@ -116,13 +139,16 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "SigmoidOp",
+    "SignOp",
     "SiluOp",
     "SliceOp",
     "SoftcapOp",
     "SoftmaxOp",
     "SqrtOp",
     "SubOp",
+    "SumToOp",
     "TanhOp",
     "TransposeOp",
     "UnaryOp",
+    "WeightGradientOp",
 ]

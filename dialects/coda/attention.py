@@ -1,4 +1,6 @@
-"""Attention."""
+"""Attention and its gradient."""
+
+from abc import ABC
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -11,12 +13,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    AttrSizedResultSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -41,6 +45,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     expect_wide_element_type,
     format_shape,
+    is_float,
     optional_operand,
     shape_of,
     shapes_agree,
@@ -64,8 +69,79 @@ class ResultType(CustomDirective):
         self.result.print(printer, state, op)
 
 
+class AttentionLike(CodaOp, ABC):
+    """What attention and its gradient have in common: the operands and properties."""
+
+    q = operand_def(TensorType)
+    k = operand_def(TensorType)
+    v = operand_def(TensorType)
+    sinks = opt_operand_def(TensorType)
+    mask = opt_operand_def(TensorType)
+    head_dim = prop_def(IntegerAttr)
+    causal = prop_def(BoolAttr)
+    window = opt_prop_def(IntegerAttr)
+    scale = opt_prop_def(FloatAttr)
+    softcap = opt_prop_def(FloatAttr)
+    traits = traits_def(Pure())
+
+    @property
+    def heads(self) -> int:
+        """The number of heads of q, DYNAMIC_INDEX where its columns are."""
+        columns = shape_of(self.q)[-1]
+        return columns if columns == DYNAMIC_INDEX else columns // self.head_dim.value.data
+
+    @property
+    def scores_shape(self) -> tuple[int, int, int, int]:
+        """B x heads x T x S."""
+        batch = shape_of(self.q)[0] if len(shape_of(self.q)) == 3 else 1
+        return batch, self.heads, shape_of(self.q)[-2], shape_of(self.k)[-2]
+
+    def verify_inputs(self) -> None:
+        """Check the operands and properties."""
+        head_dim = self.head_dim.value.data
+        for what, value in (("q", self.q), ("k", self.k), ("v", self.v)):
+            if len(shape_of(value)) not in (2, 3):
+                raise VerifyException(
+                    f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
+                )
+            verify_group("head_dim", head_dim, shape_of(value)[-1])
+            expect_element_type(f"operand {what}", value, element_type_of(self.q))
+        expect_shape("operand v", self.v, shape_of(self.k))
+        expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
+        q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
+        if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
+            raise VerifyException(
+                f"operand k has {k_columns // head_dim} heads, expected a divisor of the "
+                f"{q_columns // head_dim} heads of operand q"
+            )
+        self._verify_hiding()
+
+    def _verify_hiding(self) -> None:
+        """The window, the sinks and the mask."""
+        if self.window is not None and self.window.value.data < 1:
+            raise VerifyException(
+                f"property window is {self.window.value.data}, expected 1 or more positions"
+            )
+        if self.sinks is not None:
+            expect_row_parameter("operand sinks", self.sinks, self.q, self.heads)
+        if self.mask is None:
+            return
+        shape, scores = shape_of(self.mask), self.scores_shape
+        if not 2 <= len(shape) <= len(scores):
+            raise VerifyException(f"operand mask has rank {len(shape)}, expected 2 to 4")
+        expected = scores[len(scores) - len(shape) :]
+        stretched = [1 if a == 1 else b for a, b in zip(shape, expected, strict=True)]
+        if not shapes_agree(shape, stretched):
+            raise VerifyException(
+                f"operand mask has shape {format_shape(shape)}, expected one that broadcasts to "
+                f"{format_shape(scores)}: batch, heads, queries, keys"
+            )
+        if element_type_of(self.mask) != i1:
+            expect_wide_element_type("operand mask", self.mask, self.q)
+
+
 @irdl_op_definition
-class AttentionOp(CodaOp):
+class AttentionOp(AttentionLike):
     """Scaled dot-product attention of heads laid side by side in the columns.
 
     q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor
@@ -84,18 +160,7 @@ class AttentionOp(CodaOp):
     """
 
     name = "coda.attention"
-    q = operand_def(TensorType)
-    k = operand_def(TensorType)
-    v = operand_def(TensorType)
-    sinks = opt_operand_def(TensorType)
-    mask = opt_operand_def(TensorType)
-    head_dim = prop_def(IntegerAttr)
-    causal = prop_def(BoolAttr)
-    window = opt_prop_def(IntegerAttr)
-    scale = opt_prop_def(FloatAttr)
-    softcap = opt_prop_def(FloatAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     custom_directives = (ResultType,)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
@@ -131,58 +196,80 @@ class AttentionOp(CodaOp):
             result_types=[q.type],
         )
 
-    @property
-    def heads(self) -> int:
-        """The number of heads of q, DYNAMIC_INDEX where its columns are."""
-        columns = shape_of(self.q)[-1]
-        return columns if columns == DYNAMIC_INDEX else columns // self.head_dim.value.data
-
-    @property
-    def scores_shape(self) -> tuple[int, int, int, int]:
-        """B x heads x T x S."""
-        batch = shape_of(self.q)[0] if len(shape_of(self.q)) == 3 else 1
-        return batch, self.heads, shape_of(self.q)[-2], shape_of(self.k)[-2]
-
     def verify_(self) -> None:
-        head_dim = self.head_dim.value.data
-        for what, value in (("q", self.q), ("k", self.k), ("v", self.v)):
-            if len(shape_of(value)) not in (2, 3):
-                raise VerifyException(
-                    f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
-                )
-            verify_group("head_dim", head_dim, shape_of(value)[-1])
-            expect_element_type(f"operand {what}", value, element_type_of(self.q))
-        expect_shape("operand v", self.v, shape_of(self.k))
-        expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
-        q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
-        if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
-            raise VerifyException(
-                f"operand k has {k_columns // head_dim} heads, expected a divisor of the "
-                f"{q_columns // head_dim} heads of operand q"
-            )
-        self._verify_hiding()
+        self.verify_inputs()
         expect_shape("result", self.result, shape_of(self.q))
         expect_element_type("result", self.result, element_type_of(self.q))
 
-    def _verify_hiding(self) -> None:
-        """The window, the sinks and the mask."""
-        if self.window is not None and self.window.value.data < 1:
-            raise VerifyException(
-                f"property window is {self.window.value.data}, expected 1 or more positions"
-            )
-        if self.sinks is not None:
-            expect_row_parameter("operand sinks", self.sinks, self.q, self.heads)
-        if self.mask is None:
-            return
-        shape, scores = shape_of(self.mask), self.scores_shape
-        if not 2 <= len(shape) <= len(scores):
-            raise VerifyException(f"operand mask has rank {len(shape)}, expected 2 to 4")
-        expected = scores[len(scores) - len(shape) :]
-        stretched = [1 if a == 1 else b for a, b in zip(shape, expected, strict=True)]
-        if not shapes_agree(shape, stretched):
-            raise VerifyException(
-                f"operand mask has shape {format_shape(shape)}, expected one that broadcasts to "
-                f"{format_shape(scores)}: batch, heads, queries, keys"
-            )
-        if element_type_of(self.mask) != i1:
-            expect_wide_element_type("operand mask", self.mask, self.q)
+
+@irdl_op_definition
+class AttentionGradOp(AttentionLike):
+    """The gradients of `coda.attention` for q, k and v, and for the sinks and for a mask that is
+    added where there is a result for them. `d_out` is the gradient of its result.
+
+    `%dq, %dk, %dv = coda.attention_grad %d_out, %q, %k, %v {head_dim = 64 : i64, causal = true} :
+    ...`
+    """
+
+    name = "coda.attention_grad"
+    d_out = operand_def(TensorType)
+    dq = result_def(TensorType)
+    dk = result_def(TensorType)
+    dv = result_def(TensorType)
+    d_sinks = opt_result_def(TensorType)
+    d_mask = opt_result_def(TensorType)
+    irdl_options = (
+        AttrSizedOperandSegments(as_property=True),
+        AttrSizedResultSegments(as_property=True),
+        ParsePropInAttrDict(),
+    )
+    assembly_format = (
+        "$d_out `,` $q `,` $k `,` $v (`sinks` `(` $sinks^ `:` type($sinks) `)`)? "
+        "(`mask` `(` $mask^ `:` type($mask) `)`)? attr-dict "
+        "`:` `(` type($d_out) `,` type($q) `,` type($k) `,` type($v) `)` "
+        "`->` `(` type($dq) `,` type($dk) `,` type($dv) "
+        "(`,` `sinks` type($d_sinks)^)? (`,` `mask` type($d_mask)^)? `)`"
+    )
+
+    def __init__(
+        self,
+        op: AttentionOp,
+        d_out: SSAValue | Operation,
+        *,
+        has_sinks: bool = False,
+        has_mask: bool = False,
+    ):
+        """The gradient of `op`, also for its sinks and its mask where stated."""
+        sinks, mask = optional_operand(op.sinks), optional_operand(op.mask)
+        super().__init__(
+            operands=[d_out, op.q, op.k, op.v, sinks, mask],
+            properties={
+                name: op.properties.get(name)
+                for name in ("head_dim", "causal", "window", "scale", "softcap")
+            },
+            result_types=[
+                op.q.type,
+                op.k.type,
+                op.v.type,
+                [value.type for value in sinks if has_sinks],
+                [value.type for value in mask if has_mask],
+            ],
+        )
+
+    def verify_(self) -> None:
+        self.verify_inputs()
+        gradients = (
+            ("operand d_out", self.d_out, self.q),
+            ("result dq", self.dq, self.q),
+            ("result dk", self.dk, self.k),
+            ("result dv", self.dv, self.v),
+            ("result d_sinks", self.d_sinks, self.sinks),
+            ("result d_mask", self.d_mask, self.mask),
+        )
+        for what, gradient, value in gradients:
+            if gradient is None:
+                continue
+            if value is None or not is_float(element_type_of(value)):
+                raise VerifyException(f"{what} without an operand of floats that it is for")
+            expect_shape(what, gradient, shape_of(value))
+            expect_element_type(what, gradient, element_type_of(value))

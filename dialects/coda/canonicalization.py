@@ -8,9 +8,11 @@ from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
-from coda_ir.dialects.coda.elementwise import CastOp, ConstantOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise import CastOp, ConstantOp, ElementwiseOp, MulOp, NegOp
+from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
+from coda_ir.dialects.coda.reductions import ReduceOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, shape_of
 
 
 def _is_static(value: SSAValue) -> bool:
@@ -91,6 +93,56 @@ class FoldMulByOne(RewritePattern):
                 return
 
 
+class FoldSumTo(RewritePattern):
+    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"}."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SumToOp, rewriter: PatternRewriter) -> None:
+        rank = len(shape_of(op.x))
+        if op.x.type == op.result.type:
+            rewriter.replace(op, (), (op.x,))
+        elif op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
+            reduction = ReduceOp(op.x, "sum", element_type_of(op.result))
+            rewriter.replace(op, reduction)
+
+
+class FoldBroadcast(RewritePattern):
+    """broadcast(x) to the shape of x -> x, and operators that broadcast themselves take x:
+
+    add(broadcast(x), y) -> add(x, y), where y alone gives the result its shape.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: BroadcastOp, rewriter: PatternRewriter) -> None:
+        if op.x.type == op.result.type:
+            rewriter.replace(op, (), (op.x,))
+            return
+        for use in list(op.result.uses):
+            user = use.operation
+            if isinstance(user, ElementwiseOp) and _broadcasts_itself(user, use.index, op.x):
+                user.operands[use.index] = op.x
+                rewriter.notify_op_modified(user)
+
+
+def _broadcasts_itself(op: ElementwiseOp, index: int, x: SSAValue) -> bool:
+    """Whether `op` keeps its shape with `x` as operand number `index`."""
+    shape: tuple[int, ...] | None = ()
+    for number, operand in enumerate(op.operands):
+        shape = broadcast_shapes(shape, shape_of(x if number == index else operand))
+        if shape is None:
+            return False
+    return shape == shape_of(op.result)
+
+
+class FoldPad(RewritePattern):
+    """pad(x) by nothing -> x."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: PadOp, rewriter: PatternRewriter) -> None:
+        if op.x.type == op.result.type:
+            rewriter.replace(op, (), (op.x,))
+
+
 CANONICALIZATIONS.extend(
     (
         FoldCast(),
@@ -100,5 +152,8 @@ CANONICALIZATIONS.extend(
         FoldConcat(),
         FoldNeg(),
         FoldMulByOne(),
+        FoldSumTo(),
+        FoldBroadcast(),
+        FoldPad(),
     )
 )

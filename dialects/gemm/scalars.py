@@ -144,22 +144,52 @@ class ScalarBuilder:
         inside = self.result(self.div(a, self.constant(cap)), type)
         return self.scale(self.result(self.tanh(inside), type), cap)
 
+    def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Whether `a` and `b` are in the relation that `arith.cmpf` calls `predicate`: an i1."""
+        return self.insert(arith.CmpfOp(a, b, predicate))
+
+    def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        """`a` where the i1 `condition` holds, else `b`."""
+        return self.insert(arith.SelectOp(condition, a, b))
+
+    def sign(self, a: SSAValue) -> SSAValue:
+        """-1, 0 or 1; 0 for NaN."""
+        zero = self.constant(0.0)
+        negative = self.select(self.compare("olt", a, zero), self.constant(-1.0), zero)
+        return self.select(self.compare("ogt", a, zero), self.constant(1.0), negative)
+
+    def maximum_grad(self, a: SSAValue, b: SSAValue, dy: SSAValue) -> SSAValue:
+        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins."""
+        shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
+        return self.select(self.compare("olt", a, b), self.constant(0.0), shared)
+
     def gated(self, name: str, gate: SSAValue, up: SSAValue, type: Attribute) -> SSAValue:
         """activation(gate) · up: two operators of PyTorch on elements of `type`."""
         activated = self.result(self.activation(name, gate), type)
         return self.result(self.mul(activated, up), type)
 
     def rotate(
-        self, a: SSAValue, b: SSAValue, cos: SSAValue, sin: SSAValue, types: RotationTypes
+        self,
+        a: SSAValue,
+        b: SSAValue,
+        cos: SSAValue,
+        sin: SSAValue,
+        types: RotationTypes,
+        *,
+        transposed: bool = False,
     ) -> list[SSAValue]:
-        """(a·cos − b·sin, b·cos + a·sin): products and sums of PyTorch, and a cast."""
+        """(a·cos − b·sin, b·cos + a·sin): products and sums of PyTorch, and a cast.
+
+        `transposed`, (a·cos + b·sin, b·cos − a·sin).
+        """
 
         def product(x: SSAValue, y: SSAValue) -> SSAValue:
             return self.result(self.mul(x, y), types.product)
 
+        first, second = (self.add, self.sub) if transposed else (self.sub, self.add)
         rotated = [
-            self.sub(product(a, cos), product(b, sin)),
-            self.add(product(b, cos), product(a, sin)),
+            first(product(a, cos), product(b, sin)),
+            second(product(b, cos), product(a, sin)),
         ]
         return [self.result(value, types.stored) for value in rotated]
 
@@ -195,6 +225,60 @@ class ScalarBuilder:
         """The activation `name` (one of `coda.ACTIVATIONS`) of `a`."""
         return _ACTIVATIONS[name](self, a)
 
+    def activation_grad(self, name: str, a: SSAValue, dy: SSAValue) -> SSAValue:
+        """activation'(a) · dy, in the order of operations of PyTorch."""
+        return _DERIVATIVES[name](self, a, dy)
+
+
+def _silu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · s · (1 + a · (1 − s)) with s = sigmoid(a)."""
+    one, share = builder.constant(1.0), builder.sigmoid(a)
+    bend = builder.add(one, builder.mul(a, builder.sub(one, share)))
+    return builder.mul(builder.mul(dy, share), bend)
+
+
+def _gelu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · (Φ(a) + a · φ(a)), with the normal distribution Φ and its density φ."""
+    bell = builder.add(builder.constant(1.0), builder.erf(builder.scale(a, 1 / sqrt(2))))
+    density = builder.exp(builder.scale(builder.mul(a, a), -0.5))
+    slope = builder.mul(a, builder.scale(density, 1 / sqrt(2 * pi)))
+    return builder.mul(dy, builder.add(builder.scale(bell, 0.5), slope))
+
+
+def _gelu_tanh_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · (½ (1 + t) + ½ a · (1 − t²) · u'), with t = tanh(u) and u = √(2/π) (a + 0.044715 a³)."""
+    one, square = builder.constant(1.0), builder.mul(a, a)
+    cube = builder.mul(square, a)
+    inner = builder.scale(builder.add(a, builder.scale(cube, 0.044715)), sqrt(2 / pi))
+    t = builder.tanh(inner)
+    slope = builder.scale(builder.add(one, builder.scale(square, 3 * 0.044715)), sqrt(2 / pi))
+    left = builder.scale(builder.add(one, t), 0.5)
+    bend = builder.mul(builder.sub(one, builder.mul(t, t)), slope)
+    right = builder.mul(builder.scale(a, 0.5), bend)
+    return builder.mul(dy, builder.add(left, right))
+
+
+def _relu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    """0 where a ≤ 0, else dy."""
+    zero = builder.constant(0.0)
+    return builder.select(builder.compare("ole", a, zero), zero, dy)
+
+
+def _relu2_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    return builder.mul(dy, builder.scale(builder.relu(a), 2.0))
+
+
+def _sigmoid_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · (1 − s) · s with s = sigmoid(a)."""
+    share = builder.sigmoid(a)
+    return builder.mul(builder.mul(dy, builder.sub(builder.constant(1.0), share)), share)
+
+
+def _tanh_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · (1 − tanh(a)²)."""
+    t = builder.tanh(a)
+    return builder.mul(dy, builder.sub(builder.constant(1.0), builder.mul(t, t)))
+
 
 def _identity(_: ScalarBuilder, a: SSAValue) -> SSAValue:
     return a
@@ -209,4 +293,14 @@ _ACTIVATIONS: dict[str, Callable[[ScalarBuilder, SSAValue], SSAValue]] = {
     "relu2": ScalarBuilder.relu2,
     "sigmoid": ScalarBuilder.sigmoid,
     "tanh": ScalarBuilder.tanh,
+}
+
+_DERIVATIVES: dict[str, Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]] = {
+    "silu": _silu_grad,
+    "gelu": _gelu_grad,
+    "gelu_tanh": _gelu_tanh_grad,
+    "relu": _relu_grad,
+    "relu2": _relu2_grad,
+    "sigmoid": _sigmoid_grad,
+    "tanh": _tanh_grad,
 }

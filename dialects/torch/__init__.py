@@ -2,9 +2,9 @@
 
 from xdsl.ir import Dialect
 
-from coda_ir.dialects.torch.ops import CallOp
+from coda_ir.dialects.torch.ops import CallOp, VjpOp
 from coda_ir.dialects.torch.template import ArgumentTemplate
 
-Torch = Dialect("torch", [CallOp], [])
+Torch = Dialect("torch", [CallOp, VjpOp], [])
 
-__all__ = ["ArgumentTemplate", "CallOp", "Torch"]
+__all__ = ["ArgumentTemplate", "CallOp", "Torch", "VjpOp"]

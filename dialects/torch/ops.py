@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -22,7 +23,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.torch.template import ArgumentTemplate
@@ -100,12 +101,7 @@ class CallOp(IRDLOperation):
         return ArgumentTemplate.parse(self.arguments.data)
 
     def verify_(self) -> None:
-        parts = self.callee.data.split(".")
-        if len(parts) != 3 or not all(part.isidentifier() for part in parts):
-            raise VerifyException(
-                f'property callee is "{self.callee.data}", expected namespace.operator.overload '
-                'such as "aten.cumsum.default"'
-            )
+        _verify_callee(self.callee)
         picks = self.picks
         if picks is not None and (
             len(picks) != len(self.outputs) or any(a >= b for a, b in pairwise((-1, *picks)))
@@ -114,18 +110,122 @@ class CallOp(IRDLOperation):
                 f"property positions is {list(picks)}, expected {len(self.outputs)} increasing "
                 "numbers, one for each result"
             )
-        try:
-            named = self.template.operands
-        except ValueError as error:
-            raise VerifyException(f"property arguments: {error}") from error
-        for number in named:
-            if not 0 <= number < len(self.inputs):
+        _verify_arguments(self.arguments, len(self.inputs))
+
+
+@irdl_op_definition
+class VjpOp(IRDLOperation):
+    """The vector-Jacobian product of a call of PyTorch, by PyTorch's own derivative.
+
+    For each input whose number is in `wrt`, the sum over the results of the callee whose numbers
+    are in `of` of their Jacobian times `d_outputs`; zeros where they do not depend on it. The call
+    is computed again, so it must not draw random numbers.
+
+        %dx = torch.vjp "aten.cumsum.default"(%x : tensor<?x8xf32>) of(%dy : tensor<?x8xf32>)
+            {arguments = "{0}, -1", of = [0], wrt = [0]} -> tensor<?x8xf32>
+    """
+
+    name = "torch.vjp"
+    callee = prop_def(StringAttr)
+    inputs = var_operand_def(TensorType)
+    d_outputs = var_operand_def(TensorType)
+    arguments = prop_def(StringAttr)
+    of = prop_def(ArrayAttr[IntegerAttr])
+    wrt = prop_def(ArrayAttr[IntegerAttr])
+    d_inputs = var_result_def(TensorType)
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$callee `(` $inputs `:` type($inputs) `)` `of` `(` $d_outputs `:` type($d_outputs) `)` "
+        "attr-dict `->` type($d_inputs)"
+    )
+
+    def __init__(
+        self,
+        callee: str,
+        inputs: Sequence[SSAValue],
+        d_outputs: Sequence[SSAValue],
+        arguments: str,
+        *,
+        of: Sequence[int],
+        wrt: Sequence[int],
+    ):
+        super().__init__(
+            operands=[inputs, d_outputs],
+            properties={
+                "callee": StringAttr(callee),
+                "arguments": StringAttr(arguments),
+                "of": ArrayAttr(IntegerAttr(position, i64) for position in of),
+                "wrt": ArrayAttr(IntegerAttr(number, i64) for number in wrt),
+            },
+            result_types=[[inputs[number].type for number in wrt]],
+        )
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions of what is differentiated among the results of the callee."""
+        return tuple(position.value.data for position in self.of)
+
+    @property
+    def differentiated(self) -> tuple[int, ...]:
+        """The numbers of the inputs with a gradient."""
+        return tuple(number.value.data for number in self.wrt)
+
+    @property
+    def template(self) -> ArgumentTemplate:
+        """The arguments of the call as data."""
+        return ArgumentTemplate.parse(self.arguments.data)
+
+    def verify_(self) -> None:
+        _verify_callee(self.callee)
+        _verify_arguments(self.arguments, len(self.inputs))
+        for what, numbers, limit, count in (
+            ("of", self.positions, None, len(self.d_outputs)),
+            ("wrt", self.differentiated, len(self.inputs), len(self.d_inputs)),
+        ):
+            is_bounded = limit is None or all(number < limit for number in numbers)
+            if any(a >= b for a, b in pairwise((-1, *numbers))) or not is_bounded:
+                bound = "" if limit is None else f" below {limit}"
                 raise VerifyException(
-                    f"property arguments names operand {number}, expected 0 to "
-                    f"{len(self.inputs) - 1}"
+                    f"property {what} is {list(numbers)}, expected increasing numbers{bound}"
                 )
-        unused = sorted(set(range(len(self.inputs))) - set(named))
-        if unused:
+            if not numbers:
+                raise VerifyException(f"property {what} is empty, expected at least one number")
+            if len(numbers) != count:
+                raise VerifyException(
+                    f"property {what} has {len(numbers)} numbers, expected {count}, one for each "
+                    + ("gradient of a result" if what == "of" else "result")
+                )
+        for number, d_input in zip(self.differentiated, self.d_inputs, strict=True):
+            if d_input.type != self.inputs[number].type:
+                raise VerifyException(
+                    f"a result has type {d_input.type}, expected {self.inputs[number].type}, that "
+                    f"of input {number}"
+                )
+
+
+def _verify_callee(callee: StringAttr) -> None:
+    parts = callee.data.split(".")
+    if len(parts) != 3 or not all(part.isidentifier() for part in parts):
+        raise VerifyException(
+            f'property callee is "{callee.data}", expected namespace.operator.overload '
+            'such as "aten.cumsum.default"'
+        )
+
+
+def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
+    """Check that `arguments` can be read and names each of the inputs."""
+    try:
+        named = ArgumentTemplate.parse(arguments.data).operands
+    except ValueError as error:
+        raise VerifyException(f"property arguments: {error}") from error
+    for number in named:
+        if not 0 <= number < inputs:
             raise VerifyException(
-                f"operand {unused[0]} is not in property arguments, expected every operand there"
+                f"property arguments names operand {number}, expected 0 to {inputs - 1}"
             )
+    unused = sorted(set(range(inputs)) - set(named))
+    if unused:
+        raise VerifyException(
+            f"operand {unused[0]} is not in property arguments, expected every operand there"
+        )

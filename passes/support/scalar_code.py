@@ -31,6 +31,17 @@ def _emit_softcap(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue
     return builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))
 
 
+def _emit_activation_grad(
+    builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
+    assert isinstance(op, coda.ActivationGradOp)
+    return builder.activation_grad(op.activation.data, args[0], args[1])
+
+
+def _emit_maximum_grad(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    return builder.maximum_grad(*args)
+
+
 def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     if builder.mode == NumericsMode.EAGER_EXACT and isinstance(
         op.operands[0].owner, coda.ConstantOp
@@ -67,6 +78,9 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.GeluOp: _emit_gelu,
     coda.SoftcapOp: _emit_softcap,
     coda.CastOp: _emit_cast,
+    coda.ActivationGradOp: _emit_activation_grad,
+    coda.SignOp: _unary(ScalarBuilder.sign),
+    coda.MaximumGradOp: _emit_maximum_grad,
 }
 
 

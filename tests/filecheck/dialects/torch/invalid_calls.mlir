@@ -29,3 +29,43 @@ func.func @unused(%x: tensor<8xf32>) {
   %y = torch.call "aten.cumsum.default"(%x) {arguments = "1, 2"} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }
+
+// -----
+
+func.func @order(%x: tensor<8xf32>) {
+  // expected-error@below {{property wrt is [1, 0], expected increasing numbers below 2}}
+  %a, %b = torch.vjp "aten.mul.Tensor"(%x, %x : tensor<8xf32>, tensor<8xf32>) of(%x : tensor<8xf32>) {arguments = "{0}, {1}", of = [0], wrt = [1, 0]} -> tensor<8xf32>, tensor<8xf32>
+  func.return
+}
+
+// -----
+
+func.func @range(%x: tensor<8xf32>) {
+  // expected-error@below {{property wrt is [1], expected increasing numbers below 1}}
+  %a = torch.vjp "aten.exp.default"(%x : tensor<8xf32>) of(%x : tensor<8xf32>) {arguments = "{0}", of = [0], wrt = [1]} -> tensor<8xf32>
+  func.return
+}
+
+// -----
+
+func.func @count(%x: tensor<8xf32>) {
+  // expected-error@below {{property of has 2 numbers, expected 1, one for each gradient of a result}}
+  %a = torch.vjp "aten.exp.default"(%x : tensor<8xf32>) of(%x : tensor<8xf32>) {arguments = "{0}", of = [0, 1], wrt = [0]} -> tensor<8xf32>
+  func.return
+}
+
+// -----
+
+func.func @nothing(%x: tensor<8xf32>) {
+  // expected-error@below {{property wrt is empty, expected at least one number}}
+  %a = torch.vjp "aten.exp.default"(%x : tensor<8xf32>) of(%x : tensor<8xf32>) {arguments = "{0}", of = [0], wrt = []} -> tensor<8xf32>
+  func.return
+}
+
+// -----
+
+func.func @type(%x: tensor<8xf32>) {
+  // expected-error@below {{a result has type tensor<4xf32>, expected tensor<8xf32>, that of input 0}}
+  %a = torch.vjp "aten.exp.default"(%x : tensor<8xf32>) of(%x : tensor<8xf32>) {arguments = "{0}", of = [0], wrt = [0]} -> tensor<4xf32>
+  func.return
+}

@@ -1,0 +1,107 @@
+"""The operators of derivatives of the block level, each as a small function on tensors.
+
+Derivatives of single operators are PyTorch's own, so that they check the formulas of the compiled
+code instead of repeating them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from coda_ir.backends.reference.attention import attention_grad
+from coda_ir.backends.reference.numerics import Handlers, Numerics
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+
+Tensors = Sequence[torch.Tensor]
+
+aten = torch.ops.aten
+
+_ACTIVATION_GRADS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "silu": lambda x, dy: aten.silu_backward(dy, x),
+    "gelu": lambda x, dy: aten.gelu_backward(dy, x),
+    "gelu_tanh": lambda x, dy: aten.gelu_backward(dy, x, approximate="tanh"),
+    "relu": lambda x, dy: aten.threshold_backward(dy, x, 0),
+    "relu2": lambda x, dy: dy * 2 * torch.relu(x),
+    "sigmoid": lambda x, dy: aten.sigmoid_backward(dy, torch.sigmoid(x)),
+    "tanh": lambda x, dy: aten.tanh_backward(dy, torch.tanh(x)),
+}
+
+
+def activation_grad(op: coda.ActivationGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    domain = operands[0] + operands[1]
+    x, dy = (operand.expand_as(domain) for operand in operands)
+    return [_ACTIVATION_GRADS[op.activation.data](x, dy)]
+
+
+def sign(op: coda.SignOp, operands: Tensors, _: Numerics) -> Tensors:
+    return [torch.sign(operands[0])]
+
+
+def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    a, b, dy = operands
+    return [torch.where(a == b, dy / 2, dy).where(~(a < b), 0.0)]
+
+
+def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:
+    dy, x = (operand.reshape(-1, operand.shape[-1]) for operand in operands)
+    return [dy.T @ x]
+
+
+def sum_to(op: coda.SumToOp, operands: Tensors, _: Numerics) -> Tensors:
+    (x,) = operands
+    summed = x.sum(op.summed_dims, keepdim=True) if op.summed_dims else x
+    missing = x.dim() - len(shape_of(op.result))
+    return [summed.reshape(summed.shape[missing:])]
+
+
+def broadcast(op: coda.BroadcastOp, operands: Tensors, _: Numerics) -> Tensors:
+    x, *like = operands
+    if like:
+        return [x.expand(like[0].shape)]
+    stated = shape_of(op.result)
+    # A dynamic extent is one that x has.
+    return [x.expand([extent if extent >= 0 else -1 for extent in stated])]
+
+
+def pad(op: coda.PadOp, operands: Tensors, _: Numerics) -> Tensors:
+    x, *like = operands
+    dim, start, stop = op.range
+    shape = list(x.shape)
+    shape[dim] = like[0].shape[dim] if like else shape_of(op.result)[dim]
+    result = x.new_zeros(shape)
+    result.narrow(dim, start, stop - start).copy_(x)
+    return [result]
+
+
+def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    logits, target, dloss = operands
+    counts = target != op.ignore_index.value.data
+    chosen = target.where(counts, 0).long()[..., None]
+    share = torch.softmax(logits, -1)
+    share = share.scatter_add(-1, chosen, torch.full_like(chosen, -1, dtype=share.dtype))
+    if op.reduction.data == "mean":
+        dloss = dloss / counts.sum()
+    row = dloss if dloss.dim() == 0 else dloss[..., None]
+    return [torch.where(counts[..., None], share * row, 0.0)]
+
+
+def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    ids, dy, *like = operands
+    rows = like[0].shape[0] if like else shape_of(op.result)[0]
+    result = dy.new_zeros(rows, dy.shape[-1])
+    return [result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))]
+
+
+GRADIENT_HANDLERS: Handlers = {
+    coda.ActivationGradOp: activation_grad,
+    coda.SignOp: sign,
+    coda.MaximumGradOp: maximum_grad,
+    coda.WeightGradientOp: weight_gradient,
+    coda.SumToOp: sum_to,
+    coda.BroadcastOp: broadcast,
+    coda.PadOp: pad,
+    coda.AttentionGradOp: attention_grad,
+    coda.CrossEntropyGradOp: cross_entropy_grad,
+    coda.EmbeddingGradOp: embedding_grad,
+}

@@ -1,0 +1,131 @@
+"""Operators of derivatives that run through PyTorch, between the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from xdsl.ir import Operation
+
+from coda_ir.backends.triton.host import HostProgram
+from coda_ir.backends.triton.host_names import torch_type
+from coda_ir.dialects.coda import (
+    AttentionGradOp,
+    AttentionLike,
+    BroadcastOp,
+    CrossEntropyGradOp,
+    EmbeddingGradOp,
+    PadOp,
+    SumToOp,
+    WeightGradientOp,
+)
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.torch import VjpOp
+
+Writer: TypeAlias = Callable[[HostProgram, Operation], None]
+
+
+def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
+    """The arguments of the host function `attention`."""
+    arguments = [host.variable(value) for value in (op.q, op.k, op.v)]
+    arguments += [str(op.head_dim.value.data), str(bool(op.causal.value.data))]
+    numbers = {"window": op.window, "scale": op.scale, "softcap": op.softcap}
+    arguments += [f"{name}={x.value.data!r}" for name, x in numbers.items() if x is not None]
+    tensors = {"sinks": op.sinks, "mask": op.mask}
+    arguments += [f"{name}={host.variable(x)}" for name, x in tensors.items() if x is not None]
+    return ", ".join(arguments)
+
+
+def _attention_grad(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, AttentionGradOp)
+    host.helpers.update(("attention", "attention_grad", "deterministic"))
+    d_out, arguments = host.variable(op.d_out), attention_arguments(host, op)
+    results = {"sinks": op.d_sinks, "mask": op.d_mask}
+    wrt = [name for name, result in results.items() if result is not None]
+    wanted = f", wrt={wrt}" if wrt else ""
+    host.assign_all(op.results, f"attention_grad({d_out}, {arguments}{wanted})", hint="gradient")
+
+
+def _weight_gradient(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, WeightGradientOp)
+    host.helpers.add("weight_gradient")
+    dtype = torch_type(element_type_of(op.result))
+    call = f"weight_gradient({host.variable(op.dy)}, {host.variable(op.x)}, {dtype})"
+    host.assign(op.result, call, is_dense=True, hint="weight_gradient")
+
+
+def _sum_to(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SumToOp)
+    x, dtype = host.variable(op.x), torch_type(element_type_of(op.result))
+    call = f"{x}.to({dtype})"
+    if op.summed_dims:
+        host.helpers.add("sum_to")
+        shape = host.symbols.shape(host.dims(op.result))
+        call = f"sum_to({x}, {op.summed_dims}, {shape}, {dtype})"
+    host.assign(op.result, call, is_dense=bool(op.summed_dims), hint="total")
+
+
+def _broadcast(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, BroadcastOp)
+    shape = host.symbols.shape(host.dims(op.result))
+    call = f"{host.variable(op.x)}.expand({shape})"
+    host.assign(op.result, call, is_dense=False, hint="expanded")
+
+
+def _pad(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, PadOp)
+    host.helpers.add("pad")
+    dim, start, _ = op.range
+    extent = host.symbols.extent(host.dims(op.result)[dim])
+    call = f"pad({host.variable(op.x)}, {dim}, {start}, {extent})"
+    host.assign(op.result, call, is_dense=True, hint="padded")
+
+
+def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, CrossEntropyGradOp)
+    host.helpers.add("cross_entropy_grad")
+    operands = ", ".join(map(host.variable, op.operands))
+    properties = f"{op.ignore_index.value.data}, {op.reduction.data!r}"
+    call = f"cross_entropy_grad({operands}, {properties})"
+    host.assign(op.result, call, is_dense=False, hint="d_logits")
+
+
+def _embedding_grad(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, EmbeddingGradOp)
+    host.helpers.add("embedding_grad")
+    rows = host.symbols.extent(host.dims(op.result)[0])
+    call = f"embedding_grad({host.variable(op.ids)}, {host.variable(op.dy)}, {rows})"
+    host.assign(op.result, call, is_dense=True, hint="d_table")
+
+
+def _vjp(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, VjpOp)
+    host.helpers.add("vjp")
+    template = op.template
+    symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
+    parameters = [host.names.fresh(None, f"x{number}") for number in range(len(op.inputs))]
+    callee = f"torch.ops.{op.callee.data}({template.render(parameters, symbols)})"
+    function = f"lambda {', '.join(parameters)}: {callee}" if parameters else f"lambda: {callee}"
+    inputs, d_outputs = (
+        f"[{', '.join(map(host.variable, values))}]" for values in (op.inputs, op.d_outputs)
+    )
+    numbers = f"{[*op.differentiated]}, {[*op.positions]}"
+    call = f"vjp({function}, {inputs}, {numbers}, {d_outputs})"
+    hint = f"d_{op.callee.data.split('.')[1]}"
+    if len(op.d_inputs) == 1:
+        host.assign(op.d_inputs[0], f"{call}[0]", is_dense=True, hint=hint)
+    else:
+        host.assign_all(op.d_inputs, call, hint=hint)
+
+
+GRADIENT_WRITERS: Mapping[type, Writer] = {
+    AttentionGradOp: _attention_grad,
+    WeightGradientOp: _weight_gradient,
+    SumToOp: _sum_to,
+    BroadcastOp: _broadcast,
+    PadOp: _pad,
+    CrossEntropyGradOp: _cross_entropy_grad,
+    EmbeddingGradOp: _embedding_grad,
+    VjpOp: _vjp,
+}
+"""How the operators of derivatives that are not pointwise are emitted."""

@@ -1,0 +1,90 @@
+"""Derivatives in the host program of emitted modules: what runs through PyTorch."""
+
+GRADIENT_HELPERS = {
+    "deterministic": '''\
+@contextlib.contextmanager
+def deterministic():
+    """PyTorch's deterministic algorithms, so that two runs give the same bits."""
+    enabled = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(enabled, warn_only=warns)
+''',
+    "vjp": '''\
+def vjp(function, inputs, wrt, of, d_outputs):
+    """Gradients of function(*inputs) for the inputs with the numbers `wrt`.
+
+    `d_outputs` are those of the results with the numbers `of`. No gradient shares memory with
+    another tensor.
+    """
+    inputs = [x.detach() for x in inputs]
+    leaves = [inputs[number].requires_grad_() for number in wrt]
+    with torch.enable_grad():
+        results = function(*inputs)
+    results = [results] if isinstance(results, torch.Tensor) else results
+    pairs = [(results[i], d) for i, d in zip(of, d_outputs) if results[i].requires_grad]
+    if not pairs:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    outputs, weights = zip(*pairs)
+    gradients = torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
+    return [gradient.clone(memory_format=torch.contiguous_format) for gradient in gradients]
+''',
+    "attention_grad": '''\
+def attention_grad(d_out, q, k, v, *settings, wrt=(), sinks=None, mask=None, **named):
+    """The gradients of attention for q, k, v, and for "sinks" and "mask" where `wrt` has them."""
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    added = {"sinks": sinks, "mask": mask}
+    for name in wrt:
+        added[name] = added[name].detach().requires_grad_()
+    with torch.enable_grad():
+        y = attention(*leaves, *settings, **added, **named)
+    with deterministic():
+        return torch.autograd.grad(y, [*leaves, *map(added.get, wrt)], d_out)
+''',
+    "weight_gradient": '''\
+def weight_gradient(dy, x, dtype):
+    """The transpose of dy times x, over all rows, accumulated in float32."""
+    dy, x = (z.reshape(-1, z.shape[-1]) for z in (dy, x))
+    if dtype != x.dtype:
+        wide = torch.promote_types(dtype, torch.float32)
+        dy, x = dy.to(wide), x.to(wide)
+    return (dy.T @ x).to(dtype)
+''',
+    "sum_to": '''\
+def sum_to(x, dims, shape, dtype):
+    """x summed over `dims` in float32, with `shape`."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return x.sum(dims, dtype=wide).to(dtype).reshape(shape)
+''',
+    "pad": '''\
+def pad(x, dim, start, extent):
+    """x from `start` on in a dimension of `extent` elements, and zeros."""
+    result = x.new_zeros(*x.shape[:dim], extent, *x.shape[dim + 1 :])
+    result.narrow(dim, start, x.shape[dim]).copy_(x)
+    return result
+''',
+    "cross_entropy_grad": '''\
+def cross_entropy_grad(logits, target, dloss, ignore_index, reduction):
+    """(softmax(logits) - onehot(target)) * dloss in float32; 0 where the target is ignored."""
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    counts = target != ignore_index
+    dloss = dloss / counts.sum() if reduction == "mean" else dloss
+    row = torch.where(counts, dloss.to(wide), 0.0)[..., None]
+    result = torch.softmax(logits, -1, dtype=wide).mul_(row)
+    chosen = target.where(counts, 0).long()[..., None]
+    return result.scatter_add_(-1, chosen, -row).to(logits.dtype)
+''',
+    "embedding_grad": '''\
+def embedding_grad(ids, dy, rows):
+    """The rows of dy added up by id in float32, in a fixed order."""
+    wide = torch.promote_types(dy.dtype, torch.float32)
+    # PyTorch adds up in float32 by itself on GPUs, but in the type of dy on CPUs.
+    summed = dy if dy.is_cuda else dy.to(wide)
+    result = torch.ops.aten.embedding_dense_backward(summed, ids.long(), rows, -1, False)
+    return result.to(dy.dtype)
+''',
+}
+"""The functions by name."""

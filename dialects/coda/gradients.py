@@ -1,0 +1,433 @@
+"""Operators of derivatives: what the pass `derive-gradient` needs beside those of models."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.block import ACTIVATIONS, LOSS_REDUCTIONS
+from coda_ir.dialects.coda.elementwise import ElementwiseOp, UnaryOp, broadcast_operands
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    broadcast_shapes,
+    dims_agree,
+    element_type_of,
+    expect_element_type,
+    expect_rank_at_least,
+    expect_shape,
+    format_shape,
+    is_float,
+    is_integer_tensor,
+    optional_operand,
+    shape_of,
+    shapes_agree,
+)
+
+
+@irdl_op_definition
+class WeightGradientOp(CodaOp):
+    """dyᵀ · x, summed over all rows: the gradient of the weight of `coda.linear`, N x K.
+
+    Accumulates in float32. The result may have another element type than the operands: float32
+    for a gradient that is accumulated.
+
+    `%dw = coda.weight_gradient %dy, %x : (tensor<?x16xbf16>, tensor<?x8xbf16>) ->
+    tensor<16x8xbf16>`
+    """
+
+    name = "coda.weight_gradient"
+    dy = operand_def(TensorType)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        dy: SSAValue | Operation,
+        x: SSAValue | Operation,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        dy, x = SSAValue.get(dy), SSAValue.get(x)
+        element_type = result_element_type or element_type_of(x)
+        shape = (shape_of(dy)[-1], shape_of(x)[-1])
+        super().__init__(operands=[dy, x], result_types=[TensorType(element_type, shape)])
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand dy", self.dy, 1)
+        expect_rank_at_least("operand x", self.x, 1)
+        expect_shape("operand x", self.x, (*shape_of(self.dy)[:-1], shape_of(self.x)[-1]))
+        expect_element_type("operand x", self.x, element_type_of(self.dy))
+        expect_shape("result", self.result, (shape_of(self.dy)[-1], shape_of(self.x)[-1]))
+        _expect_floats(self.dy, self.result)
+
+
+@irdl_op_definition
+class SumToOp(CodaOp):
+    """x summed over the dimensions that the result lacks, or has as 1: the adjoint of broadcasting.
+
+    Dimensions are aligned at the right. Accumulates in float32; the result may have another element
+    type than x.
+
+    `%dbias = coda.sum_to %dy : (tensor<?x?x8xbf16>) -> tensor<8xbf16>`
+    """
+
+    name = "coda.sum_to"
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        shape: Sequence[int],
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        x = SSAValue.get(x)
+        element_type = result_element_type or element_type_of(x)
+        super().__init__(operands=[x], result_types=[TensorType(element_type, shape)])
+
+    def verify_(self) -> None:
+        before, after = shape_of(self.x), shape_of(self.result)
+        aligned = before[len(before) - len(after) :]
+        fits = len(after) <= len(before) and all(
+            extent == 1 or dims_agree(extent, summed)
+            for extent, summed in zip(after, aligned, strict=True)
+        )
+        if not fits:
+            raise VerifyException(
+                f"result has shape {format_shape(after)}, expected one that broadcasts to "
+                f"{format_shape(before)}, the shape of operand x"
+            )
+        _expect_floats(self.x, self.result)
+
+    @property
+    def summed_dims(self) -> tuple[int, ...]:
+        """The dimensions of x that are summed."""
+        before, after = shape_of(self.x), shape_of(self.result)
+        missing = len(before) - len(after)
+        ones = (
+            missing + axis
+            for axis, extent in enumerate(after)
+            if extent == 1 and before[missing + axis] != 1
+        )
+        return (*range(missing), *ones)
+
+
+@irdl_op_definition
+class BroadcastOp(CodaOp):
+    """x repeated along the dimensions that it lacks, or has as 1: the adjoint of a sum.
+
+    A second operand lends its shape where x is repeated along a dynamic extent.
+
+    `%dx = coda.broadcast %dy : (tensor<?x1xf32>) -> tensor<?x8xf32>`
+    """
+
+    name = "coda.broadcast"
+    x = operand_def(TensorType)
+    like = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        shape: Sequence[int],
+        like: SSAValue | Operation | None = None,
+    ):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x, optional_operand(like)],
+            result_types=[TensorType(element_type_of(x), shape)],
+        )
+
+    def verify_(self) -> None:
+        before, after = shape_of(self.x), shape_of(self.result)
+        merged = broadcast_shapes(before, after)
+        if merged is None or len(before) > len(after) or not shapes_agree(merged, after):
+            raise VerifyException(
+                f"result has shape {format_shape(after)}, expected one that "
+                f"{format_shape(before)}, the shape of operand x, broadcasts to"
+            )
+        expect_element_type("result", self.result, element_type_of(self.x))
+        padded = (1,) * (len(after) - len(before)) + tuple(before)
+        unknown = [
+            axis
+            for axis, extent in enumerate(after)
+            if extent == DYNAMIC_INDEX and padded[axis] != DYNAMIC_INDEX
+        ]
+        _verify_like(self.like, self.result, unknown)
+
+
+@irdl_op_definition
+class PadOp(CodaOp):
+    """x from `start` on in dimension `dim`, zeros elsewhere: the adjoint of `coda.slice`.
+
+    A second operand lends its extent where that of the result is dynamic.
+
+    `%dx = coda.pad %dy {dim = 1 : i64, start = 0 : i64} : (tensor<?x8xf32>) -> tensor<?x16xf32>`
+    """
+
+    name = "coda.pad"
+    x = operand_def(TensorType)
+    like = opt_operand_def(TensorType)
+    dim = prop_def(IntegerAttr)
+    start = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        dim: int,
+        start: int,
+        extent: int,
+        like: SSAValue | Operation | None = None,
+    ):
+        x = SSAValue.get(x)
+        shape = list(shape_of(x))
+        shape[dim] = extent
+        super().__init__(
+            operands=[x, optional_operand(like)],
+            properties={"dim": IntegerAttr(dim, 64), "start": IntegerAttr(start, 64)},
+            result_types=[TensorType(element_type_of(x), shape)],
+        )
+
+    @property
+    def range(self) -> tuple[int, int, int]:
+        """Dimension, and where x starts and stops in the result."""
+        dim, start = self.dim.value.data, self.start.value.data
+        return dim, start, start + shape_of(self.x)[dim]
+
+    def verify_(self) -> None:
+        shape = list(shape_of(self.x))
+        dim = self.dim.value.data
+        if not 0 <= dim < len(shape):
+            raise VerifyException(f"property dim is {dim}, expected 0 to {len(shape) - 1}")
+        if shape[dim] == DYNAMIC_INDEX:
+            raise VerifyException(
+                f"dimension {dim} of operand x is dynamic, expected a static extent"
+            )
+        _, start, stop = self.range
+        if len(shape_of(self.result)) == len(shape):
+            extent = shape[dim] = shape_of(self.result)[dim]
+            if start < 0 or (extent != DYNAMIC_INDEX and stop > extent):
+                raise VerifyException(
+                    f"range {start} to {stop} is outside of the {format_shape((extent,))} "
+                    f"elements of dimension {dim} of the result"
+                )
+        expect_shape("result", self.result, shape)
+        expect_element_type("result", self.result, element_type_of(self.x))
+        _verify_like(self.like, self.result, [dim] if shape[dim] == DYNAMIC_INDEX else [])
+
+
+@irdl_op_definition
+class ActivationGradOp(ElementwiseOp):
+    """act'(x) · dy, with PyTorch's convention at a kink: relu'(0) = 0.
+
+    `%dx = coda.activation_grad %x, %dy {activation = "silu"} : (tensor<?x8xbf16>,
+    tensor<?x8xbf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.activation_grad"
+    x = operand_def(TensorType)
+    dy = operand_def(TensorType)
+    activation = prop_def(StringAttr)
+
+    def __init__(self, x: SSAValue | Operation, dy: SSAValue | Operation, activation: str):
+        x, dy = SSAValue.get(x), SSAValue.get(dy)
+        super().__init__(
+            operands=[x, dy],
+            properties={"activation": StringAttr(activation)},
+            result_types=[_broadcast_type(self.name, (x, dy))],
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        known = ACTIVATIONS[1:]
+        if self.activation.data not in known:
+            raise VerifyException(
+                f'property activation is "{self.activation.data}", expected one of '
+                + ", ".join(known)
+            )
+
+
+@irdl_op_definition
+class SignOp(UnaryOp):
+    """-1, 0 or 1 with the sign of the operand; 0 for NaN, as `torch.sign`."""
+
+    name = "coda.sign"
+
+
+@irdl_op_definition
+class MaximumGradOp(ElementwiseOp):
+    """dy where a > b, dy/2 where they are equal, 0 elsewhere: the gradient of `coda.maximum` for a.
+
+    With a and b exchanged it is the gradient for b, or that of `coda.minimum` for a. Where an
+    operand is NaN, dy, as in PyTorch.
+
+    `%da = coda.maximum_grad %a, %b, %dy : (tensor<?x8xf32>, tensor<8xf32>, tensor<?x8xf32>) ->
+    tensor<?x8xf32>`
+    """
+
+    name = "coda.maximum_grad"
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    dy = operand_def(TensorType)
+
+    def __init__(self, a: SSAValue | Operation, b: SSAValue | Operation, dy: SSAValue | Operation):
+        operands = [SSAValue.get(value) for value in (a, b, dy)]
+        super().__init__(operands=operands, result_types=[_broadcast_type(self.name, operands)])
+
+
+@irdl_op_definition
+class CrossEntropyGradOp(CodaOp):
+    """(softmax(logits) − onehot(target)) · dloss per row: the gradient of `coda.cross_entropy`.
+
+    `dloss` has the type of the loss; it is divided by the number of targets that count for
+    reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32.
+    """
+
+    name = "coda.cross_entropy_grad"
+    logits = operand_def(TensorType)
+    target = operand_def(TensorType)
+    dloss = operand_def(TensorType)
+    ignore_index = prop_def(IntegerAttr)
+    reduction = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        logits: SSAValue | Operation,
+        target: SSAValue | Operation,
+        dloss: SSAValue | Operation,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ):
+        logits = SSAValue.get(logits)
+        super().__init__(
+            operands=[logits, target, dloss],
+            properties={
+                "ignore_index": IntegerAttr(ignore_index, 64),
+                "reduction": StringAttr(reduction),
+            },
+            result_types=[logits.type],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand logits", self.logits, 1)
+        expect_shape("operand target", self.target, shape_of(self.logits)[:-1])
+        if not is_integer_tensor(self.target):
+            raise VerifyException(
+                f"operand target has element type {element_type_of(self.target)}, "
+                "expected i32 or i64"
+            )
+        if self.reduction.data not in LOSS_REDUCTIONS:
+            raise VerifyException(
+                f'property reduction is "{self.reduction.data}", expected one of '
+                + ", ".join(LOSS_REDUCTIONS)
+            )
+        per_row = self.reduction.data == "none"
+        expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
+        expect_shape("result", self.result, shape_of(self.logits))
+        expect_element_type("result", self.result, element_type_of(self.logits))
+        _expect_floats(self.logits, self.dloss)
+
+
+@irdl_op_definition
+class EmbeddingGradOp(CodaOp):
+    """The rows of dy added up by id: the gradient of the table of `coda.embedding`.
+
+    A third operand lends its shape where the number of rows is dynamic.
+
+    `%dtable = coda.embedding_grad %ids, %dy : (tensor<?xi64>, tensor<?x8xbf16>) ->
+    tensor<100x8xbf16>`
+    """
+
+    name = "coda.embedding_grad"
+    ids = operand_def(TensorType)
+    dy = operand_def(TensorType)
+    like = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        ids: SSAValue | Operation,
+        dy: SSAValue | Operation,
+        rows: int,
+        like: SSAValue | Operation | None = None,
+    ):
+        dy = SSAValue.get(dy)
+        shape = (rows, shape_of(dy)[-1])
+        super().__init__(
+            operands=[ids, dy, optional_operand(like)],
+            result_types=[TensorType(element_type_of(dy), shape)],
+        )
+
+    def verify_(self) -> None:
+        if not is_integer_tensor(self.ids):
+            raise VerifyException(
+                f"operand ids has element type {element_type_of(self.ids)}, expected i32 or i64"
+            )
+        expect_rank_at_least("operand dy", self.dy, 1)
+        columns = shape_of(self.dy)[-1]
+        expect_shape("operand dy", self.dy, (*shape_of(self.ids), columns))
+        if len(shape_of(self.result)) != 2:
+            raise VerifyException(f"result has rank {len(shape_of(self.result))}, expected 2")
+        expect_shape("result", self.result, (shape_of(self.result)[0], columns))
+        expect_element_type("result", self.result, element_type_of(self.dy))
+        _expect_floats(self.dy)
+        is_dynamic = shape_of(self.result)[0] == DYNAMIC_INDEX
+        _verify_like(self.like, self.result, [0] if is_dynamic else [])
+
+
+def _expect_floats(*values: SSAValue) -> None:
+    for value in values:
+        if not is_float(element_type_of(value)):
+            raise VerifyException(
+                f"element type {element_type_of(value)}, expected a float type: there is no "
+                "gradient of integers"
+            )
+
+
+def _broadcast_type(name: str, operands: Sequence[SSAValue]) -> AnyTensor:
+    return TensorType(element_type_of(operands[0]), broadcast_operands(name, operands))
+
+
+def _verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]) -> None:
+    """Check what lends its shape; `unknown` are the dimensions of `result` that only it knows."""
+    if like is not None:
+        expect_shape("operand like", like, shape_of(result))
+    elif unknown:
+        raise VerifyException(
+            f"dimension {unknown[0]} of the result is dynamic and no operand has it, expected an "
+            "operand like with the shape of the result"
+        )
+
+
+GRADIENT_OPS: tuple[type[CodaOp], ...] = (
+    WeightGradientOp,
+    SumToOp,
+    BroadcastOp,
+    PadOp,
+    ActivationGradOp,
+    SignOp,
+    MaximumGradOp,
+    CrossEntropyGradOp,
+    EmbeddingGradOp,
+)

@@ -1,0 +1,169 @@
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
+
+// What the verifiers of the operators of derivatives refuse.
+
+func.func @f(%dy: tensor<?x4x16xbf16>, %x: tensor<?x5x8xbf16>) {
+  // expected-error@below {{operand x has shape ?x5x8, expected ?x4x8}}
+  %r = coda.weight_gradient %dy, %x : (tensor<?x4x16xbf16>, tensor<?x5x8xbf16>) -> tensor<16x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x16xbf16>, %x: tensor<?x8xf32>) {
+  // expected-error@below {{operand x has element type f32, expected bf16}}
+  %r = coda.weight_gradient %dy, %x : (tensor<?x16xbf16>, tensor<?x8xf32>) -> tensor<16x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has shape 8x16, expected 16x8}}
+  %r = coda.weight_gradient %dy, %x : (tensor<?x16xbf16>, tensor<?x8xbf16>) -> tensor<8x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x16xi64>, %x: tensor<?x8xi64>) {
+  // expected-error@below {{element type i64, expected a float type: there is no gradient of integers}}
+  %r = coda.weight_gradient %dy, %x : (tensor<?x16xi64>, tensor<?x8xi64>) -> tensor<16x8xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result has shape 4, expected one that broadcasts to ?x8, the shape of operand x}}
+  %r = coda.sum_to %x : (tensor<?x8xbf16>) -> tensor<4xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xbf16>) {
+  // expected-error@below {{result has shape ?x8, expected one that broadcasts to 8, the shape of operand x}}
+  %r = coda.sum_to %x : (tensor<8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xbf16>) {
+  // expected-error@below {{result has shape ?x8, expected one that ?x4, the shape of operand x, broadcasts to}}
+  %r = coda.broadcast %x : (tensor<?x4xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xbf16>) {
+  // expected-error@below {{dimension 0 of the result is dynamic and no operand has it, expected an operand like with the shape of the result}}
+  %r = coda.broadcast %x : (tensor<8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xbf16>, %y: tensor<?x4xbf16>) {
+  // expected-error@below {{operand like has shape ?x4, expected ?x8}}
+  %r = coda.broadcast %x, %y : (tensor<8xbf16>, tensor<?x4xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property dim is 2, expected 0 to 1}}
+  %r = coda.pad %x {dim = 2 : i64, start = 0 : i64} : (tensor<?x8xbf16>) -> tensor<?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{range 9 to 17 is outside of the 16 elements of dimension 1 of the result}}
+  %r = coda.pad %x {dim = 1 : i64, start = 9 : i64} : (tensor<?x8xbf16>) -> tensor<?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{dimension 0 of operand x is dynamic, expected a static extent}}
+  %r = coda.pad %x {dim = 0 : i64, start = 0 : i64} : (tensor<?x8xbf16>) -> tensor<16x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8xbf16>) {
+  // expected-error@below {{dimension 0 of the result is dynamic and no operand has it, expected an operand like with the shape of the result}}
+  %r = coda.pad %x {dim = 0 : i64, start = 0 : i64} : (tensor<2x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property activation is "identity", expected one of silu, gelu, gelu_tanh, relu, relu2, sigmoid, tanh}}
+  %r = coda.activation_grad %x, %x {activation = "identity"} : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %b: tensor<?x8xf32>) {
+  // expected-error@below {{operand 2 has element type f32, expected bf16}}
+  %r = coda.maximum_grad %x, %x, %b : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xf32>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<?xf32>) {
+  // expected-error@below {{operand dloss has shape ?, expected scalar}}
+  %r = coda.cross_entropy_grad %x, %t, %d {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x8xbf16>, tensor<?xi64>, tensor<?xf32>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>) {
+  // expected-error@below {{property reduction is "max", expected one of none, mean, sum}}
+  %r = coda.cross_entropy_grad %x, %t, %d {ignore_index = -100 : i64, reduction = "max"} : (tensor<?x8xbf16>, tensor<?xi64>, tensor<f32>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%i: tensor<?xi64>, %x: tensor<?x8xbf16>) {
+  // expected-error@below {{dimension 0 of the result is dynamic and no operand has it, expected an operand like with the shape of the result}}
+  %r = coda.embedding_grad %i, %x : (tensor<?xi64>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%i: tensor<4xi64>, %x: tensor<5x8xbf16>) {
+  // expected-error@below {{operand dy has shape 5x8, expected 4x8}}
+  %r = coda.embedding_grad %i, %x : (tensor<4xi64>, tensor<5x8xbf16>) -> tensor<9x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %d: tensor<?x4xbf16>) {
+  // expected-error@below {{operand d_out has shape ?x4, expected ?x8}}
+  %q, %k, %v = coda.attention_grad %d, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x4xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result d_sinks without an operand of floats that it is for}}
+  %q, %k, %v, %s = coda.attention_grad %x, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, sinks tensor<2xbf16>)
+  func.return
+}
