@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -15,8 +16,18 @@ from rich.table import Table
 
 Candidate = Callable[[], object]
 
-# Triton has no type information.
-do_bench: Callable[..., float] = import_module("triton.testing").do_bench
+
+def do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
+    """The median time of a call in milliseconds, by Triton on a GPU, by the clock on the CPU."""
+    if torch.cuda.is_available():
+        triton_bench: Callable[..., float] = import_module("triton.testing").do_bench
+        return triton_bench(candidate, warmup=warmup, rep=rep, return_mode="median")
+    times: list[float] = []
+    while sum(times) < rep:
+        start = time.perf_counter()
+        candidate()
+        times.append(1000 * (time.perf_counter() - start))
+    return statistics.median(times)
 
 
 @dataclass(frozen=True)
@@ -33,19 +44,29 @@ def time_interleaved(
 ) -> dict[str, Timing]:
     """Time every candidate `rounds` times in turn, `rep_ms` milliseconds each.
 
-    The first round warms up for `warmup_ms`. Needs a GPU; the cache is cleared between calls.
+    The first round warms up for `warmup_ms`. On a GPU, the cache is cleared between calls.
     """
     medians: dict[str, list[float]] = {name: [] for name in candidates}
     for index in range(rounds):
         for name, candidate in candidates.items():
             warmup = warmup_ms if index == 0 else 20
-            medians[name].append(
-                do_bench(candidate, warmup=warmup, rep=rep_ms, return_mode="median")
-            )
+            medians[name].append(do_bench(candidate, warmup, rep_ms))
     return {
         name: Timing(statistics.median(times), min(times), max(times))
         for name, times in medians.items()
     }
+
+
+def peak_memory(candidate: Candidate) -> float | None:
+    """GiB that a call needs at its peak beside what was there before; None without a GPU."""
+    if not torch.cuda.is_available():
+        return None
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    candidate()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**30
 
 
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
@@ -67,7 +88,7 @@ def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> N
 def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
     """Write all timings by section, with `facts` about the machine and the accuracy."""
     data = {
-        "device": torch.cuda.get_device_name(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "torch": torch.__version__,
         **facts,
         "milliseconds": {

@@ -1,0 +1,130 @@
+"""What is measured by the layer benchmarks: everything between two attentions of a Llama."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+PROGRAM = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
+EPS = 1e-5
+ROWS = ("y", "x0", "cos", "sin")
+"""The inputs with a row for each token; the others are weights."""
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """Sizes of the layer: `d` columns, `batch` sequences of `time` tokens."""
+
+    d: int
+    head_dim: int = 128
+    batch: int = 2
+    time: int = 8192
+
+    @property
+    def f(self) -> int:
+        """8/3 of the hidden size, rounded up to a multiple of 256, as Llama has it."""
+        return -(-int(self.d * 8 / 3) // 256) * 256
+
+    @property
+    def rows(self) -> int:
+        return self.batch * self.time
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The constants of the program."""
+        return {"D": self.d, "F": self.f, "HEAD": self.head_dim}
+
+
+def make_inputs(
+    shape: LayerShape, device: str = "cuda", dtype: torch.dtype = torch.bfloat16
+) -> Tensors:
+    """Random normal inputs and weights, scaled by 1/sqrt(K), by their names in the program."""
+
+    def normal(*extents: int) -> torch.Tensor:
+        return torch.randn(*extents, device=device, dtype=dtype)
+
+    def weight(n: int, k: int) -> torch.Tensor:
+        return normal(n, k) / math.sqrt(k)
+
+    d, f = shape.d, shape.f
+    angles = torch.rand(shape.time, shape.head_dim // 2, device=device) * 2 * math.pi
+    return {
+        "y": normal(shape.batch, shape.time, d),
+        "x0": normal(shape.batch, shape.time, d),
+        "wo": weight(d, d),
+        "norm1": 1 + normal(d) / 10,
+        "w_gate": weight(f, d),
+        "w_up": weight(f, d),
+        "w_down": weight(d, f),
+        "norm2": 1 + normal(d) / 10,
+        "wq": weight(d, d),
+        "wk": weight(d, d),
+        "wv": weight(d, d),
+        "cos": angles.cos(),
+        "sin": angles.sin(),
+    }
+
+
+def pack(inputs: Tensors) -> Tensors:
+    """The weights as the PyTorch layer likes them best: gate and up, and q, k, v, in one matrix."""
+    packed = pack_weights(inputs) | {name: inputs[name] for name in ("y", "x0")}
+    for table in ("cos", "sin"):
+        packed[table] = inputs[table].to(inputs["y"].dtype)
+    return packed
+
+
+def pack_weights(weights: Tensors) -> Tensors:
+    """Weights, or gradients of weights, of the program as those of the PyTorch layer."""
+    packed = {name: weights[name] for name in ("wo", "norm1", "w_down", "norm2")}
+    packed["w_gate_up"] = torch.cat([weights["w_gate"], weights["w_up"]])
+    packed["w_qkv"] = torch.cat([weights["wq"], weights["wk"], weights["wv"]])
+    return packed
+
+
+def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
+    """The layer in plain PyTorch on packed weights; returns x2, q, k, v."""
+    d, half = t["x0"].shape[-1], t["cos"].shape[-1]
+
+    def norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, (d,), w, EPS)
+
+    def rope(x: torch.Tensor) -> torch.Tensor:
+        heads = x.reshape(*x.shape[:-1], -1, 2 * half)
+        a, b = heads[..., :half], heads[..., half:]
+        cos, sin = t["cos"][:, None], t["sin"][:, None]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+    x1 = t["x0"] + F.linear(t["y"], t["wo"])
+    gate, up = F.linear(norm(x1, t["norm1"]), t["w_gate_up"]).chunk(2, -1)
+    x2 = x1 + F.linear(F.silu(gate) * up, t["w_down"])
+    q, k, v = F.linear(norm(x2, t["norm2"]), t["w_qkv"]).chunk(3, -1)
+    return x2, rope(q), rope(k), v
+
+
+def forward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
+    """The four GEMMs of the forward alone, as cuBLAS runs them."""
+    pairs = _operands(packed, shape)
+    return lambda: [a @ w.T for a, w in pairs]
+
+
+def backward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
+    """The eight GEMMs of the backward alone: for each weight dX = dY W and dW = dYᵀ X."""
+    triples = [
+        (torch.randn(shape.rows, w.shape[0], device=w.device).to(w.dtype), a, w)
+        for a, w in _operands(packed, shape)
+    ]
+    return lambda: [(dy @ w, dy.T @ a) for dy, a, w in triples]
+
+
+def _operands(packed: Tensors, shape: LayerShape) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    hidden = packed["x0"].reshape(shape.rows, shape.d)
+    wide = torch.randn(shape.rows, shape.f, device=hidden.device).to(hidden.dtype)
+    names = ("wo", "w_gate_up", "w_down", "w_qkv")
+    return [(wide if name == "w_down" else hidden, packed[name]) for name in names]
