@@ -19,6 +19,7 @@ PASS_CLASSES = {
     "group-head-norms": "GroupHeadNormsPass",
     "lower-to": "LowerToPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
+    "move-norm-gradient-sums": "MoveNormGradientSumsPass",
     "outline-pointwise": "OutlinePointwisePass",
     "pair-glu": "PairGluPass",
     "pair-rope": "PairRopePass",

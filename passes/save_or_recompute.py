@@ -18,6 +18,7 @@ from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.joint import Joint, ops_behind
 from coda_ir.passes.support.min_cut import VertexCut
+from coda_ir.passes.support.norm_gradients import stats_of
 from coda_ir.passes.support.norms import Norm, OpInserter, apply_statistics, norm_stats, params_of
 from coda_ir.passes.support.scalar_code import is_pointwise
 from coda_ir.passes.support.split_joint import split
@@ -149,7 +150,11 @@ class _Choice:
         after = norm.next_op
         assert after is not None, "a function ends with its return"
         insert = OpInserter(rewriter, after, norm.location)
-        value = apply_statistics(insert, norm.x, norm_stats(insert, norm), params_of(norm))
+        known = stats_of(norm)
+        if known is not None:
+            rewriter.order.hoist(known.stats, after)
+        stats = norm_stats(insert, norm) if known is None else known.stats
+        value = apply_statistics(insert, norm.x, stats, params_of(norm))
         value.name_hint = norm.result.name_hint
         self.instead[norm.result] = value
 

@@ -1,0 +1,116 @@
+// RUN: coda-opt %s -p move-norm-gradient-sums,dce --split-input-file | filecheck %s
+
+// RMSNorm before two maps of one width, of which one has a bias: the mean of x̂ ⊙ (w ⊙ dh).
+
+func.func @rms_norm(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %wa: tensor<16x8xbf16>, %wb: tensor<8x16xbf16>, %b: tensor<16xbf16>, %da: tensor<?x16xbf16>, %db: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x8xbf16>) {
+  %h = coda.rms_norm %x, %w {eps = 1.0e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %za = coda.linear %h, %wa, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+  %zb = coda.matmul %h, %wb : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>
+  %ga = coda.matmul %da, %wa : (tensor<?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>
+  %gb = coda.linear %db, %wb : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>
+  %dh = coda.add %ga, %gb : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+  %xf = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %xhat = coda.mul %xf, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %dhf = coda.cast %dh : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %wf = coda.cast %w : (tensor<8xbf16>) -> tensor<8xf32>
+  %g = coda.mul %dhf, %wf : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %p = coda.mul %g, %xhat : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reduce %p {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %za, %zb, %c, %dh : tensor<?x16xbf16>, tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @rms_norm(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %wa: tensor<16x8xbf16>, %wb: tensor<8x16xbf16>, %b: tensor<16xbf16>, %da: tensor<?x16xbf16>, %db: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x8xbf16>) {
+// CHECK-NEXT:   %h = coda.rms_norm %x, %w {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %za = coda.linear %h, %wa, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %zb = coda.matmul %h, %wb : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %ga = coda.matmul %da, %wa : (tensor<?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %gb = coda.linear %db, %wb : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %dh = coda.add %ga, %gb : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %za_1 = coda.cast %za : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %b_1 = coda.cast %b : (tensor<16xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %0 = coda.sub %za_1, %b_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %da_1 = coda.cast %da : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %da_1 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %zb_1 = coda.cast %zb : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %db_1 = coda.cast %db : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %2 = coda.mul %zb_1, %db_1 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %3 = coda.add %1, %2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %4 = coda.reduce %3 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %5 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %c = coda.mul %4, %5 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %za, %zb, %c, %dh : tensor<?x16xbf16>, tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A sum that lacks rstd, and has another scale of the rows, of a norm without a weight; the rotated
+// result and its gradient take the place of z and dz.
+
+func.func @rotated(%x: tensor<?x8xf32>, %t: tensor<?x1xf32>, %wa: tensor<16x8xf32>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>, %dq: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %z = coda.linear %h, %wa : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  %q = coda.rope %z, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x16xf32>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x16xf32>
+  %dz = coda.rope %dq, %cos, %sin {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x16xf32>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x16xf32>
+  %dh = coda.matmul %dz, %wa : (tensor<?x16xf32>, tensor<16x8xf32>) -> tensor<?x8xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %p = coda.mul %dh, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %s = coda.mul %p, %t : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %c = coda.reduce %s {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %q, %c : tensor<?x16xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @rotated(%x: tensor<?x8xf32>, %t: tensor<?x1xf32>, %wa: tensor<16x8xf32>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>, %dq: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %h = coda.rms_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %z = coda.linear %h, %wa : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %q = coda.rope %z, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x16xf32>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %r = coda.norm_stats %x {kind = "rms", eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.mul %q, %dq : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %2 = coda.mul %1, %t : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %c = coda.div %2, %r : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %q, %c : tensor<?x16xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Both sums of a LayerNorm, whose bias does not belong to x̂ ⊙ w.
+
+func.func @layer_norm(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %beta: tensor<8xbf16>, %wa: tensor<16x8xbf16>, %b: tensor<16xbf16>, %dz: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %h = coda.layer_norm %x, %w, %beta {eps = 1.0e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %wa, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+  %dh = coda.matmul %dz, %wa : (tensor<?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>
+  %r, %mean = coda.norm_stats %x {kind = "layer", eps = 1.0e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  %xf = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %xc = coda.sub %xf, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %xhat = coda.mul %xc, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %dhf = coda.cast %dh : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %wf = coda.cast %w : (tensor<8xbf16>) -> tensor<8xf32>
+  %g = coda.mul %dhf, %wf : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %first = coda.reduce %g {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %p = coda.mul %g, %xhat : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %second = coda.reduce %p {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %z, %first, %second : tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @layer_norm(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %beta: tensor<8xbf16>, %wa: tensor<16x8xbf16>, %b: tensor<16xbf16>, %dz: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %h = coda.layer_norm %x, %w, %beta {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %z = coda.linear %h, %wa, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %dz_1 = coda.cast %dz : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %w_1 = gemm.pack_weight nk %wa, %w : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %0 = coda.mul %dz_1, %w_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %first = coda.mul %1, %2 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %z_1 = coda.cast %z : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %b_1 = coda.cast %b : (tensor<16xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %3 = coda.sub %z_1, %b_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %wa, %beta : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %4 = coda.sub %3, %beta_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %dz_2 = coda.cast %dz : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %5 = coda.mul %4, %dz_2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %6 = coda.reduce %5 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %7 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %second = coda.mul %6, %7 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %z, %first, %second : tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
