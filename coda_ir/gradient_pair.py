@@ -7,7 +7,7 @@ program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradien
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from coda_ir.api import CompiledFunction, find_entry
-from coda_ir.arguments import TensorSpec
+from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
@@ -42,6 +42,33 @@ class _Source:
     index: int
 
 
+class _Backward:
+    """A backward program, and where its arguments come from and its results belong.
+
+    Raises BackwardProgramError where it needs what the forward program does not give.
+    """
+
+    def __init__(self, function: CompiledFunction, forward: Signature, count: int):
+        self.function = function
+        self.sources = [_source(s, function, forward, count) for s in function.signature.arguments]
+        names = [spec.name for spec in function.signature.results]
+        self.places = [
+            names.index(f"d_{spec.name}") if f"d_{spec.name}" in names else None
+            for spec in forward.arguments
+        ]
+        """For each argument of the forward program the number of its gradient."""
+
+    def run(
+        self, kept: Mapping[_Source, torch.Tensor], gradients: Tensors, sizes: Mapping[str, int]
+    ) -> list[torch.Tensor | None]:
+        arguments = [
+            gradients[source.index] if source.kind == "gradient" else kept[source]
+            for source in self.sources
+        ]
+        results = self.function.run_checked(arguments, sizes)
+        return [None if place is None else results[place] for place in self.places]
+
+
 class GradientPair:
     """A forward program that gives the results and what is saved, and its backward program."""
 
@@ -50,22 +77,21 @@ class GradientPair:
         forward: CompiledFunction,
         backward: CompiledFunction,
         count: int,
+        compile_without: Callable[[Sequence[str]], CompiledFunction],
         remarks: Sequence[Remark] = (),
     ):
-        """`count` is the number of results of the function itself, which come first.
+        """`count` is the number of results of the function itself, which come first;
+        `compile_without` makes the backward program for gradients that are not there.
 
         Raises BackwardProgramError where the backward program needs what nobody gives it.
         """
         self.forward, self.backward = forward, backward
         self._differentiation_remarks = tuple(remarks)
         self._count = count
-        self._sources = [self._source(spec) for spec in backward.signature.arguments]
-        self._kept = list(dict.fromkeys(s for s in self._sources if s.kind != "gradient"))
-        names = [spec.name for spec in backward.signature.results]
-        self._gradients = [
-            names.index(f"d_{spec.name}") if f"d_{spec.name}" in names else None
-            for spec in forward.signature.arguments
-        ]
+        self._compile_without = compile_without
+        full = _Backward(backward, forward.signature, count)
+        self._backwards: dict[frozenset[int], _Backward] = {frozenset(): full}
+        self._kept = list(dict.fromkeys(s for s in full.sources if s.kind != "gradient"))
 
     def __repr__(self) -> str:
         return f"<GradientPair {self.forward.signature}, {self.backward.signature}>"
@@ -99,12 +125,13 @@ class GradientPair:
     def differentiable(self) -> frozenset[int]:
         """Positions of the results whose gradients the backward program uses."""
         func = find_entry(self.backward.module("block"), self.backward.name)
-        used = zip(func.body.block.args, self._sources, strict=True)
+        used = zip(func.body.block.args, self._backwards[frozenset()].sources, strict=True)
         return frozenset(s.index for arg, s in used if s.kind == "gradient" and arg.uses)
 
     def require(self, wrt: Sequence[str]) -> None:
         """Raises BackwardProgramError where a gradient is wanted that the pair does not give."""
-        for spec, place in zip(self.forward.signature.arguments, self._gradients, strict=True):
+        places = self._backwards[frozenset()].places
+        for spec, place in zip(self.forward.signature.arguments, places, strict=True):
             if spec.name in wrt and place is None:
                 raise BackwardProgramError(
                     f"{self.backward.name} gives no gradient of {spec.name}",
@@ -126,33 +153,44 @@ class GradientPair:
         return results[: self._count], [places[s.kind][s.index] for s in self._kept]
 
     def run_backward(
-        self, kept: Tensors, gradients: Tensors, sizes: Mapping[str, int]
+        self, kept: Tensors, gradients: Gradients, shapes: Tensors, sizes: Mapping[str, int]
     ) -> list[torch.Tensor | None]:
-        """The gradients of the arguments, None for those without one."""
-        by_source = dict(zip(self._kept, kept, strict=True))
-        arguments = [
-            gradients[source.index] if source.kind == "gradient" else by_source[source]
-            for source in self._sources
-        ]
-        results = self.backward.run_checked(arguments, sizes)
-        return [None if place is None else results[place] for place in self._gradients]
+        """The gradients of the arguments, None for those without one.
 
-    def _source(self, spec: TensorSpec) -> _Source:
-        signature = self.forward.signature
-        arguments = [argument.name for argument in signature.arguments]
-        results = [result.name for result in signature.results]
-        if spec.name in arguments:
-            return _Source("argument", arguments.index(spec.name))
-        if spec.name in results:
-            return _Source("result", results.index(spec.name))
-        gradients = [f"d_{name}" for name in results[: self._count]]
-        if spec.name in gradients:
-            return _Source("gradient", gradients.index(spec.name))
-        raise BackwardProgramError(
-            f"argument {spec.name} of {self.backward.name} is neither an argument nor a result of "
-            f"{self.forward.name}, nor the gradient d_r of a result r",
-            f"return {spec.name} from {self.forward.name} to save it",
-        )
+        `gradients` are those of the results, None where nobody used a result. What would be
+        computed from one is left out; where a tensor is needed nevertheless, it is of zeros, like
+        the results in `shapes`.
+        """
+        missing = frozenset(i for i, g in enumerate(gradients) if g is None) & self.differentiable
+        if missing not in self._backwards:
+            names = [f"d_{self.forward.signature.results[index].name}" for index in sorted(missing)]
+            function = self._compile_without(names)
+            self._backwards[missing] = _Backward(function, self.forward.signature, self._count)
+        dense = [
+            _zeros(shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
+        ]
+        by_source = dict(zip(self._kept, kept, strict=True))
+        return self._backwards[missing].run(by_source, dense, sizes)
+
+
+def _source(
+    spec: TensorSpec, backward: CompiledFunction, forward: Signature, count: int
+) -> _Source:
+    """Where an argument of the backward program comes from."""
+    arguments = [argument.name for argument in forward.arguments]
+    results = [result.name for result in forward.results]
+    if spec.name in arguments:
+        return _Source("argument", arguments.index(spec.name))
+    if spec.name in results:
+        return _Source("result", results.index(spec.name))
+    gradients = [f"d_{name}" for name in results[:count]]
+    if spec.name in gradients:
+        return _Source("gradient", gradients.index(spec.name))
+    raise BackwardProgramError(
+        f"argument {spec.name} of {backward.name} is neither an argument nor a result of "
+        f"{forward.name}, nor the gradient d_r of a result r",
+        f"return {spec.name} from {forward.name} to save it",
+    )
 
 
 class _Node(torch.autograd.Function):
@@ -168,7 +206,7 @@ class _Node(torch.autograd.Function):
     ) -> tuple[torch.Tensor, ...]:
         results, kept = pair.run_forward(tensors, sizes)
         ctx.pair, ctx.sizes = pair, sizes
-        ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
+        ctx.shapes = [result.new_empty(()).expand(result.shape) for result in results]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*kept)
         constant = [r for i, r in enumerate(results) if i not in pair.differentiable]
@@ -178,15 +216,12 @@ class _Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: torch.Tensor | None) -> tuple[Any, ...]:
         kept: Tensors = ctx.saved_tensors
-        gradients = [
-            _zeros(*shape) if gradient is None else gradient
-            for gradient, shape in zip(grad_outputs, ctx.shapes, strict=True)
-        ]
         pair: GradientPair = ctx.pair
         with torch.no_grad():
-            found = pair.run_backward(kept, gradients, ctx.sizes)
+            found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes)
         if torch.is_grad_enabled():
-            found = _once(pair.backward.name, found, [*kept, *gradients])
+            upstream = [gradient for gradient in grad_outputs if gradient is not None]
+            found = _once(pair.backward.name, found, [*kept, *upstream])
         return None, None, *found
 
 
@@ -195,9 +230,9 @@ def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
     return apply(*arguments)
 
 
-def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _zeros(like: torch.Tensor) -> torch.Tensor:
     """A gradient that nobody asked for, without memory of its own."""
-    return torch.zeros((), dtype=dtype, device=device).expand(shape)
+    return torch.zeros((), dtype=like.dtype, device=like.device).expand(like.shape)
 
 
 class _Once(torch.autograd.Function):

@@ -88,17 +88,20 @@ class TrainableFunction:
         wrt = self._wanted(tensors) if torch.is_grad_enabled() else ()
         if not wrt:
             return self.plain.run_checked(tensors, sizes)
-        return self.pair(wrt)(tensors, sizes)
+        return self.pair(wrt, sizes)(tensors, sizes)
 
     def _wanted(self, tensors: Tensors) -> Wrt:
         pairs = zip(self.signature.arguments, tensors, strict=True)
         return tuple(spec.name for spec, tensor in pairs if tensor.requires_grad)
 
-    def pair(self, wrt: Sequence[str] | None = None) -> GradientPair:
+    def pair(
+        self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
+    ) -> GradientPair:
         """The forward and the backward program for the gradients of the arguments `wrt`: by
         default those of the last call, before the first call all with floating-point elements.
 
-        Raises CodaError for a name that is no argument with a gradient.
+        `sizes` of symbols are those that a new pair is made for: it serves all, but what is best
+        saved depends on them. Raises CodaError for a name that is no argument with a gradient.
         """
         if wrt is None:
             if self._latest is not None:
@@ -112,7 +115,7 @@ class TrainableFunction:
                 )
         key = tuple(name for name in self._floating if name in wrt)
         if key not in self._pairs:
-            self._pairs[key] = self._make_pair(key)
+            self._pairs[key] = self._make_pair(key, sizes or {})
         self._latest = self._pairs[key]
         return self._latest
 
@@ -121,23 +124,33 @@ class TrainableFunction:
         specs = self.signature.arguments
         return tuple(spec.name for spec in specs if spec.dtype.is_floating_point)
 
-    def _make_pair(self, wrt: Wrt) -> GradientPair:
+    def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int]) -> GradientPair:
+        from coda_ir.passes.drop_zero_gradients import DropZeroGradientsPass
+
         names = (f"{self.name}_forward", f"{self.name}_backward")
         module, remarks = self._module, list[Remark]()
         if not set(names) <= _functions(module).keys():
-            module, remarks = self._differentiate(wrt)
+            module, remarks = self._differentiate(wrt, sizes)
         lowering = self._lower(_only(module, *names))
-        functions = _functions(lowering.module("block"))
-        forward, backward = (
-            CompiledFunction(lowering, functions[name], self.target, self.device) for name in names
-        )
-        pair = GradientPair(forward, backward, len(self.signature.results), remarks)
+        forward, backward = (self._compiled(lowering, name) for name in names)
+
+        def compile_without(missing: Sequence[str]) -> CompiledFunction:
+            smaller = _only(module, backward.name)
+            DropZeroGradientsPass(backward.name, tuple(missing)).apply(lowering.context, smaller)
+            return self._compiled(self._lower(smaller), backward.name)
+
+        count = len(self.signature.results)
+        pair = GradientPair(forward, backward, count, compile_without, remarks)
         pair.require(wrt)
         forward.prepare()
         backward.prepare()
         return pair
 
-    def _differentiate(self, wrt: Wrt) -> tuple[ModuleOp, list[Remark]]:
+    def _compiled(self, lowering: Lowering, name: str) -> CompiledFunction:
+        func = _functions(lowering.module("block"))[name]
+        return CompiledFunction(lowering, func, self.target, self.device)
+
+    def _differentiate(self, wrt: Wrt, sizes: Mapping[str, int]) -> tuple[ModuleOp, list[Remark]]:
         from coda_ir.passes.differentiate import DifferentiatePass
 
         module = _only(self._module, self.name)
@@ -148,6 +161,7 @@ class TrainableFunction:
             memory_budget=policy.memory_budget,
             save=policy.save,
             recompute=policy.recompute,
+            extents=",".join(f"{name}={size}" for name, size in sizes.items() if size),
         )
         with collect_remarks() as remarks:
             differentiate.apply(self._lower(module).context, module)
@@ -157,13 +171,13 @@ class TrainableFunction:
     @cached_property
     def plain(self) -> CompiledFunction:
         """The function alone, which runs where no gradient is wanted."""
-        lowering = self._lower(_only(self._module, self.name))
-        func = _functions(lowering.module("block"))[self.name]
-        return CompiledFunction(lowering, func, self.target, self.device)
+        return self._compiled(self._lower(_only(self._module, self.name)), self.name)
 
-    def prepare(self, wrt: Sequence[str] | None = None) -> None:
-        """Do now what the first call with gradients of `wrt` would have to do."""
-        self.pair(wrt)
+    def prepare(
+        self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
+    ) -> None:
+        """Do now what the first call with gradients of `wrt` would have to do; see `pair`."""
+        self.pair(wrt, sizes)
 
     def reference(
         self,

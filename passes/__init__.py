@@ -12,6 +12,7 @@ PASS_CLASSES = {
     "defer-rms-norm": "DeferRMSNormPass",
     "drop-no-ops": "DropNoOpsPass",
     "drop-unused-results": "DropUnusedResultsPass",
+    "drop-zero-gradients": "DropZeroGradientsPass",
     "fuse-cross-entropy": "FuseCrossEntropyPass",
     "fuse-finalize": "FuseFinalizePass",
     "fuse-pointwise": "FusePointwisePass",

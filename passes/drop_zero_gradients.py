@@ -1,0 +1,179 @@
+"""Pass `drop-zero-gradients`: a backward program for gradients of results that nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.torch import VjpOp
+from coda_ir.passes.support.joint import entry_name
+
+FACTORS: Mapping[type[Operation], Sequence[str]] = {
+    coda.NegOp: ("operand",),
+    coda.MulOp: ("lhs", "rhs"),
+    coda.DivOp: ("lhs",),
+    coda.CastOp: ("operand",),
+    coda.ReshapeOp: ("x",),
+    coda.TransposeOp: ("x",),
+    coda.SliceOp: ("x",),
+    coda.PadOp: ("x",),
+    coda.BroadcastOp: ("x",),
+    coda.SumToOp: ("x",),
+    coda.RopeOp: ("x",),
+    coda.MatmulOp: ("x", "weight"),
+    coda.WeightGradientOp: ("dy", "x"),
+    coda.ActivationGradOp: ("dy",),
+    coda.MaximumGradOp: ("dy",),
+    coda.CrossEntropyGradOp: ("dloss",),
+    coda.EmbeddingGradOp: ("dy",),
+    coda.AttentionGradOp: ("d_out",),
+}
+"""The operands of which one that is zero makes every result zero."""
+
+
+@dataclass(frozen=True)
+class DropZeroGradientsPass(ModulePass):
+    """Removes what the function `function` computes from the gradients `names`, which are zero.
+
+        @f_backward(w, s, d_y, d_t) -> (d_x, d_w)      names=d_y      @f_backward(d_t) -> (d_x)
+          %a = coda.matmul %d_y, %w                     ->
+          %d_x = coda.sub %a, %d_t                                      %d_x = coda.neg %d_t
+          %d_w = coda.weight_gradient %d_y, %s
+
+    What is zero then is no result any more, and arguments without uses are gone. A gradient that
+    an operator needs as a tensor of zeros stays an argument. Always legal: as in PyTorch, a
+    gradient that is not there counts as zero even where it would be multiplied by infinity.
+    """
+
+    name: ClassVar[str] = "drop-zero-gradients"
+
+    function: str
+    names: tuple[str, ...]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.ops:
+            if isinstance(func, FuncOp) and func.sym_name.data == self.function:
+                _Backward(func, set(self.names)).simplify()
+
+
+@dataclass
+class _Backward:
+    """A backward function while what is zero in it is removed."""
+
+    func: FuncOp
+    names: set[str]
+    zeros: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def simplify(self) -> None:
+        block = self.func.body.block
+        entries = _entries(self.func.arg_attrs, len(block.args))
+        for argument, entry in zip(block.args, entries, strict=True):
+            if entry_name(entry) in self.names:
+                self.zeros.add(argument)
+        for op in list(block.ops):
+            if any(operand in self.zeros for operand in op.operands):
+                self._simplify(op)
+        self._drop_results()
+        self._drop_unused()
+
+    def _simplify(self, op: Operation) -> None:
+        if self._is_zero(op):
+            self.zeros.update(op.results)
+            return
+        match op:
+            case coda.AddOp():
+                left, right = op.lhs, op.rhs
+                self._replace(op, right if left in self.zeros else left)
+            case coda.SubOp() if op.rhs in self.zeros:
+                self._replace(op, op.lhs)
+            case coda.SubOp() if op.rhs.type == op.result.type:
+                negated = coda.NegOp(op.rhs)
+                negated.location = op.location
+                op.parent_block().insert_op_before(negated, op)  # pyright: ignore
+                self._replace(op, negated.result)
+            case VjpOp():
+                self._drop_outputs(op)
+            case _:
+                pass
+
+    def _is_zero(self, op: Operation) -> bool:
+        if isinstance(op, coda.AddOp | coda.SubOp | coda.ConcatOp):
+            return all(operand in self.zeros for operand in op.operands)
+        if isinstance(op, VjpOp):
+            return all(gradient in self.zeros for gradient in op.d_outputs)
+        if isinstance(op, coda.ReduceOp):
+            return op.kind.data in ("sum", "mean") and op.x in self.zeros
+        if isinstance(op, coda.LinearOp):
+            return op.bias is None and (op.x in self.zeros or op.weight in self.zeros)
+        factors: Sequence[str] = FACTORS.get(type(op), ())
+        return any(getattr(op, name) in self.zeros for name in factors)
+
+    def _replace(self, op: Operation, value: SSAValue) -> None:
+        """Use `value` for the result of `op`, where it is the same without broadcasting."""
+        (result,) = op.results
+        if value.type == result.type:
+            value.name_hint = value.name_hint or result.name_hint
+            result.replace_all_uses_with(value)
+
+    def _drop_outputs(self, op: VjpOp) -> None:
+        pairs = zip(op.positions, op.d_outputs, strict=True)
+        kept = [(place, gradient) for place, gradient in pairs if gradient not in self.zeros]
+        smaller = VjpOp(
+            op.callee.data,
+            op.inputs,
+            [gradient for _, gradient in kept],
+            op.arguments.data,
+            of=[place for place, _ in kept],
+            wrt=op.differentiated,
+        )
+        smaller.location = op.location
+        block = op.parent_block()
+        assert block is not None
+        block.insert_op_before(smaller, op)
+        for old, new in zip(op.results, smaller.results, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+
+    def _drop_results(self) -> None:
+        returned = self.func.body.block.last_op
+        assert isinstance(returned, ReturnOp)
+        entries = _entries(self.func.res_attrs, len(returned.arguments))
+        kept = [
+            (value, entry)
+            for value, entry in zip(returned.arguments, entries, strict=True)
+            if value not in self.zeros
+        ]
+        returned.operands = [value for value, _ in kept]
+        self.func.res_attrs = ArrayAttr(entry for _, entry in kept)
+
+    def _drop_unused(self) -> None:
+        """Erase operators and arguments without uses, and state the type that is left."""
+        block = self.func.body.block
+        for op in reversed(list(block.ops)):
+            unused = not any(result.uses for result in op.results)
+            if unused and not isinstance(op, ReturnOp) and is_side_effect_free(op):
+                block.erase_op(op)
+        entries = _entries(self.func.arg_attrs, len(block.args))
+        pairs = list(zip(block.args, entries, strict=True))
+        self.func.arg_attrs = ArrayAttr(entry for argument, entry in pairs if argument.uses)
+        for argument, _ in pairs:
+            if not argument.uses:
+                block.erase_arg(argument)
+        returned = block.last_op
+        assert returned is not None
+        self.func.function_type = FunctionType.from_lists(
+            list(block.arg_types), [value.type for value in returned.operands]
+        )
+
+
+def _entries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[DictionaryAttr]:
+    return [DictionaryAttr({})] * count if attributes is None else list(attributes.data)
