@@ -31,14 +31,16 @@ class GpuLimits:
     """Tiles in shared memory per pipeline stage: Triton needs one less than stages on AMD."""
     largest_tile: int
     """Accumulator elements."""
+    processors: int
+    """Programs that run at a time: streaming multiprocessors, compute units."""
 
 
 _LIMITS = {
-    "portable": GpuLimits(64 * 1024, 3, 2 / 3, 128 * 128),
-    "sm_80": GpuLimits(163 * 1024, 3, 1, 128 * 128),
-    "sm_90": GpuLimits(227 * 1024, 3, 1, 128 * 256),
-    "gfx942": GpuLimits(64 * 1024, 2, 1 / 2, 128 * 128),
-    "interpreter": GpuLimits(2**30, 1, 1, 64 * 64),
+    "portable": GpuLimits(64 * 1024, 3, 2 / 3, 128 * 128, 108),
+    "sm_80": GpuLimits(163 * 1024, 3, 1, 128 * 128, 108),
+    "sm_90": GpuLimits(227 * 1024, 3, 1, 128 * 256, 132),
+    "gfx942": GpuLimits(64 * 1024, 2, 1 / 2, 128 * 128, 304),
+    "interpreter": GpuLimits(2**30, 1, 1, 64 * 64, 1),
 }
 """`portable` fits all of them; `interpreter` cuts small tensors into several tiles."""
 
@@ -59,9 +61,11 @@ class SchedulePass(ModulePass):
         ->  gemm.fused %x schedule<pointer, "128x256x64", warps = 8, ...> columns(...)
 
     The cost of a tile is the work on all its lanes, with columns or not, and the loads that its
-    shape implies; it has to fit into the registers and the shared memory of `target` (portable,
-    sm_80, sm_90, gfx942, interpreter). `tile`, `warps`, `stages` and `group_m` override the
-    choice. `mainloop=tma` is taken where the operator allows it, else `pointer`, with a remark.
+    shape implies; where x is transposed, so that the number of tiles is known, the last wave of
+    programs counts as a whole one. A tile has to fit into the registers and the shared memory of
+    `target` (portable, sm_80, sm_90, gfx942, interpreter). `tile`, `warps`, `stages` and `group_m`
+    override the choice. `mainloop=tma` is taken where the operator allows it, else `pointer`, with
+    a remark.
     """
 
     name: ClassVar[str] = "schedule"
@@ -121,7 +125,9 @@ class SchedulePass(ModulePass):
     @staticmethod
     def _shape(op: FusedOp) -> tuple[str, str, str]:
         n = sum(segment.columns for segment in op.segments())
-        return "M", str(n), str(shape_of(op.x)[-1])
+        if op.is_transposed:
+            return str(op.row_shape[0]), str(n), "K"
+        return "M", str(n), str(_depth(op))
 
     def _tiles(self, op: FusedOp) -> Iterator[tuple[int, int, int, int]]:
         """BM, BN, BK and warps of the candidates."""
@@ -150,7 +156,7 @@ class SchedulePass(ModulePass):
                 return None
             place = format_location(op.location)
             raise CodaError(f"{place}: schedule: {error}", "choose another tile") from error
-        choice = Choice.of(op, schedule, ranges)
+        choice = Choice.of(op, schedule, ranges, _LIMITS[self.target].processors)
         return choice if self.tile is not None or self._fits(op, choice) else None
 
     def _fits(self, op: FusedOp, choice: Choice) -> bool:
@@ -195,15 +201,16 @@ class Choice:
     stage_bytes: int
 
     @staticmethod
-    def of(op: FusedOp, schedule: ScheduleAttr, ranges: list[ColumnRange]) -> Choice:
+    def of(
+        op: FusedOp, schedule: ScheduleAttr, ranges: list[ColumnRange], processors: int
+    ) -> Choice:
         bm, bn, bk = schedule.tile
         programs = sum(r.programs for r in ranges)
         columns = sum(segment.columns for segment in op.segments())
-        rows = shape_of(op.x)[:-1]
-        padded_rows = 1.0
-        if DYNAMIC_INDEX not in rows:
-            padded_rows = -(-prod(rows) // bm) * bm / max(1, prod(rows))
-        work = padded_rows * programs * bn / columns
+        work = _padded_rows(op, bm) * programs * bn / columns
+        if op.is_transposed:
+            tiles = -(-op.row_shape[0] // bm) * programs
+            work *= -(-tiles // processors) * processors / tiles
         size = 4 if _is_f32(op) else 2
         accumulators = bm * bn // (32 * schedule.warps.data)
         return Choice(
@@ -218,6 +225,14 @@ class Choice:
 
     def shared_memory(self, limits: GpuLimits) -> int:
         return round(self.schedule.stages.data * limits.buffers_per_stage * self.stage_bytes)
+
+
+def _padded_rows(op: FusedOp, block: int) -> float:
+    """Rows of all tiles over rows that exist, 1 where their number is not known."""
+    if DYNAMIC_INDEX in op.row_shape:
+        return 1.0
+    rows = prod(op.row_shape)
+    return -(-rows // block) * block / max(1, rows)
 
 
 def _structure(op: FusedOp) -> Hashable:
@@ -237,9 +252,10 @@ def _structure(op: FusedOp) -> Hashable:
 
 
 def _check_static(op: FusedOp) -> None:
-    """Kernels are written for their N and K; M is any number."""
-    extents = [("K", shape_of(op.x)[-1]), *(("N", part.columns) for part in op.segments())]
-    for name, extent in extents:
+    """Kernels are written for N and K, and M is any number; for M and N where x is transposed."""
+    last = "M" if op.is_transposed else "K"
+    extents = [(last, shape_of(x)[-1]) for x in op.inputs]
+    for name, extent in [*extents, *(("N", part.columns) for part in op.segments())]:
         if extent == DYNAMIC_INDEX:
             raise CodaError(
                 f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
@@ -257,11 +273,18 @@ def _with_mainloop(schedule: ScheduleAttr, mainloop: str) -> ScheduleAttr:
     )
 
 
+def _depth(op: FusedOp) -> int:
+    """K of all inputs, or `DYNAMIC_INDEX`."""
+    depths = [op.depth(index) for index in range(len(op.inputs))]
+    return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)
+
+
 def _depths(op: FusedOp) -> Sequence[int]:
     """BK: 128 or 64 bytes of a row, less where K is small or registers are scarce."""
     if op.order is not None:
         return (op.order["depth"],)
-    padded_k = max(16, 1 << (shape_of(op.x)[-1] - 1).bit_length())
+    k = _depth(op)
+    padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
     if not _is_f32(op):
         return min(64, padded_k), min(32, padded_k)
     return (16,) if _epilogue_elements(op) < 32 else (min(32, padded_k),)

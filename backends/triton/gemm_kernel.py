@@ -16,9 +16,15 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.backends.triton.term_loops import (
+    LOOP_NAMES,
+    PointerTermLoop,
+    TmaTermLoop,
+    depth_argument,
+)
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
 from coda_ir.remarks import format_location
 
@@ -48,18 +54,30 @@ def _schedule_of(op: FusedOp) -> ScheduleAttr:
             f"not {element_type_of(op.x)}",
             "convert the operands, or use the reference target",
         )
-    if shape_of(op.x)[-1] == DYNAMIC_INDEX:
-        raise CodaError(f"{where}: gemm.fused has a dynamic K", "give x a static last dimension")
+    if any(shape_of(x)[-1] == DYNAMIC_INDEX for x in op.inputs):
+        what = "M" if op.is_transposed else "K"
+        raise CodaError(
+            f"{where}: gemm.fused has a dynamic {what}", "give x a static last dimension"
+        )
     return op.schedule
+
+
+def _has_plain_loop(op: FusedOp, schedule: ScheduleAttr) -> bool:
+    """Whether a helper of the prelude has the loop: for one input, TMA only with N x K weights."""
+    if len(op.inputs) > 1 or op.is_transposed:
+        return False
+    layouts = {segment.layout for segment in op.segments()}
+    return schedule.mainloop == "pointer" or layouts == {Layout.NK}
 
 
 class _GemmEmitter:
     def __init__(self, op: FusedOp, schedule: ScheduleAttr, module_names: NameAllocator):
         self.op = op
         self.schedule = schedule
-        self.k = shape_of(op.x)[-1]
+        self.is_plain = _has_plain_loop(op, schedule)
         self.name = module_names.fresh(gemm_kernel_name(op))
-        self.names = NameAllocator((*_RESERVED, *helper_names(), self.name))
+        variables = () if self.is_plain else LOOP_NAMES
+        self.names = NameAllocator((*_RESERVED, *variables, *helper_names(), self.name))
         self.helpers = {"grouped_tile"}
         self.arguments = ArgumentList(op, self.names)
         self.main_loop = self._main_loop()
@@ -67,9 +85,13 @@ class _GemmEmitter:
         self.ranges = [self._ranges(segment) for segment in self.segments]
 
     def _main_loop(self) -> MainLoop:
-        if self.schedule.mainloop == "tma":
+        is_tma = self.schedule.mainloop == "tma"
+        if not self.is_plain:
+            loop = TmaTermLoop if is_tma else PointerTermLoop
+            return loop(self.op, self.schedule, self.arguments, self.helpers)
+        if is_tma:
             return TmaMainLoop(self.arguments, self.op.x, self.schedule, self.helpers)
-        return PointerMainLoop(self.arguments, self.op.x, self.k, self.helpers)
+        return PointerMainLoop(self.arguments, self.op.x, self.op.depth(0), self.helpers)
 
     def _ranges(self, segment: Segment) -> list[ColumnRange]:
         try:
@@ -84,21 +106,21 @@ class _GemmEmitter:
 
     def emit(self) -> EmittedKernel:
         body = [*self._emit_prologue(), *self._emit_segments()]
-        parameters = [*(a.name for a in self.arguments.arguments), "M"]
-        integers = [a.name for a in self.arguments.arguments if a.type == "i32"]
-        fixed = ", ".join(f'"{name}"' for name in [*integers, "M"])
+        rows = depth_argument() if self.op.is_transposed else KernelArgument("M", "i32", "{rows}")
+        arguments = (*self.arguments.arguments, rows)
+        fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
         lines = [
             f"@triton.jit(do_not_specialize=[{fixed}])",
-            *_signature(self.name, parameters),
+            *_signature(self.name, [argument.name for argument in arguments]),
             *indented(self._docstring()),
             *indented(body),
         ]
-        bm = self.schedule.block_m.data
         return EmittedKernel(
             name=self.name,
             source="\n".join(lines) + "\n",
-            arguments=(*self.arguments.arguments, KernelArgument("M", "i32", "{rows}")),
-            grid=f"triton.cdiv({{rows}}, {bm}) * {self.programs}",
+            arguments=arguments,
+            grid=self._grid(),
+            runs_without_rows=self.op.is_transposed,
             helpers=frozenset(self.helpers),
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
@@ -106,10 +128,19 @@ class _GemmEmitter:
             imports=self.main_loop.imports,
         )
 
+    def _grid(self) -> str:
+        bm = self.schedule.block_m.data
+        if self.op.is_transposed:
+            return str(-(-self.op.row_shape[0] // bm) * self.programs)
+        return f"triton.cdiv({{rows}}, {bm}) * {self.programs}"
+
     def _summary(self) -> str:
+        m = self.op.row_shape[0] if self.op.is_transposed else "M"
         n = sum(segment.columns for segment in self.segments)
+        depths = [self.op.depth(index) for index in range(len(self.op.inputs))]
+        k = " + ".join("K" if self.op.is_transposed else str(depth) for depth in depths)
         tile = " x ".join(map(str, self.schedule.tile))
-        return f"M x {n} x {self.k} GEMM in tiles of {tile}"
+        return f"{m} x {n} x {f'({k})' if len(depths) > 1 else k} GEMM in tiles of {tile}"
 
     def _docstring(self) -> list[str]:
         parts = [describe_segment(segment) for segment in self.segments]
@@ -123,16 +154,35 @@ class _GemmEmitter:
         bm, _, bk = self.schedule.tile
         group_m = self.schedule.group_m.data
         return [
-            f"K: tl.constexpr = {self.k}",
+            *self._extents(),
             f"BLOCK_M: tl.constexpr = {bm}",
             f"BLOCK_K: tl.constexpr = {bk}",
             "tile_m, tile_n = grouped_tile("
             f"tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.programs}, {group_m})",
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
-            "# Rows past the end repeat the last one, so that loads need no mask.",
-            "row = tl.minimum(rows, M - 1).to(tl.int64)",
+            *self._clamped_rows(bm),
             *self.main_loop.prologue(),
+        ]
+
+    def _extents(self) -> list[str]:
+        """The extents that all calls have in common."""
+        if self.op.is_transposed:
+            return [f"M: tl.constexpr = {self.op.row_shape[0]}"]
+        return [f"K: tl.constexpr = {self.op.depth(0)}"] if self.is_plain else []
+
+    def _clamped_rows(self, bm: int) -> list[str]:
+        """Rows that exist, for loads without a mask."""
+        if not self.op.is_transposed:
+            return [
+                "# Rows past the end repeat the last one, so that loads need no mask.",
+                "row = tl.minimum(rows, M - 1).to(tl.int64)",
+            ]
+        if self.op.row_shape[0] % bm == 0:
+            return ["row = rows.to(tl.int64)"]
+        return [
+            "# Rows past the end repeat others, in whole vectors, so that loads need no mask.",
+            "row = (rows % M).to(tl.int64)",
         ]
 
     def _emit_segments(self) -> list[str]:

@@ -22,7 +22,9 @@ _LONGEST_NAME = 60
 def gemm_kernel_name(op: FusedOp) -> str:
     """A name such as `gemm_residual_ssq_scale`, `gemm_silu_glu` or `gemm_qk_norm_rope`."""
     parts = dict.fromkeys(part for segment in op.segments() for part in segment_features(segment))
-    name = "gemm"
+    name = "gemm_transposed" if op.is_transposed else "gemm"
+    if len(op.inputs) > 1:
+        name += "_terms"
     for part in parts:
         if len(name) + len(part) < _LONGEST_NAME:
             name += f"_{part}"
@@ -42,7 +44,9 @@ def segment_features(segment: Segment) -> list[str]:
 
 def describe_segment(segment: Segment) -> str:
     """One line of a kernel's docstring: weights, columns, pairing and what is fused."""
-    weights = ", ".join(weight.name_hint or "w" for weight in segment.weights)
+    weights = " + ".join(
+        ", ".join(weight.name_hint or "w" for weight in weights) for weights in segment.terms
+    )
     text = f"{weights}: {segment.columns} columns"
     if segment.pairing is not None:
         group = segment.group_size

@@ -20,6 +20,7 @@ from coda_ir.backends.triton.ports import (
     rounded,
     spread_extents,
     table_index,
+    transposed_place,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
@@ -28,6 +29,7 @@ from coda_ir.dialects.gemm import (
     GroupReduceOp,
     Port,
     ResultKind,
+    ResultPortAttr,
     Segment,
 )
 from coda_ir.dialects.gemm.tiling import ColumnRange
@@ -226,7 +228,8 @@ class SegmentEmitter:
         return list(region.yields)
 
     def _is_select_index(self, port: int) -> bool:
-        return any(r.port.index == IntAttr(port) for r in self.segment.results)
+        ports = [result.port for result in self.segment.results]
+        return any(p.kind.data == ResultKind.SELECT and p.index == IntAttr(port) for p in ports)
 
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
         """A reduction over the lanes of each group; padding lanes take the identity."""
@@ -252,18 +255,20 @@ class SegmentEmitter:
     # Stores
 
     def _emit_result(self, index: int, yields: list[str]) -> None:
-        output = self.segment.outputs[index]
-        pointer = self.arguments.output(output, self.segment.results[index].port.kind.data.value)
+        output, port = self.segment.outputs[index], self.segment.results[index].port
+        pointer = self._output_pointer(output, port)
         values = [
             self._whole(value, text)
             for value, text in zip(self.segment.yielded(index), yields, strict=True)
         ]
-        match self.segment.results[index].port.kind.data:
-            case ResultKind.TILE:
+        match port.kind.data:
+            case ResultKind.TILE | ResultKind.TILE_T | ResultKind.ACCUMULATE:
                 for columns, value in zip(self.accumulator_columns, values, strict=True):
-                    self._store_tile(pointer, columns, value, output)
+                    place = self._place(columns, transposed=self.segment.is_stored_transposed(port))
+                    self._store_tile(pointer, place, columns, value, output)
             case ResultKind.HALF:
-                self._store_tile(pointer, self.lane_columns, values[0], output)
+                place = self._place(self.lane_columns)
+                self._store_tile(pointer, place, self.lane_columns, values[0], output)
             case ResultKind.PARTIAL_ROW:
                 self._store_partial_row(index, pointer, values[0])
             case ResultKind.PARTIAL_COL:
@@ -272,6 +277,13 @@ class SegmentEmitter:
             case ResultKind.SELECT:
                 self._store_select(index, pointer, values[0])
 
+    def _output_pointer(self, output: SSAValue, port: ResultPortAttr) -> str:
+        """The parameter that points to a result: to the operand whose place it takes."""
+        kind = port.kind.data
+        if kind == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
+            return self.arguments.operand(self.segment.ports[port.index.data].value, kind.value)
+        return self.arguments.output(output, kind.value)
+
     def _store(self, address: str, value: str, mask: str) -> None:
         line = f"tl.store({address}, {value}, mask={mask})"
         if len(line) <= 88:
@@ -279,10 +291,18 @@ class SegmentEmitter:
             return
         self.lines += ["tl.store(", f"    {address},", f"    {value},", f"    mask={mask},", ")"]
 
-    def _store_tile(self, pointer: str, columns: ColumnIndex, value: str, output: SSAValue) -> None:
-        address = f"{pointer} + row[:, None] * {columns.extent} + {columns.name}[None, :]"
+    @staticmethod
+    def _place(columns: ColumnIndex, *, transposed: bool = False) -> str:
+        """Where the elements of a tile are in their tensor."""
+        if transposed:
+            return transposed_place(columns)
+        return f"row[:, None] * {columns.extent} + {columns.name}[None, :]"
+
+    def _store_tile(
+        self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
+    ) -> None:
         value = rounded(value, element_type_of(output), self.helpers)
-        self._store(address, value, mask_of(columns))
+        self._store(f"{pointer} + {place}", value, mask_of(columns))
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
         combiner_attr = self.segment.results[index].port.combiner

@@ -218,6 +218,12 @@ class HostProgram:
         elif not isinstance(root, BlockArgument):
             self._storage[root] = Storage(variables, self._last_use[root])
 
+    def overwrite(self, result: SSAValue, operand: SSAValue) -> str:
+        """The tensor of an operand, in which a kernel stores its result."""
+        name = self.operand(operand)
+        self._variables[result] = self._dense[result] = name
+        return name
+
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
         """A tensor for a result: a new one, or the buffer of a value that is dead."""
         name = self.names.fresh(result.name_hint, hint)
@@ -283,7 +289,8 @@ class HostProgram:
         self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
     ) -> None:
         lines = launch_lines(kernel, rows, operands, outputs)
-        if any(argument.type.startswith("tensordesc") for argument in kernel.arguments):
+        has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
+        if has_descriptors and not kernel.runs_without_rows:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             lines = [f"if {rows}:", *indented(lines)]
         self.lines += lines

@@ -67,6 +67,8 @@ class EmittedKernel:
     """One line for listings: what is fused, and the tile shape."""
     fp_fusion: bool = True
     """Whether a product and a sum may become one operation that rounds once."""
+    runs_without_rows: bool = False
+    """Whether there is something to store where the first input has no rows: sums of nothing."""
     imports: frozenset[str] = field(default=frozenset())
     """Import statements that the *host* code of the launch needs."""
 
@@ -76,7 +78,8 @@ class EmittedKernel:
         `rows` is an expression of the number of rows M (all dimensions but the last, flattened);
         `operands` are expressions of the operator's operands in the order of `op.operands`, and
         `outputs` of preallocated tensors in the order of `op.results`. All tensors must be
-        contiguous. Nothing runs when M is 0: the host must skip the launch or allow a grid of 0.
+        contiguous. Unless it `runs_without_rows`, nothing runs where these are 0: the host must
+        skip the launch or allow a grid of 0.
         """
         fields = {"rows": rows, "operands": list(operands), "outputs": list(outputs)}
         lines = [f"{self.name}[({self.grid.format(**fields)},)]("]

@@ -72,7 +72,7 @@ class PointerMainLoop:
         helper = "matmul_tile" if segment.pairing is None else "matmul_pair_tile"
         self.helpers.add(helper)
         lines = [f"{', '.join(accumulators)} = {helper}(", "    a_rows,"]
-        for index, column in enumerate(self._weight_columns(segment, lanes, accumulator_columns)):
+        for index, column in enumerate(self.weight_columns(segment, lanes, accumulator_columns)):
             weight = segment.weights[columns.weights[min(index, len(columns.weights) - 1)]]
             lines.append(f"    {self._column_pointers(segment, weight, column)},")
         return [*lines, "    K,", f"    {step},", "    BLOCK_K,", ")"]
@@ -84,7 +84,7 @@ class PointerMainLoop:
         return str(segment.weight_columns(columns.weights[0]))
 
     @staticmethod
-    def _weight_columns(
+    def weight_columns(
         segment: Segment, lanes: ColumnIndex, accumulator_columns: Sequence[ColumnIndex]
     ) -> list[str]:
         """The column of each lane within the weight of each accumulator."""
@@ -130,18 +130,13 @@ class TmaMainLoop:
         lanes: ColumnIndex,
         accumulator_columns: Sequence[ColumnIndex],
     ) -> list[str]:
-        box = weight_box(segment, columns)
-        if isinstance(box, str):
-            raise CodaError(
-                f"gemm.fused: the tma main loop cannot load its weights: {box}",
-                "schedule it with the pointer main loop",
-            )
+        box = usable_box(segment, columns)
         helper = "tma_tile" if segment.pairing is None else "tma_pair_tile"
         self.helpers.add(helper)
         bm = self.schedule.block_m.data
         a = self._descriptor(self.x, ("{rows}",), (bm,), "a")
         arguments = [a]
-        for index, corner in enumerate(self._corners(segment, columns, box, tile)):
+        for index, corner in enumerate(self.corners(segment, columns, box, tile)):
             weight = segment.weights[columns.weights[min(index, len(columns.weights) - 1)]]
             view = tuple(map(str, box.view))
             arguments += [self._descriptor(weight, view, box.block, "w"), corner]
@@ -156,7 +151,7 @@ class TmaMainLoop:
         ]
 
     @staticmethod
-    def _corners(segment: Segment, columns: ColumnRange, box: WeightBox, tile: str) -> list[str]:
+    def corners(segment: Segment, columns: ColumnRange, box: WeightBox, tile: str) -> list[str]:
         """For each accumulator, where its box starts in the first dimensions of the view."""
         lanes, group = columns.lanes * columns.parts, segment.group_size
         if segment.pairing is None:
@@ -177,17 +172,34 @@ class TmaMainLoop:
         self, value: SSAValue, view: tuple[str, ...], block: tuple[int, ...], default: str
     ) -> str:
         """The parameter of a descriptor of `value` as `view` x K, with boxes `block` x BK."""
-        type = element_type_of(value)
         k, bk = shape_of(value)[-1], self.schedule.block_k.data
-        strides = [k]
-        for extent in reversed(view[1:]):
-            strides.insert(0, strides[0] * int(extent))
-        operand = list(self.arguments.op.operands).index(value)
-        shape = ", ".join((*view, str(k)))
-        boxes = ", ".join(map(str, (*block, bk)))
-        steps = ", ".join(map(str, (*strides, 1)))
-        return self.arguments.add(
-            f"{value.name_hint or default}_desc",
-            f"tensordesc<{triton_type(type)}[{boxes}]>",
-            f"TensorDescriptor({{operands[{operand}]}}, [{shape}], [{steps}], [{boxes}])",
+        place = f"{{operands[{list(self.arguments.op.operands).index(value)}]}}"
+        type = triton_type(element_type_of(value))
+        argument = descriptor(place, type, (*view, str(k)), (*block, bk))
+        return self.arguments.add(f"{value.name_hint or default}_desc", *argument)
+
+
+def descriptor(
+    place: str, type: str, extents: Sequence[str], box: Sequence[int]
+) -> tuple[str, str]:
+    """Signature type and host expression of a descriptor of contiguous memory as `extents`."""
+    strides = [1]
+    for extent in reversed(extents[1:]):
+        strides.insert(0, strides[0] * int(extent))
+    boxes = ", ".join(map(str, box))
+    shape, steps = ", ".join(extents), ", ".join(map(str, strides))
+    return (
+        f"tensordesc<{type}[{boxes}]>",
+        f"TensorDescriptor({place}, [{shape}], [{steps}], [{boxes}])",
+    )
+
+
+def usable_box(segment: Segment, columns: ColumnRange) -> WeightBox:
+    """The box of a range's weights. Raises CodaError where there is none."""
+    box = weight_box(segment, columns)
+    if isinstance(box, str):
+        raise CodaError(
+            f"gemm.fused: the tma main loop cannot load its weights: {box}",
+            "schedule it with the pointer main loop",
         )
+    return box

@@ -59,6 +59,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
+from coda_ir.storage import overwritten
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 Writer: TypeAlias = Callable[[HostProgram, Operation], None]
@@ -97,8 +98,14 @@ def _kernel(
 def _launch(
     host: HostProgram, op: Operation, kernel: EmittedKernel, rows: str, operands: Sequence[str]
 ) -> None:
-    outputs = [host.allocate(result) for result in op.results]
+    outputs = [_output(host, result) for result in op.results]
     host.launch(kernel, rows, operands, outputs)
+
+
+def _output(host: HostProgram, result: SSAValue) -> str:
+    """The tensor of a result: a new one, or that of the operand in whose place it is stored."""
+    operand = overwritten(result)
+    return host.allocate(result) if operand is None else host.overwrite(result, operand)
 
 
 def _operands(host: HostProgram, op: Operation) -> list[str]:
@@ -114,10 +121,11 @@ def _fused(host: HostProgram, op: Operation) -> None:
     operands, rows = _operands(host, op), host.size(host.dims(op.x)[:-1])
     assert op.schedule is not None
     block_m = op.schedule.block_m.data
+    m = host.size(op.row_shape) if op.is_transposed else rows
     for segment in op.segments():
         for result, output in zip(segment.results, segment.outputs, strict=True):
             if result.port.kind.data == ResultKind.PARTIAL_COL:
-                host.bind(host.dims(output)[0], f"triton.cdiv({rows}, {block_m})")
+                host.bind(host.dims(output)[0], f"triton.cdiv({m}, {block_m})")
     _launch(host, op, kernel, rows, operands)
 
 

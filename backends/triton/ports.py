@@ -102,6 +102,8 @@ def load_port(
     match kind:
         case PortKind.TILE | PortKind.HALF_TILE:
             return f"tl.load({pointer} + {row} * {columns.extent} + {column}){to_f32}"
+        case PortKind.TILE_T:
+            return f"tl.load({pointer} + {transposed_place(columns)}){to_f32}"
         case PortKind.ROW | PortKind.HALF_ROW:
             return f"tl.load({pointer} + {columns.name})[None, :]{to_f32}"
         case PortKind.COL:
@@ -112,6 +114,11 @@ def load_port(
             if index is None:
                 return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]{to_f32}"
             return f"tl.load({pointer} + {index}){to_f32}"
+
+
+def transposed_place(columns: ColumnIndex) -> str:
+    """Where the element (m, n) is in a tensor of N x M."""
+    return f"{columns.name}[None, :].to(tl.int64) * M + {ROWS.name}[:, None]"
 
 
 def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> str | None:
@@ -131,10 +138,10 @@ def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> st
 
 
 def _has_all_rows(table: SSAValue, op: Operation) -> bool:
-    """Whether a table has the row dimensions of the GEMM's x, so that m mod R is m."""
+    """Whether a table has the dimensions of the GEMM's rows, so that m mod R is m."""
     if not isinstance(op, FusedOp):
         return False
-    rows = shape_of(op.x)[:-1]
+    rows = op.row_shape
     return len(rows) > 0 and shape_of(table)[:-1] == rows
 
 

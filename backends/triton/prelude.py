@@ -91,6 +91,22 @@ def load_depth(
     else:
         return tl.load(pointers + offsets, mask=depth < K, other=0.0)
 '''),
+    "bound": _Helper('''\
+@triton.jit
+def bound(n):
+    """An extent that is known at run time, as a bound of a range: the interpreter's is an array."""
+    if INTERPRET:
+        return n.handle.data.item()
+    else:
+        return n
+'''),
+    "load_steps": _Helper('''\
+@triton.jit
+def load_steps(pointers, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr, AXIS: tl.constexpr):
+    """Like load_depth, where K is known at run time: any number of rows."""
+    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
+    return tl.load(pointers + depth.to(tl.int64) * STEP, mask=depth < K, other=0.0)
+'''),
     "to_bf16": _Helper('''\
 @triton.jit
 def to_bf16(x):

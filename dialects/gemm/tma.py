@@ -22,9 +22,10 @@ ALIGNMENT_BYTES = 16
 
 @dataclass(frozen=True)
 class WeightBox:
-    """The rows of a weight (N x K) for one accumulator of a program, as a box of a view.
+    """The columns of a weight for one accumulator of a program, as a box of a view.
 
-    The view has the dimensions `view` and then K, the box `block` and then BK.
+    The view of an N x K weight has the dimensions `view` and then K, the box `block` and then BK;
+    those of a K x N weight have K and BK in front.
     """
 
     view: tuple[int, ...]
@@ -35,15 +36,17 @@ def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
     """The box of a range's weights, or why there is none.
 
     `halves` of groups of G that a program covers whole: a box (groups, G/2) of (N/G, G). Adjacent
-    pairs: a box (pairs, 1) of (N/2, 2). Otherwise a box of consecutive rows.
+    pairs: a box (pairs, 1) of (N/2, 2). Otherwise a box of consecutive columns.
     """
     rows = segment.weight_columns(columns.weights[0])
     lanes = columns.lanes * columns.parts
     group = segment.group_size
-    if segment.layout != Layout.NK:
-        return "the weight is stored as K x N"
     if columns.is_padded:
         return f"groups of {columns.group} columns are padded"
+    if segment.layout == Layout.KN:
+        obstacle = _kn_obstacle(segment, rows)
+        if obstacle is not None:
+            return obstacle
     if segment.pairing is not None and group is None:
         return WeightBox((rows // 2, 2), (lanes, 1))
     if group is None or group == segment.columns or group // 2 % lanes == 0:
@@ -54,6 +57,18 @@ def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
     return WeightBox((rows // group, group), (lanes // half, half))
 
 
+def _kn_obstacle(segment: Segment, columns: int) -> str | None:
+    """Why the columns of a K x N weight, which lie side by side in memory, are no box."""
+    if segment.pairing is not None and segment.pairing.is_adjacent:
+        return "columns of adjacent pairs of a K x N weight are not consecutive"
+    for extent in (columns, (segment.group_size or 0) // 2):
+        if extent * 2 % ALIGNMENT_BYTES:
+            return (
+                f"{extent} columns of a K x N weight are not multiples of {ALIGNMENT_BYTES} bytes"
+            )
+    return None
+
+
 def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     """Why `op` cannot load its tiles through TMA under `schedule`; None where it can.
 
@@ -61,9 +76,10 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     """
     if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
-    row_bytes = 2 * shape_of(op.x)[-1]
-    if row_bytes % ALIGNMENT_BYTES:
-        return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
+    for x in op.inputs:
+        row_bytes = 2 * shape_of(x)[-1]
+        if row_bytes % ALIGNMENT_BYTES:
+            return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     for segment in op.segments():
         for columns in column_ranges(segment, schedule, op.order):
             box = weight_box(segment, columns)

@@ -21,6 +21,7 @@ from coda_ir.context import make_context
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
 from coda_ir.dialects.gemm.tiling import partial_tiles
+from coda_ir.storage import overwritten
 
 _counter = itertools.count()
 
@@ -62,9 +63,14 @@ def load_source(source: str, folder: Path) -> dict[str, object]:
 def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:
     """Outputs full of NaN (integers: of a large number)."""
     assert op.schedule is not None
+    rows = op.row_shape if op.is_transposed else rows
     outputs: list[torch.Tensor] = []
-    ports = [result.port for segment in op.segments() for result in segment.results]
-    for index, (value, port) in enumerate(zip(op.results, ports, strict=True)):
+    ports = [(part, result.port) for part in op.segments() for result in part.results]
+    for index, (value, (segment, port)) in enumerate(zip(op.results, ports, strict=True)):
+        if segment.is_stored_transposed(port):
+            shape = [segment.columns, *rows]
+            outputs.append(torch.full(shape, float("nan"), dtype=stated_dtype(value.type)))
+            continue
         match port.kind.data:
             case ResultKind.PARTIAL_ROW:
                 tiles = partial_tiles(op, index)
@@ -123,10 +129,14 @@ def run_kernel(
         [f"out{index}" for index in range(len(outputs))],
     )
     scope = load_source(module_source([kernel]), folder)
-    scope |= {f"arg{index}": argument.to(DEVICE) for index, argument in enumerate(arguments)}
+    scope |= {f"arg{i}": argument.clone().to(DEVICE) for i, argument in enumerate(arguments)}
     scope |= {f"out{index}": output.to(DEVICE) for index, output in enumerate(outputs)}
     exec("\n".join([*sorted(kernel.imports), *lines]), scope)
-    results = [scope[f"out{index}"] for index in range(len(outputs))]
+    in_place = [overwritten(value) for value in op.results]
+    results = [
+        scope[f"out{index}" if operand is None else names[operand]]  # pyright: ignore[reportArgumentType]
+        for index, operand in enumerate(in_place)
+    ]
     return kernel, [result.cpu() for result in results if isinstance(result, torch.Tensor)]
 
 

@@ -4,6 +4,7 @@ import functools
 
 import pytest
 from support import gemm_programs as programs
+from support import gradient_programs as gradients
 from support.kernel_harness import gemms_of, parse_module
 
 from coda_ir.backends.triton.aot import KernelResources, compile_kernels
@@ -28,10 +29,16 @@ PROGRAMS = {
 }
 
 
+GRADIENTS = {
+    "sum of products": gradients.input_gradient("bf16", (D, 512), D, ""),
+    "weight gradients": gradients.merged_weight_gradients("bf16", D, (D, 512), ""),
+}
+
+
 def emit_scheduled(schedule: SchedulePass) -> list[EmittedKernel]:
     names = NameAllocator()
     kernels: list[EmittedKernel] = []
-    for text in PROGRAMS.values():
+    for text in (*PROGRAMS.values(), *GRADIENTS.values()):
         module = parse_module(text)
         schedule.apply(make_context(), module)
         kernels += [emit_gemm(op, names) for op in gemms_of(module)]
@@ -46,7 +53,7 @@ def compiled(target: str, schedule: SchedulePass) -> list[KernelResources]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_portable_schedule(target: str) -> None:
     kernels = compiled(target, SchedulePass(target="portable"))
-    assert len(kernels) == len(PROGRAMS)
+    assert len(kernels) == len(PROGRAMS) + len(GRADIENTS)
     assert all(kernel.fits for kernel in kernels), kernels
     if target != "sm_80":
         assert not any(kernel.spills for kernel in kernels), kernels

@@ -1,0 +1,225 @@
+"""Main loops of sums of products and of transposed inputs, written out in the kernel.
+
+acc = tl.zeros((BLOCK_M, 128), tl.float32)
+for k in range(0, 4096, BLOCK_K):
+    a = load_depth(dq_rows, k, 4096, 1, BLOCK_K, 1)
+    acc = dot(a, load_depth(wq_ptr + column[None, :], k, 4096, 2048, BLOCK_K, 0), acc)
+for k in range(0, 1024, BLOCK_K):
+    ...
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton.kernel import KernelArgument, indented, triton_type
+from coda_ir.backends.triton.mainloop import (
+    PointerMainLoop,
+    TmaMainLoop,
+    descriptor,
+    usable_box,
+)
+from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange
+
+LOOP_NAMES = ("k", "a", "b")
+"""Variables of the loops: reserved in kernels that have them."""
+
+
+@dataclass
+class TermLoop(ABC):
+    """One loop over K per input of `op`, into the accumulators of one column range."""
+
+    op: FusedOp
+    schedule: ScheduleAttr
+    arguments: ArgumentList
+    helpers: set[str]
+    imports: frozenset[str] = frozenset()
+    depths: list[str] = field(default_factory=list[str])
+    """K of each input: a number, or the name of a parameter."""
+
+    def __post_init__(self) -> None:
+        self.depths = [self._depth(index) for index in range(len(self.op.inputs))]
+
+    def _depth(self, index: int) -> str:
+        """The flattened rows of a transposed input are known when the kernel is launched."""
+        if not self.op.is_transposed:
+            return str(self.op.depth(index))
+        if not index:
+            return "K"
+        x = self.op.inputs[index]
+        place = f"{{operands[{list(self.op.operands).index(x)}]}}"
+        return self.arguments.add("K", "i32", f"{place}.numel() // {shape_of(x)[-1]}")
+
+    def prologue(self) -> list[str]:
+        """Statements before all column ranges."""
+        return []
+
+    def emit(
+        self,
+        segment: Segment,
+        columns: ColumnRange,
+        accumulators: Sequence[str],
+        tile: str,
+        lanes: ColumnIndex,
+        accumulator_columns: Sequence[ColumnIndex],
+    ) -> list[str]:
+        """Statements that assign the `accumulators`; see `MainLoop.emit`."""
+        self.helpers.add("dot")
+        width = columns.lanes * columns.parts
+        lines = [f"{name} = tl.zeros((BLOCK_M, {width}), tl.float32)" for name in accumulators]
+        places = self.places(segment, columns, tile, lanes, accumulator_columns)
+        for term, weights in enumerate(segment.terms):
+            body = [f"a = {self.load_input(term)}"]
+            for index, (name, place) in enumerate(zip(accumulators, places, strict=True)):
+                weight = weights[columns.weights[min(index, len(columns.weights) - 1)]]
+                body.append(f"b = {self.load_weight(term, segment, columns, weight, place)}")
+                body.append(f"{name} = dot(a, b, {name})")
+            lines += [f"for k in range(0, {self._bound(term)}, BLOCK_K):", *indented(body)]
+        return lines
+
+    def _bound(self, term: int) -> str:
+        if not self.op.is_transposed:
+            return self.depths[term]
+        self.helpers.add("bound")
+        return f"bound({self.depths[term]})"
+
+    @abstractmethod
+    def places(
+        self,
+        segment: Segment,
+        columns: ColumnRange,
+        tile: str,
+        lanes: ColumnIndex,
+        accumulator_columns: Sequence[ColumnIndex],
+    ) -> list[str]:
+        """For each accumulator, where its columns of a weight are."""
+
+    @abstractmethod
+    def load_input(self, term: int) -> str:
+        """The expression of BM x BK elements of an input."""
+
+    @abstractmethod
+    def load_weight(
+        self, term: int, segment: Segment, columns: ColumnRange, weight: SSAValue, place: str
+    ) -> str:
+        """The expression of BK x BN elements of a weight."""
+
+
+@dataclass
+class PointerTermLoop(TermLoop):
+    """Loads through pointers: portable, for every layout and alignment."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rows = [
+            self.arguments.names.fresh(f"{x.name_hint or 'x'}_rows") for x in self.op.inputs
+        ]
+
+    def prologue(self) -> list[str]:
+        lines: list[str] = []
+        for name, x, depth in zip(self.rows, self.op.inputs, self.depths, strict=True):
+            stride = "" if self.op.is_transposed else f" * {depth}"
+            lines.append(f"{name} = {self.arguments.operand(x, 'x')} + row[:, None]{stride}")
+        return lines
+
+    def places(
+        self,
+        segment: Segment,
+        columns: ColumnRange,
+        tile: str,
+        lanes: ColumnIndex,
+        accumulator_columns: Sequence[ColumnIndex],
+    ) -> list[str]:
+        return PointerMainLoop.weight_columns(segment, lanes, accumulator_columns)
+
+    def load_input(self, term: int) -> str:
+        step = str(shape_of(self.op.x)[-1]) if self.op.is_transposed else "1"
+        return self._load(self.rows[term], term, step, 1)
+
+    def load_weight(
+        self, term: int, segment: Segment, columns: ColumnRange, weight: SSAValue, place: str
+    ) -> str:
+        pointer, depth = self.arguments.operand(weight, "w"), self.depths[term]
+        if segment.layout == Layout.KN:
+            step = str(segment.weight_columns(columns.weights[0]))
+            return self._load(f"{pointer} + {place}[None, :]", term, step, 0)
+        wide = ".to(tl.int64)" if segment.columns * int(depth) >= 2**31 else ""
+        return self._load(f"{pointer} + {place}[None, :]{wide} * {depth}", term, "1", 0)
+
+    def _load(self, pointers: str, term: int, step: str, axis: int) -> str:
+        helper = "load_steps" if self.op.is_transposed else "load_depth"
+        self.helpers.add(helper)
+        return f"{helper}({pointers}, k, {self.depths[term]}, {step}, BLOCK_K, {axis})"
+
+
+@dataclass
+class TmaTermLoop(TermLoop):
+    """Loads boxes through Hopper's TMA, which gives zeros past the end of K."""
+
+    imports: frozenset[str] = TmaMainLoop.imports
+
+    def places(
+        self,
+        segment: Segment,
+        columns: ColumnRange,
+        tile: str,
+        lanes: ColumnIndex,
+        accumulator_columns: Sequence[ColumnIndex],
+    ) -> list[str]:
+        box = usable_box(segment, columns)
+        corners = TmaMainLoop.corners(segment, columns, box, tile)
+        return [corner[1:-1].removesuffix(",") for corner in corners]
+
+    def load_input(self, term: int) -> str:
+        x, bm = self.op.inputs[term], self.schedule.block_m.data
+        if not self.op.is_transposed:
+            extents = ("{rows}", self.depths[term])
+            box = (bm, self.schedule.block_k.data)
+            return f"{self._descriptor(x, extents, box, 'a')}.load((tile_m * BLOCK_M, k))"
+        extents = (self._rows(term), str(shape_of(x)[-1]))
+        box = (self.schedule.block_k.data, bm)
+        return f"tl.trans({self._descriptor(x, extents, box, 'a')}.load((k, tile_m * BLOCK_M)))"
+
+    def load_weight(
+        self, term: int, segment: Segment, columns: ColumnRange, weight: SSAValue, place: str
+    ) -> str:
+        box, bk = usable_box(segment, columns), self.schedule.block_k.data
+        view, width = tuple(map(str, box.view)), columns.lanes * columns.parts
+        if segment.layout == Layout.KN:
+            depth = self._rows(term) if self.op.is_transposed else self.depths[term]
+            name = self._descriptor(weight, (depth, *view), (bk, *box.block), "w")
+            load, shape = f"{name}.load((k, {place}))", f"(BLOCK_K, {width})"
+            return load if len(view) == 1 else f"tl.reshape({load}, {shape})"
+        self.helpers.add("load_box")
+        name = self._descriptor(weight, (*view, self.depths[term]), (*box.block, bk), "w")
+        corner = f"({place},)" if len(view) == 1 else f"({place})"
+        return f"tl.trans(load_box({name}, {corner}, k, {width}, BLOCK_K))"
+
+    def _rows(self, term: int) -> str:
+        """The flattened rows of an input, at least 1: there is no descriptor of nothing."""
+        rows = "{rows}"
+        if term:
+            argument = next(a for a in self.arguments.arguments if a.name == self.depths[term])
+            rows = f"({argument.value})"
+        return f"{rows} or 1"
+
+    def _descriptor(
+        self, value: SSAValue, extents: Sequence[str], box: Sequence[int], default: str
+    ) -> str:
+        place = f"{{operands[{list(self.op.operands).index(value)}]}}"
+        if self.op.is_transposed:
+            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
+        argument = descriptor(place, triton_type(element_type_of(value)), extents, box)
+        return self.arguments.add(f"{value.name_hint or default}_desc", *argument)
+
+
+def depth_argument() -> KernelArgument:
+    """The parameter K of a kernel whose inputs are transposed: all their dimensions but one."""
+    return KernelArgument("K", "i32", "{rows}")

@@ -1,0 +1,135 @@
+"""Functions with one `gemm.fused` each, as text: the GEMMs of backward passes.
+
+`schedule` is the text of the attribute's parameters, or empty.
+"""
+
+from collections.abc import Sequence
+
+
+def _schedule(schedule: str) -> str:
+    return f"schedule<{schedule}>" if schedule else ""
+
+
+def input_gradient(
+    dtype: str, depths: Sequence[int], n: int, schedule: str, layout: str = "kn"
+) -> str:
+    """dx = residual + Σ_t dz_t · W_t, and partial sums of dx by row and by column."""
+    tile = f"tensor<?x{n}x{dtype}>"
+    weight = {"kn": "{k}x{n}", "nk": "{n}x{k}"}[layout]
+    shapes = [f"tensor<{weight.format(k=k, n=n)}x{dtype}>" for k in depths]
+    inputs = [f"%dz{i} : tensor<?x{k}x{dtype}>" for i, k in enumerate(depths)]
+    weights = [f"%w{i} : {shape}" for i, shape in enumerate(shapes)]
+    terms = " + ".join(f"({weight})" for weight in weights)
+    return f"""
+func.func @f({", ".join([*inputs, *weights])}, %res : {tile})
+    -> ({tile}, tensor<?x?xf32>, tensor<?x{n}xf32>) {{
+  %dx, %sums, %dbias = gemm.fused {" + ".join(inputs)}
+      {_schedule(schedule)}
+      columns{terms} {layout if layout == "kn" else ""} tile(%res : {tile})
+      -> (tile : {tile}, partial_row<add> : tensor<?x?xf32>,
+          partial_col<add> : tensor<?x{n}xf32>) {{
+  ^epilogue(%acc : f32, %r : f32):
+    %sum = arith.addf %acc, %r : f32
+    gemm.yield %sum, %sum, %sum : f32, f32, f32
+  }}
+  func.return %dx, %sums, %dbias : {tile}, tensor<?x?xf32>, tensor<?x{n}xf32>
+}}
+"""
+
+
+def gated_input_gradient(dtype: str, depths: tuple[int, int], n: int, schedule: str) -> str:
+    """Pairs of columns of sums: two weights of n columns for each of two inputs."""
+    names = ("wg", "wu")
+    weights = [
+        [f"%{name}{i} : tensor<{k}x{n}x{dtype}>" for name in names] for i, k in enumerate(depths)
+    ]
+    inputs = [f"%dz{i} : tensor<?x{k}x{dtype}>" for i, k in enumerate(depths)]
+    parameters = [*inputs, *(weight for term in weights for weight in term)]
+    terms = " + ".join(f"({', '.join(term)})" for term in weights)
+    half = f"tensor<?x{n}x{dtype}>"
+    return f"""
+func.func @f({", ".join(parameters)}) -> {half} {{
+  %y = gemm.fused {" + ".join(inputs)}
+      {_schedule(schedule)}
+      columns{terms} kn pair<halves>
+      -> (half : {half}) {{
+  ^epilogue(%g : f32, %u : f32):
+    %p = arith.mulf %g, %u : f32
+    gemm.yield %p : f32
+  }}
+  func.return %y : {half}
+}}
+"""
+
+
+def weight_gradient(dtype: str, m: int, n: int, schedule: str, rows: str = "?") -> str:
+    """dW = dyᵀ · x (m x n) and the partial sums of its rows and columns."""
+    tile = f"tensor<{m}x{n}x{dtype}>"
+    dy, x = f"tensor<{rows}x{m}x{dtype}>", f"tensor<{rows}x{n}x{dtype}>"
+    return f"""
+func.func @f(%dy : {dy}, %x : {x}) -> ({tile}, tensor<{m}x?xf32>, tensor<?x{n}xf32>) {{
+  %dw, %ssq, %top = gemm.fused transposed %dy : {dy}
+      {_schedule(schedule)}
+      columns(%x : {x}) kn
+      -> (tile : {tile}, partial_row<add> : tensor<{m}x?xf32>,
+          partial_col<max> : tensor<?x{n}xf32>) {{
+  ^epilogue(%acc : f32):
+    %sq = arith.mulf %acc, %acc : f32
+    gemm.yield %acc, %sq, %acc : f32, f32, f32
+  }}
+  func.return %dw, %ssq, %top : {tile}, tensor<{m}x?xf32>, tensor<?x{n}xf32>
+}}
+"""
+
+
+def merged_weight_gradients(
+    dtype: str, k: int, columns: Sequence[int], schedule: str, rows: str = "?"
+) -> str:
+    """dW_i = dy_iᵀ · h (n_i x k) of one h, the last of them added in place to a float32 tensor."""
+    h = f"tensor<{rows}x{k}x{dtype}>"
+    dys = [f"%dy{i} : tensor<{rows}x{n}x{dtype}>" for i, n in enumerate(columns)]
+    stored = [f"tensor<{n}x{k}x{dtype}>" for n in columns[:-1]]
+    grad = f"tensor<{columns[-1]}x{k}xf32>"
+    segments = [
+        f"""
+      columns({dy}) kn
+      -> (tile_t : {type}) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}"""
+        for dy, type in zip(dys, stored, strict=False)
+    ]
+    results = ", ".join(f"%dw{i}" for i in range(len(columns)))
+    types = ", ".join([*stored, grad])
+    return f"""
+func.func @f(%h : {h}, {", ".join(dys)}, %grad : {grad}) -> ({types}) {{
+  {results} = gemm.fused transposed %h : {h}
+      {_schedule(schedule)}{"".join(segments)}
+      columns({dys[-1]}) kn tile_t(%grad : {grad})
+      -> (accumulate<0> : {grad}) {{
+  ^epilogue(%acc : f32, %old : f32):
+    %new = arith.addf %old, %acc : f32
+    gemm.yield %new : f32
+  }}
+  func.return {results} : {types}
+}}
+"""
+
+
+def twice_used_weight(dtype: str, m: int, n: int, schedule: str) -> str:
+    """The gradient of a weight with two uses, of different numbers of rows: two products."""
+    first, second = f"tensor<?x{m}x{dtype}>", f"tensor<?x?x{m}x{dtype}>"
+    x, y = f"tensor<?x{n}x{dtype}>", f"tensor<?x?x{n}x{dtype}>"
+    tile = f"tensor<{m}x{n}xf32>"
+    return f"""
+func.func @f(%da : {first}, %db : {second}, %x : {x}, %y : {y}) -> {tile} {{
+  %dw = gemm.fused transposed %da : {first} + %db : {second}
+      {_schedule(schedule)}
+      columns(%x : {x}) + (%y : {y}) kn
+      -> (tile : {tile}) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  func.return %dw : {tile}
+}}
+"""
