@@ -10,6 +10,8 @@ PASS_CLASSES = {
     "convert-linear-to-gemm": "ConvertLinearToGemmPass",
     "defer-layer-norm": "DeferLayerNormPass",
     "defer-rms-norm": "DeferRMSNormPass",
+    "derive-gradient": "DeriveGradientPass",
+    "differentiate": "DifferentiatePass",
     "drop-no-ops": "DropNoOpsPass",
     "drop-unused-results": "DropUnusedResultsPass",
     "drop-zero-gradients": "DropZeroGradientsPass",

@@ -228,7 +228,7 @@ class AttentionGradOp(AttentionLike):
         "(`mask` `(` $mask^ `:` type($mask) `)`)? attr-dict "
         "`:` `(` type($d_out) `,` type($q) `,` type($k) `,` type($v) `)` "
         "`->` `(` type($dq) `,` type($dk) `,` type($dv) "
-        "(`,` `sinks` type($d_sinks)^)? (`,` `mask` type($d_mask)^)? `)`"
+        "(`sinks` type($d_sinks)^)? (`mask` type($d_mask)^)? `)`"
     )
 
     def __init__(

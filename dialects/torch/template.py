@@ -63,6 +63,23 @@ class ArgumentTemplate:
         return [_operand_number(node) for node in nodes if isinstance(node, ast.Set)]
 
     @property
+    def valued_operands(self) -> frozenset[int]:
+        """The numbers of the operands that are more than asked for their sizes."""
+        numbers = set[int]()
+        pending: list[ast.expr] = self._values()
+        while pending:
+            node = pending.pop()
+            match node:
+                case ast.Set():
+                    numbers.add(_operand_number(node))
+                case ast.Call(func=ast.Name(id="size")):
+                    pass
+                case _:
+                    children = ast.iter_child_nodes(node)
+                    pending += [child for child in children if isinstance(child, ast.expr)]
+        return frozenset(numbers)
+
+    @property
     def symbols(self) -> frozenset[str]:
         """The symbolic dimensions that the arguments depend on."""
         names = set[str]()

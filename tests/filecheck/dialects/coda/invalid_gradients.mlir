@@ -164,6 +164,6 @@ func.func @f(%x: tensor<?x8xbf16>, %d: tensor<?x4xbf16>) {
 
 func.func @f(%x: tensor<?x8xbf16>) {
   // expected-error@below {{result d_sinks without an operand of floats that it is for}}
-  %q, %k, %v, %s = coda.attention_grad %x, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, sinks tensor<2xbf16>)
+  %q, %k, %v, %s = coda.attention_grad %x, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16> sinks tensor<2xbf16>)
   func.return
 }

@@ -22,7 +22,7 @@
 // CHECK-NEXT:   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
-// CHECK-NEXT:   %eq, %ek, %ev, %es, %em = coda.attention_grad %dy, %dy, %x, %x sinks(%s : tensor<4xbf16>) mask(%mask : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, sinks tensor<4xbf16>, mask tensor<?x?xf32>)
+// CHECK-NEXT:   %eq, %ek, %ev, %es, %em = coda.attention_grad %dy, %dy, %x, %x sinks(%s : tensor<4xbf16>) mask(%mask : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16> sinks tensor<4xbf16> mask tensor<?x?xf32>)
 // CHECK-NEXT:   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   func.return
 func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tensor<?x?x1xf32>, %dloss: tensor<f32>, %losses: tensor<?x?xf32>, %w: tensor<8xbf16>, %ids: tensor<?x?xi64>, %table: tensor<?x8xbf16>, %s: tensor<4xbf16>, %mask: tensor<?x?xf32>, %cos: tensor<?x2xf32>) {
@@ -43,7 +43,7 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
-  %eq, %ek, %ev, %es, %em = coda.attention_grad %dy, %dy, %x, %x sinks(%s : tensor<4xbf16>) mask(%mask : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, sinks tensor<4xbf16>, mask tensor<?x?xf32>)
+  %eq, %ek, %ev, %es, %em = coda.attention_grad %dy, %dy, %x, %x sinks(%s : tensor<4xbf16>) mask(%mask : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16> sinks tensor<4xbf16> mask tensor<?x?xf32>)
   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
   func.return
 }

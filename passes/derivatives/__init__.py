@@ -1,0 +1,93 @@
+"""The derivative of every operator of the block level, by family.
+
+A rule takes the gradients of an operator's results to those of its operands (`Adjoint`). Operands
+of integers have no gradient; some others have none here, with a reason that is told where a
+gradient is asked for (`refusal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.passes.derivatives.adjoint import Adjoint, Backward, Rule
+from coda_ir.passes.derivatives.block import BLOCK_RULES
+from coda_ir.passes.derivatives.elementwise import ELEMENTWISE_RULES
+from coda_ir.passes.derivatives.linear import LINEAR_RULES
+from coda_ir.passes.derivatives.norms import NORM_RULES
+from coda_ir.passes.derivatives.reductions import REDUCTION_RULES
+from coda_ir.passes.derivatives.shape import SHAPE_RULES
+from coda_ir.passes.derivatives.torch import (
+    TORCH_RULES,
+    differentiable_inputs,
+    expose_dropout,
+    refusal_of_call,
+)
+
+__all__ = [
+    "NOT_DIFFERENTIATED",
+    "RULES",
+    "Adjoint",
+    "Backward",
+    "Rule",
+    "differentiable_operands",
+    "expose_dropout",
+    "refusal",
+]
+
+RULES: dict[type, Rule] = {
+    **ELEMENTWISE_RULES,
+    **LINEAR_RULES,
+    **NORM_RULES,
+    **REDUCTION_RULES,
+    **SHAPE_RULES,
+    **BLOCK_RULES,
+    **TORCH_RULES,
+}
+
+_SECOND = "it is a derivative itself, and second derivatives are not derived"
+
+NOT_DIFFERENTIATED: dict[type, str] = {
+    coda.ActivationGradOp: _SECOND,
+    coda.AttentionGradOp: _SECOND,
+    coda.CrossEntropyGradOp: _SECOND,
+    coda.MaximumGradOp: _SECOND,
+    VjpOp: _SECOND,
+}
+"""Why operators of the block level have no rule."""
+
+_LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp)
+"""Operators of which an operand `like` only lends its shape."""
+
+
+def differentiable_operands(op: Operation) -> Sequence[int]:
+    """The numbers of the operands of floats on whose elements the results of `op` depend."""
+    if isinstance(op, CallOp):
+        return differentiable_inputs(op)
+    floats = [i for i, value in enumerate(op.operands) if is_float(element_type_of(value))]
+    if isinstance(op, _LENT_SHAPES) and op.like is not None:
+        floats.remove(len(op.operands) - 1)
+    return floats
+
+
+def refusal(op: Operation, operand: int) -> str | None:
+    """Why `op` has no derivative for its operand number `operand`, if so."""
+    if type(op) not in RULES:
+        return NOT_DIFFERENTIATED.get(type(op), "it is not an operator of the block level")
+    if isinstance(op, CallOp):
+        return refusal_of_call(op)
+    if isinstance(op, coda.RopeOp) and operand > 0:
+        table = ("cos", "sin")[operand - 1]
+        return f"the table {table} of a rotary embedding counts as a constant"
+    if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:
+        return "its columns are split, and their number is not known"
+    return None
+
+
+def _splits_columns(op: Operation) -> bool:
+    return isinstance(op, coda.GluOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None)

@@ -1,0 +1,105 @@
+"""Derivatives of gates, rotary embedding, attention, the loss and the embedding."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
+
+_UNARY: dict[str, type[coda.UnaryOp]] = {
+    "silu": coda.SiluOp,
+    "relu": coda.ReluOp,
+    "relu2": coda.Relu2Op,
+    "sigmoid": coda.SigmoidOp,
+    "tanh": coda.TanhOp,
+}
+
+
+def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
+    """y = act(g) ⊙ u: dg = act'(g) ⊙ u ⊙ dy and du = act(g) ⊙ dy, side by side as g and u are."""
+    dim, name, dy = len(shape_of(op.x)) - 1, op.activation.data, adjoint.dy
+    columns = shape_of(op.result)[-1]
+    gate = adjoint.insert(coda.SliceOp(op.x, dim, 0, columns), "gate")
+    up = adjoint.insert(coda.SliceOp(op.x, dim, columns, 2 * columns), "up")
+    activated = adjoint.mul(dy, up)
+    if name != "identity":
+        activated = adjoint.insert(coda.ActivationGradOp(gate, activated, name))
+    d_up = adjoint.mul(dy, _activation(adjoint, gate, name))
+    adjoint.give(op.x, adjoint.insert(coda.ConcatOp([activated, d_up], dim)))
+
+
+def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
+    """The activation `name` of `x`."""
+    match name:
+        case "identity":
+            return x
+        case "gelu" | "gelu_tanh":
+            return adjoint.insert(coda.GeluOp(x, "none" if name == "gelu" else "tanh"))
+        case _:
+            return adjoint.insert(_UNARY[name](x))
+
+
+def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
+    """A rotation of pairs is orthogonal: the gradient turns back."""
+    back = coda.RopeOp(
+        adjoint.dy,
+        op.cos,
+        op.sin,
+        head_dim=op.head_dim.value.data,
+        layout=op.layout.data,
+        transposed=op.transposed is None,
+    )
+    adjoint.give(op.x, adjoint.insert(back))
+
+
+def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
+    gradient = coda.AttentionGradOp(
+        op,
+        adjoint.dy,
+        has_sinks=adjoint.wants(op.sinks),
+        has_mask=adjoint.wants(op.mask),
+    )
+    adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in _qkv(op)))
+    operands = (op.q, op.k, op.v, op.sinks, op.mask)
+    results = (gradient.dq, gradient.dk, gradient.dv, gradient.d_sinks, gradient.d_mask)
+    for operand, result in zip(operands, results, strict=True):
+        if operand is not None and result is not None:
+            adjoint.give(operand, result)
+
+
+def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
+    return ("q", op.q), ("k", op.k), ("v", op.v)
+
+
+def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
+    gradient = coda.CrossEntropyGradOp(
+        op.logits,
+        op.target,
+        adjoint.dy,
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+    )
+    adjoint.give(op.logits, adjoint.insert(gradient))
+
+
+def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:
+    rows = shape_of(op.table)[0]
+    like = op.table if rows == DYNAMIC_INDEX else None
+    adjoint.give(op.table, adjoint.insert(coda.EmbeddingGradOp(op.ids, adjoint.dy, rows, like)))
+
+
+def _embedding_grad(op: coda.EmbeddingGradOp, adjoint: Adjoint) -> None:
+    adjoint.give(op.dy, adjoint.insert(coda.EmbeddingOp(op.ids, adjoint.dy)))
+
+
+BLOCK_RULES: dict[type, Rule] = {
+    coda.GluOp: _glu,
+    coda.RopeOp: _rope,
+    coda.AttentionOp: _attention,
+    coda.CrossEntropyOp: _cross_entropy,
+    coda.EmbeddingOp: _embedding,
+    coda.EmbeddingGradOp: _embedding_grad,
+}

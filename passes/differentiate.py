@@ -1,0 +1,57 @@
+"""Pass `differentiate`: the pipeline from a function to its forward and backward functions."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.passes.derive_gradient import DeriveGradientPass
+from coda_ir.passes.move_norm_gradient_sums import MoveNormGradientSumsPass
+from coda_ir.passes.save_or_recompute import SaveOrRecomputePass
+
+
+@dataclass(frozen=True)
+class DifferentiatePass(ModulePass):
+    """Adds @f_forward and @f_backward of a function @f of the block level.
+
+        @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
+                                 @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
+
+    The steps are `derive-gradient`, which the options `function` and `wrt` go to, algebra on the
+    joint function that it makes, and `save-or-recompute`, which has the other options. Both new
+    functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
+    backward has the name of an argument or a result of the forward, or `d_` and the name of a
+    result.
+    """
+
+    name: ClassVar[str] = "differentiate"
+
+    function: str | None = None
+    wrt: tuple[str, ...] = ()
+    memory_budget: int | None = None
+    save: tuple[str, ...] = ()
+    recompute: tuple[str, ...] = ()
+    extents: str = ""
+    pack_weights: bool = True
+
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes in order, with the options of this one handed on."""
+        return (
+            DeriveGradientPass(self.function, self.wrt),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+            MoveNormGradientSumsPass(self.pack_weights),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+            SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
+        )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PassPipeline(self.steps()).apply(ctx, op)
