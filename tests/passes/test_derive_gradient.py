@@ -1,0 +1,345 @@
+"""Gradients of every operator: PyTorch's autograd and central differences, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pytest
+from support.gradients import assert_gradcheck, assert_gradients
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    bf16,
+    f32,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.torch import CallOp, Torch
+from coda_ir.passes.derivatives import NOT_DIFFERENTIATED, RULES
+from coda_ir.symbolic_shapes import Dims, dims_attribute
+
+SIZES = {"B": 2, "M": 3, "T": 4, "S": 5, "N": 6}
+
+ONES = dict.fromkeys(SIZES, 1)
+
+
+class Values:
+    """The parameters of a function by name, and in order."""
+
+    def __init__(self, values: dict[str, SSAValue]):
+        self._values = values
+
+    def __getattr__(self, name: str) -> SSAValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[SSAValue]:
+        return iter(self._values.values())
+
+
+Ops: TypeAlias = Operation | Sequence[Operation]
+"""An operator, or several the last of which gives the results."""
+
+Build: TypeAlias = Callable[[Values], Ops]
+
+
+def of(make: Callable[..., Operation], *settings: Any, **named: Any) -> Build:
+    """An operator of all parameters."""
+    return lambda values: make(*values, *settings, **named)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of tensors of some dimensions, in float32 unless stated."""
+
+    parameters: dict[str, Dims]
+    build: Build
+    wrt: tuple[str, ...] = ()
+    types: dict[str, Attribute] | None = None
+    sizes: tuple[dict[str, int], ...] = (SIZES, ONES)
+
+    def module(self) -> ModuleOp:
+        types = {name: (self.types or {}).get(name, f32) for name in self.parameters}
+        block = Block(
+            arg_types=[
+                TensorType(types[name], [DYNAMIC_INDEX if isinstance(d, str) else d for d in dims])
+                for name, dims in self.parameters.items()
+            ]
+        )
+        for name, argument in zip(self.parameters, block.args, strict=True):
+            argument.name_hint = name
+        built = self.build(Values(dict(zip(self.parameters, block.args, strict=True))))
+        ops = [built] if isinstance(built, Operation) else list(built)
+        block.add_ops(ops)
+        returned = ops[-1].results
+        block.add_op(ReturnOp(*returned))
+        func = FuncOp(
+            "f",
+            ([argument.type for argument in block.args], [value.type for value in returned]),
+            Region(block),
+        )
+        func.arg_attrs = ArrayAttr(
+            DictionaryAttr({"coda.name": StringAttr(name), "coda.dims": dims_attribute(dims)})
+            for name, dims in self.parameters.items()
+        )
+        return ModuleOp([func])
+
+
+X: dict[str, Dims] = {"x": ("M", 8)}
+HEADS: dict[str, Dims] = {"x": ("B", "T", 8)}
+
+
+UNARY: dict[str, Build] = {
+    "neg": of(coda.NegOp),
+    "abs": of(coda.AbsOp),
+    "exp": of(coda.ExpOp),
+    "tanh": of(coda.TanhOp),
+    "sigmoid": of(coda.SigmoidOp),
+    "silu": of(coda.SiluOp),
+    "relu": of(coda.ReluOp),
+    "relu2": of(coda.Relu2Op),
+    "gelu": of(coda.GeluOp),
+    "gelu_tanh": of(coda.GeluOp, "tanh"),
+    "softcap": of(coda.SoftcapOp, 1.5),
+    "sign": of(coda.SignOp),
+    "softmax": of(coda.SoftmaxOp),
+}
+
+BINARY: dict[str, type[coda.BinaryOp]] = {
+    "add": coda.AddOp,
+    "sub": coda.SubOp,
+    "mul": coda.MulOp,
+    "maximum": coda.MaximumOp,
+    "minimum": coda.MinimumOp,
+}
+
+SHAPES: list[tuple[Dims, Dims]] = [
+    (("M", 8), ("M", 8)),
+    (("B", "T", 8), (8,)),
+    (("B", "T", 8), ("T", 1)),
+    (("B", 1, 8), ("B", "T", 1)),
+    ((1, 8), ("M", 8)),
+    ((), ("M", 8)),
+]
+
+
+def positive(make: type[coda.UnaryOp]) -> Case:
+    """Of 1 + x², where the operator is smooth."""
+
+    def build(v: Values) -> Ops:
+        square, one = coda.MulOp(v.x, v.x), coda.ConstantOp(1.0, f32)
+        total = coda.AddOp(square, one)
+        return square, one, total, make(total)
+
+    return Case(X, build)
+
+
+def divided(v: Values) -> Ops:
+    """a / (1 + b²)."""
+    square, one = coda.MulOp(v.b, v.b), coda.ConstantOp(1.0, f32)
+    total = coda.AddOp(square, one)
+    return square, one, total, coda.DivOp(v.a, total)
+
+
+def attention(**properties: Any) -> Build:
+    """Attention of q, k, v, and of the sinks and the mask where there are such parameters."""
+
+    def build(v: Values) -> Ops:
+        q, k, values, *added = v
+        names = [name for name in ("sinks", "mask") if name in properties]
+        tensors: dict[str, Any] = dict(zip(names, added, strict=True))
+        return coda.AttentionOp(q, k, values, head_dim=4, **{**properties, **tensors})
+
+    return build
+
+
+def of_call(callee: str, arguments: str, result: Dims, **options: Any) -> Build:
+    shape = [DYNAMIC_INDEX if isinstance(dim, str) else dim for dim in result]
+
+    def build(v: Values) -> Ops:
+        call = CallOp(callee, list(v), arguments, [TensorType(f32, shape)], **options)
+        call.attributes["coda.dims"] = dims_attribute(result)
+        return call
+
+    return build
+
+
+QKV: dict[str, Dims] = {"q": ("B", "T", 16), "k": ("B", "S", 8), "v": ("B", "S", 8)}
+SQUARE: dict[str, Dims] = {"q": ("B", "T", 16), "k": ("B", "T", 8), "v": ("B", "T", 8)}
+TABLES: dict[str, Dims] = {"x": ("B", "T", 16), "cos": ("T", 2), "sin": ("T", 2)}
+
+CASES: dict[str, Case] = {
+    **{name: Case(HEADS, build) for name, build in UNARY.items()},
+    **{
+        f"{name} {number}": Case({"a": a, "b": b}, of(make))
+        for name, make in BINARY.items()
+        for number, (a, b) in enumerate(SHAPES)
+    },
+    **{f"div {number}": Case({"a": a, "b": b}, divided) for number, (a, b) in enumerate(SHAPES)},
+    "mul of one value": Case(X, lambda v: coda.MulOp(v.x, v.x)),
+    "maximum of one value": Case(X, lambda v: coda.MaximumOp(v.x, v.x)),
+    "log": positive(coda.LogOp),
+    "sqrt": positive(coda.SqrtOp),
+    "rsqrt": positive(coda.RsqrtOp),
+    "an extent that one operand states": Case(
+        {"a": ("M", 8), "b": (3, 8)}, of(coda.MulOp), sizes=(SIZES,)
+    ),
+    "cast to bf16": Case(X, lambda v: coda.CastOp(v.x, bf16)),
+    "cast to f32": Case(X, lambda v: coda.CastOp(v.x, f32), types={"x": bf16}),
+    "linear": Case({"x": ("B", "T", 8), "w": (6, 8)}, of(coda.LinearOp)),
+    "linear with bias": Case({"x": ("M", 8), "w": (6, 8), "b": (6,)}, of(coda.LinearOp)),
+    "linear of one row": Case({"x": (8,), "w": (6, 8)}, of(coda.LinearOp)),
+    "wide linear": Case(
+        {"x": ("M", 8), "w": (6, 8), "b": (6,)},
+        lambda v: coda.LinearOp(v.x, v.w, v.b, result_element_type=f32),
+        types={"x": bf16, "w": bf16, "b": bf16},
+    ),
+    "linear of an open extent": Case({"x": ("M", "N"), "w": ("S", "N")}, of(coda.LinearOp)),
+    "matmul": Case({"x": ("B", "T", 8), "w": (8, 6)}, of(coda.MatmulOp)),
+    "weight_gradient": Case({"dy": ("B", "T", 8), "x": ("B", "T", 6)}, of(coda.WeightGradientOp)),
+    "rms_norm": Case(HEADS, lambda v: coda.RMSNormOp(v.x, eps=0.1)),
+    "rms_norm with weight": Case(
+        {"x": ("B", "T", 8), "w": (8,)}, lambda v: coda.RMSNormOp(v.x, v.w, eps=0.1)
+    ),
+    "rms_norm of heads": Case(
+        {"x": ("B", "T", 8), "w": (4,)}, lambda v: coda.RMSNormOp(v.x, v.w, eps=0.1, group=4)
+    ),
+    "rms_norm of an open extent": Case(
+        {"x": ("M", "N"), "w": ("N",)}, lambda v: coda.RMSNormOp(v.x, v.w, eps=0.1)
+    ),
+    "rms_norm with a wide weight": Case(
+        {"x": ("M", 8), "w": (8,)},
+        lambda v: coda.RMSNormOp(v.x, v.w, eps=0.1),
+        types={"x": bf16, "w": f32},
+    ),
+    "layer_norm": Case(HEADS, lambda v: coda.LayerNormOp(v.x, [], eps=0.1)),
+    "layer_norm with weight": Case(
+        {"x": ("M", 8), "w": (8,)}, lambda v: coda.LayerNormOp(v.x, [v.w], eps=0.1)
+    ),
+    "layer_norm with weight and bias": Case(
+        {"x": ("B", "T", 8), "w": (8,), "b": (8,)},
+        lambda v: coda.LayerNormOp(v.x, [v.w, v.b], eps=0.1),
+    ),
+    "rms stats": Case(HEADS, lambda v: coda.NormStatsOp(v.x, "rms", 0.1)),
+    "layer stats": Case(HEADS, lambda v: coda.NormStatsOp(v.x, "layer", 0.1)),
+    "stats of an open extent": Case(
+        {"x": ("M", "N")}, lambda v: coda.NormStatsOp(v.x, "layer", 0.1)
+    ),
+    **{
+        f"reduce {kind} of {what}": Case({"x": dims}, of(coda.ReduceOp, kind))
+        for kind in coda.ReduceOp.KINDS
+        for what, dims in (
+            ("columns", ("B", "T", 8)),
+            ("an open extent", ("M", "N")),
+            ("one", (1,)),
+        )
+    },
+    "reduce to f32": Case(X, lambda v: coda.ReduceOp(v.x, "mean", f32), types={"x": bf16}),
+    "sum_to": Case(HEADS, lambda v: coda.SumToOp(v.x, (8,))),
+    "sum_to ones": Case(HEADS, lambda v: coda.SumToOp(v.x, (DYNAMIC_INDEX, 1, 8))),
+    "sum_to a scalar": Case(HEADS, lambda v: coda.SumToOp(v.x, ())),
+    "broadcast": Case({"x": ("M", 1)}, lambda v: coda.BroadcastOp(v.x, (DYNAMIC_INDEX, 8))),
+    "broadcast like": Case(
+        {"x": (8,), "y": ("M", 8)},
+        lambda v: coda.BroadcastOp(v.x, (DYNAMIC_INDEX, 8), v.y),
+        wrt=("x",),
+    ),
+    **{
+        f"glu {name}": Case({"x": ("B", "T", 8)}, of(coda.GluOp, name), sizes=(SIZES,))
+        for name in coda.ACTIVATIONS
+    },
+    **{
+        f"rope {layout}{' transposed' if transposed else ''}": Case(
+            TABLES, of(coda.RopeOp, head_dim=4, layout=layout, transposed=transposed), wrt=("x",)
+        )
+        for layout in coda.ROPE_LAYOUTS
+        for transposed in (False, True)
+    },
+    "attention": Case(QKV, attention()),
+    "attention causal": Case(SQUARE, attention(causal=True)),
+    "attention causal of more keys": Case(QKV, attention(causal=True, window=2)),
+    "attention capped": Case(SQUARE, attention(causal=True, scale=0.3, softcap=2.0)),
+    "attention with sinks": Case({**QKV, "sinks": (4,)}, attention(sinks=True)),
+    "attention with a mask": Case({**QKV, "mask": (4, "T", "S")}, attention(mask=True)),
+    "attention of one tensor": Case(
+        {"x": ("T", 8)}, lambda v: coda.AttentionOp(v.x, v.x, v.x, head_dim=4, causal=True)
+    ),
+    **{
+        f"cross_entropy {reduction}": Case(
+            {"logits": ("B", "T", 8), "target": ("B", "T")},
+            of(coda.CrossEntropyOp, ignore_index=3, reduction=reduction),
+            types={"target": i64},
+            sizes=(SIZES,),
+        )
+        for reduction in coda.LOSS_REDUCTIONS
+    },
+    "embedding": Case(
+        {"ids": ("B", "T"), "table": (9, 8)}, of(coda.EmbeddingOp), types={"ids": i64}
+    ),
+    "embedding of an open extent": Case(
+        {"ids": ("B", "T"), "table": ("N", 8)}, of(coda.EmbeddingOp), types={"ids": i64}
+    ),
+    "embedding_grad": Case(
+        {"ids": ("B", "T"), "dy": ("B", "T", 8)},
+        lambda v: coda.EmbeddingGradOp(v.ids, v.dy, 9),
+        types={"ids": i64},
+    ),
+    "reshape": Case({"x": ("M", 8)}, lambda v: coda.ReshapeOp(v.x, (DYNAMIC_INDEX, 2, 4))),
+    "reshape that joins": Case(HEADS, lambda v: coda.ReshapeOp(v.x, (DYNAMIC_INDEX, 8))),
+    "transpose": Case(HEADS, lambda v: coda.TransposeOp(v.x, (2, 0, 1))),
+    "slice": Case({"x": ("B", "T", 8)}, lambda v: coda.SliceOp(v.x, 2, 3, 7)),
+    "slice of an open extent": Case(HEADS, lambda v: coda.SliceOp(v.x, 1, 0, 1)),
+    "pad": Case(HEADS, lambda v: coda.PadOp(v.x, 2, 3, 12)),
+    "concat": Case({"a": ("M", 8), "b": ("M", 3)}, lambda v: coda.ConcatOp([v.a, v.b], 1)),
+    "concat of open extents": Case(
+        {"a": ("B", "T", 4), "b": ("B", "S", 4)},
+        lambda v: coda.ConcatOp([v.a, v.b, v.a], 1),
+        sizes=({**SIZES, "B": 13, "?": 13}, {**ONES, "B": 3, "?": 3}),
+    ),
+    "call": Case(HEADS, of_call("aten.cumsum.default", "{0}, 1", ("B", "T", 8))),
+    "call of integers": Case(
+        {"x": ("M", 8), "i": ("M", 8)},
+        of_call("aten.mul.Tensor", "{0}, {1}", ("M", 8)),
+        types={"i": i64},
+    ),
+    "call that asks for a size": Case(
+        {"x": ("M", 8), "y": ("M", 8)},
+        of_call("aten.div.Scalar", "{0}, size({1}, 0)", ("M", 8)),
+        wrt=("x", "y"),
+    ),
+    "call that picks a result": Case(
+        HEADS, of_call("aten.topk.default", "{0}, 2", ("B", "T", 2), positions=[0])
+    ),
+    "call without a derivative": Case(X, of_call("aten.floor.default", "{0}", ("M", 8))),
+}
+
+
+KINKED = ("sign", "call without a derivative", "maximum of one value")
+"""What central differences do not tell, on either side of a step."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str):
+    case = CASES[name]
+    for seed, sizes in enumerate(case.sizes):
+        module = case.module()
+        joint = assert_gradients(module, sizes, case.wrt, seed=seed)
+        assert joint.argument_gradients
+        if seed == 0 and name not in KINKED:
+            assert_gradcheck(module, joint, sizes, seed=7)
+
+
+def test_every_operator_has_a_rule_or_a_reason():
+    operators = {*coda.Coda.operations, *Torch.operations}
+    for operator in operators - {coda.ConstantOp}:
+        assert (operator in RULES) != (operator in NOT_DIFFERENTIATED), operator.name
+    tested = {type(op) for case in CASES.values() for op in case.module().walk()}
+    assert set(RULES) <= tested, [rule.__name__ for rule in set(RULES) - tested]
