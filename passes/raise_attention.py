@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.attention_masks import OTHER_ROWS, AttentionMask
 from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view
-from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
+from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view
+from coda_ir.passes.support.index_values import IndexValues, literal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.spelled_attention import (
+    AttentionFinder,
     SpelledAttention,
     as_narrow_as,
-    find_attention,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 
 SDPA = "aten.scaled_dot_product_attention.default"
 
 PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
-CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
-"""Query i sees the keys up to i."""
-
+UNKNOWN_CALL = Refusal(
+    "there is no dropout, and all arguments are known",
+    "stays with PyTorch: it has dropout, or an argument that is not a number",
+)
 NOT_HEADS = Refusal(
     "the operands are heads side by side in the columns of tensors",
     "stays with PyTorch: its operands are no such heads",
-)
-OTHER_ROWS = Refusal(
-    "queries and keys are of the same batch, and as many where the mask is causal",
-    "stays with PyTorch: the rows of its operands differ",
 )
 
 
@@ -48,29 +48,30 @@ class RaiseAttentionPass(FunctionPass):
         %a = torch.call "aten.scaled_dot_product_attention.default"(%hq, %hk, %hv, %mask)
         %y = coda.reshape(coda.transpose %a)
     ->
-        %y = coda.attention %q, %k, %v {causal}
+        %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 
-    Attention may also be written out: products, a scale, a softcap, a mask that is added or chosen
-    by, and a softmax.
+    Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
+    masks that are added or chosen by, the scores of sinks, and a softmax.
 
-    Legal where there is no dropout and the mask is known to be none, or the causal one of as many
-    queries as keys: the mask must be made of positions only. A mask that depends on an argument,
-    or on a window that the number of positions may exceed, stays.
+    Legal where there is no dropout. What positions alone hide becomes `causal` and `window`; all
+    else, such as padding and ALiBi, becomes the mask. Where a query may see no key, whether the
+    others hide by a number or by minus infinity matters, and is kept.
     """
 
     name: ClassVar[str] = "raise-attention"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        known = IndexValues(rewriter.shapes)
+        known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
         for op in rewriter.ops:
+            mask = AttentionMask(known)
             if isinstance(op, CallOp) and op.callee.data == SDPA:
-                found = _called(op, known, rewriter)
+                found = _called(op, mask, rewriter)
             else:
-                found = _spelled(op, known, rewriter)
+                found = _spelled(op, mask, finder, rewriter)
+            if isinstance(found, _Attention):
+                found = _raise(op, found, rewriter)
             if isinstance(found, Refusal):
                 rewriter.missed(op, found)
-            elif found is not None:
-                _raise(op, found, rewriter)
 
 
 @dataclass(frozen=True)
@@ -80,79 +81,122 @@ class _Attention:
     q: Heads
     k: Heads
     v: Heads
-    causal: bool
+    mask: AttentionMask
     scale: float | None
     softcap: float | None = None
+    sinks: SSAValue | None = None
 
 
 def _called(
-    op: CallOp, known: IndexValues, rewriter: FunctionRewriter
+    op: CallOp, mask: AttentionMask, rewriter: FunctionRewriter
 ) -> _Attention | Refusal | None:
     arguments = _arguments_of(op)
     if arguments is None:
-        return None
-    masks = op.inputs[3:]
-    causal = _causality(masks, known) if masks else bool(arguments.get("is_causal"))
-    if isinstance(causal, Refusal):
-        return causal
+        return UNKNOWN_CALL
+    mask.is_causal = bool(arguments.get("is_causal"))
+    for value in op.inputs[3:]:
+        if element_type_of(value) == i1:
+            mask.see(value)
+        else:
+            mask.add(value)
     q, k, v = (_heads(value, rewriter) for value in op.inputs[:3])
     if q is None or k is None or v is None:
         return NOT_HEADS
     scale = arguments.get("scale")
-    return _Attention(q, k, v, causal, None if scale is None else float(scale))
+    return _Attention(q, k, v, mask, None if scale is None else float(scale))
 
 
 def _spelled(
-    op: Operation, known: IndexValues, rewriter: FunctionRewriter
+    op: Operation, mask: AttentionMask, finder: AttentionFinder, rewriter: FunctionRewriter
 ) -> _Attention | Refusal | None:
-    found = find_attention(op)
+    found = finder.find(op, mask)
     if not isinstance(found, SpelledAttention):
         return found
-    causal = _causality(found.masks, known)
-    if isinstance(causal, Refusal):
-        return causal
-    q, v = _heads(found.q, rewriter), _heads(found.v, rewriter)
-    k = _transposed_heads(found.transposed_k, found.v, rewriter)
+    q, v = (_heads(finder.unmerged(value), rewriter) for value in (found.q, found.v))
+    k = _transposed_heads(found.transposed_k, found.v, finder, rewriter)
     if q is None or k is None or v is None:
         return NOT_HEADS
-    return _Attention(q, k, v, causal, found.scale, found.softcap)
+    return _Attention(q, k, v, mask, found.scale, found.softcap, found.sinks)
 
 
 def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
     return heads_of(_unrepeated(value, rewriter), rewriter.shapes)
 
 
-def _transposed_heads(value: SSAValue, like: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+def _transposed_heads(
+    value: SSAValue, like: SSAValue, finder: AttentionFinder, rewriter: FunctionRewriter
+) -> Heads | None:
     """The heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
+    value = finder.unmerged(value)
     transpose = defined_by(value, coda.TransposeOp)
-    if transpose is not None and transpose.permutation == (0, 1, 3, 2):
-        return _heads(as_narrow_as(transpose.x, like), rewriter)
+    if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
+        return _heads(finder.unmerged(as_narrow_as(transpose.x, like)), rewriter)
     view = ColumnView.of(value, rewriter.shapes)
+    if len(view.axes) < 2:
+        return None
     *others, columns, rows = view.axes
     return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
 
 
-def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> None:
+def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refusal | None:
     q, k, v = found.q, found.k, found.v
     if not _agree(q, k, v):
-        rewriter.missed(op, NOT_HEADS)
-        return
-    same_batch = q.rows[:-1] == k.rows[:-1] and k.rows == v.rows
-    if not same_batch or (found.causal and q.rows != k.rows):
-        rewriter.missed(op, OTHER_ROWS)
-        return
+        return NOT_HEADS
+    if q.rows[:-1] != k.rows[:-1] or k.rows != v.rows:
+        return OTHER_ROWS
+    mask = found.mask.resolve(q.rows[-1], k.rows[-1])
+    if isinstance(mask, Refusal):
+        return mask
+    hiding, parts = mask
+    scores = (q.rows[0] if len(q.rows) == 2 else 1, q.count, q.rows[-1], k.rows[-1])
+    if misfit := parts.misfit(rewriter.shapes, scores):
+        return misfit
     rewriter.passed(op, "raised to coda.attention")
     insert = OpInserter(rewriter, op, op.location)
+    q_columns, k_columns, v_columns = (heads.own_columns(insert) for heads in (q, k, v))
+    element = element_type_of(q_columns)
     attention = coda.AttentionOp(
-        *(heads.columns(insert) for heads in (q, k, v)),
+        q_columns,
+        k_columns,
+        v_columns,
         head_dim=q.width,
-        causal=found.causal,
+        causal=hiding.causal,
+        window=hiding.window,
         scale=found.scale,
         softcap=found.softcap,
+        sinks=None if found.sinks is None else _sinks(found.sinks, q.count, element, insert),
+        mask=parts.operand(insert, scores, element),
     )
     value = insert.insert(attention, op.results[0].name_hint)
-    op.results[0].replace_all_uses_with(q.of(value, insert))
+    _replace_heads(op, q.together().of(value, insert), insert)
     rewriter.order.erase(op)
+    return None
+
+
+def _sinks(sinks: SSAValue, heads: int, element: Attribute, insert: OpInserter) -> SSAValue:
+    """One element for each head, of the type of the queries or float32."""
+    if len(shape_of(sinks)) > 1:
+        sinks = insert.insert(coda.ReshapeOp(sinks, (heads,)), sinks.name_hint)
+    is_wide = element_type_of(sinks) == f32 and computes_in_float32(element)
+    return sinks if is_wide else insert.cast(sinks, element)
+
+
+def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
+    """Put heads in place of the result of `op`, which may have them merged with the batch."""
+    (result,) = op.results
+    shapes = insert.rewriter.shapes
+    dims = shapes.dims(result)
+    if len(dims) == 3:
+        for use in list(result.uses):
+            split = use.operation
+            if isinstance(split, coda.ReshapeOp) and shapes.dims(split.result) == shapes.dims(
+                heads
+            ):
+                split.result.replace_all_uses_with(heads)
+        merged = coda.ReshapeOp(heads, shape_of(result))
+        merged.attributes["coda.dims"] = dims_attribute(dims)
+        heads = insert.insert(merged)
+    result.replace_all_uses_with(heads)
 
 
 def _arguments_of(op: CallOp) -> dict[str, float] | None:
@@ -183,32 +227,9 @@ def _operand(node: ast.expr | None) -> int | None:
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     """Whether the operands are moved alike, and k and v have the shape that q goes with."""
-    moved = all(h.is_before_rows and h.is_whole and len(h.rows) <= 2 for h in (q, k, v))
+    moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
     same = q.width == k.width == v.width and k.count == v.count
     return moved and same and q.count % k.count == 0
-
-
-def _causality(masks: Sequence[SSAValue], known: IndexValues) -> bool | Refusal:
-    """Whether the masks together are the causal one (True) or none (False)."""
-    mask = Mask(frozenset())
-    for value in masks:
-        other = known.spread(value, len(HEADS_FIRST))
-        if not isinstance(other, Mask):
-            return _unknown_mask("its mask depends on more than positions")
-        mask = Mask(mask.conditions | other.conditions, mask.never or other.never)
-    if mask == Mask(frozenset()):
-        return False
-    if mask == CAUSAL:
-        return True
-    return _unknown_mask("its mask is not causal alone: it also hides keys by their distance")
-
-
-def _unknown_mask(found: str) -> Refusal:
-    return Refusal(
-        "the mask is none, or causal",
-        f"stays with PyTorch: {found}",
-        "leave the mask out where nothing is padded",
-    )
 
 
 def _unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:

@@ -63,12 +63,8 @@ def element_type(dtype: torch.dtype) -> Attribute:
 
 def tensor_type(value: torch.Tensor) -> AnyTensor:
     """The type of a (fake) tensor; symbolic extents are dynamic."""
-    extents: Sequence[object] = value.shape
-    return TensorType(element_type(value.dtype), list(map(_static_extent, extents)))
-
-
-def _static_extent(extent: object) -> int:
-    return extent if isinstance(extent, int) else DYNAMIC_INDEX
+    shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims_of(value)]
+    return TensorType(element_type(value.dtype), shape)
 
 
 def dims_of(value: torch.Tensor) -> Dims:
@@ -81,10 +77,36 @@ def dim_of(extent: object) -> Dim:
     """An extent of a (fake) tensor, which is a number or symbolic."""
     if isinstance(extent, int):
         return extent
-    factors = _factors(expression_of(extent))
+    expression = _without_extrema(extent)
+    if expression.is_Integer:
+        return int(expression)
+    factors = _factors(expression)
     if all(factor.is_Symbol or (factor.is_Integer and factor > 0) for factor in factors):
         return "*".join(sorted(map(str, factors), key=lambda text: (not text.isdigit(), text)))
     return UNNAMED
+
+
+def _without_extrema(extent: object) -> Any:
+    """The expression of an extent, with maxima and minima decided that the ranges of the symbols
+    decide, such as max(0, 64 - s0) where s0 is at most 64.
+    """
+    expression, node = expression_of(extent), getattr(extent, "node")  # noqa: B009
+
+    def decided(extremum: Any) -> Any:
+        if len(extremum.args) != 2:
+            return extremum
+        a, b = extremum.args
+        difference = node.shape_env.bound_sympy(a - b)
+        if difference.upper > 0 and difference.lower < 0:
+            return extremum
+        is_maximum = _SYMPY_FUNCTIONS[type(extremum).__name__] == "max"
+        return a if (difference.lower >= 0) == is_maximum else b
+
+    return expression.replace(_is_extremum, decided)
+
+
+def _is_extremum(expression: Any) -> bool:
+    return type(expression).__name__ in _SYMPY_FUNCTIONS
 
 
 def _factors(expression: Any) -> list[Any]:

@@ -64,6 +64,21 @@ class Heads:
         sliced = coda.SliceOp(value, len(self.rows), self.first, stop)
         return insert.insert(sliced, self.x.name_hint)
 
+    def own_columns(self, insert: OpInserter) -> SSAValue:
+        """The columns of the heads alone, next to each other."""
+        value = self.columns(insert)
+        if self.is_whole:
+            return value
+        *rows, _ = shape_of(value)
+        split = insert.insert(coda.ReshapeOp(value, (*rows, self.count, self.period)))
+        stop = self.offset + self.width
+        part = insert.insert(coda.SliceOp(split, len(rows) + 1, self.offset, stop))
+        return insert.insert(coda.ReshapeOp(part, (*rows, self.count * self.width)))
+
+    def together(self) -> Heads:
+        """Heads as many and as wide that are next to each other."""
+        return replace(self, first=0, period=self.width, offset=0)
+
     def of(self, columns: SSAValue, insert: OpInserter) -> SSAValue:
         """The heads of `columns`, which has the shape of `self.columns`, in the same way."""
         rows, rank = shape_of(columns)[:-1], len(self.rows) + 2

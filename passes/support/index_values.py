@@ -50,8 +50,29 @@ class Mask:
     conditions: frozenset[Affine]
     never: bool = False
 
+    def both(self, other: Mask) -> Mask:
+        """True where both are."""
+        return Mask(self.conditions | other.conditions, self.never or other.never)
 
-Known: TypeAlias = Affine | Mask
+    def negated(self) -> Mask | None:
+        """True where this is not; None where that is no conjunction."""
+        if self.never or not self.conditions:
+            return Mask(frozenset(), never=not self.never)
+        if len(self.conditions) > 1:
+            return None
+        (only,) = self.conditions
+        opposite = Affine(-only.constant - 1, tuple(-c for c in only.coefficients))
+        return Mask(frozenset((opposite,)))
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """The absolute value of an affine function."""
+
+    of: Affine
+
+
+Known: TypeAlias = Affine | Magnitude | Mask
 
 _TYPES = (i1, i32, i64)
 """Types of masks, and of integers that positions do not exceed."""
@@ -152,6 +173,8 @@ def _shifted(known: Affine, axis: int, slope: int, by: int) -> Affine:
 def _map(known: Known | None, function: Callable[[Affine], Affine]) -> Known | None:
     if isinstance(known, Mask):
         return Mask(frozenset(map(function, known.conditions)), known.never)
+    if isinstance(known, Magnitude):
+        return Magnitude(function(known.of))
     return None if known is None else function(known)
 
 
@@ -187,6 +210,8 @@ def literal(node: ast.expr) -> int | float | bool | None:
     match node:
         case ast.Constant(value=bool() | int() | float() as number):
             return number
+        case ast.Name(id="inf"):
+            return float("inf")
         case _:
             return None
 
@@ -270,16 +295,28 @@ def _compare(swap: bool, strict: bool) -> Callable[[CallOp, _Operands], Known | 
     """a >= b, and the other orders."""
 
     def derive(op: CallOp, operands: _Operands) -> Known | None:
-        match _arguments(op, operands):
+        match _arguments(op, operands)[:: -1 if swap else 1]:
             case [Affine() as a, Affine() as b]:
-                difference = b.minus(a) if swap else a.minus(b)
+                differences = [a.minus(b)]
+            case [Affine() as a, Magnitude(of=b)]:
+                differences = [a.minus(b), a.plus(b)]
             case _:
                 return None
-        condition = Affine(difference.constant - strict, difference.coefficients)
-        holds = condition.least(shape_of(op.outputs[0])) >= 0
-        return Mask(frozenset() if holds else frozenset((condition,)))
+        conditions = {Affine(d.constant - strict, d.coefficients) for d in differences}
+        shape = shape_of(op.outputs[0])
+        return Mask(frozenset(c for c in conditions if c.least(shape) < 0))
 
     return derive
+
+
+def _absolute(op: CallOp, operands: _Operands) -> Known | None:
+    known = operands[0]
+    return Magnitude(known) if isinstance(known, Affine) else None
+
+
+def _not(op: CallOp, operands: _Operands) -> Known | None:
+    known = operands[0]
+    return known.negated() if isinstance(known, Mask) else None
 
 
 def _equal(wanted: bool) -> Callable[[CallOp, _Operands], Known | None]:
@@ -296,7 +333,7 @@ def _equal(wanted: bool) -> Callable[[CallOp, _Operands], Known | None]:
 def _and(op: CallOp, operands: _Operands) -> Known | None:
     match _arguments(op, operands):
         case [Mask() as a, Mask() as b]:
-            return Mask(a.conditions | b.conditions, a.never or b.never)
+            return a.both(b)
         case _:
             return None
 
@@ -311,7 +348,7 @@ def _index(op: CallOp, operands: _Operands) -> Known | None:
     known, rank = operands[0], len(shape_of(op.outputs[0]))
     if isinstance(known, Mask):
         return known if not known.conditions else None
-    if known is None or any(known.coefficients):
+    if not isinstance(known, Affine) or any(known.coefficients):
         return None
     return Affine(known.constant, (0,) * rank)
 
@@ -326,6 +363,9 @@ _CALLS: dict[str, Callable[[CallOp, _Operands], Known | None]] = {
     "aten.sub.Tensor": _sum(-1),
     "aten.bitwise_and.Tensor": _and,
     "aten.logical_and.default": _and,
+    "aten.bitwise_not.default": _not,
+    "aten.logical_not.default": _not,
+    "aten.abs.default": _absolute,
     "aten.cumsum.default": _cumsum,
     "aten.index.Tensor": _index,
     **{

@@ -3,134 +3,277 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.attention_masks import (
+    EXPAND,
+    WHERE,
+    AttentionMask,
+    scalar_of,
+    unconverted,
+)
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
-from coda_ir.passes.support.matching import defined_by, number_of, unwidened
+from coda_ir.passes.support.matching import defined_by, number_of, operand_pairs, unwidened
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
-MATMUL, WHERE, EXPAND = "aten.matmul.default", "aten.where.self", "aten.expand.default"
+PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
+PRODUCT_AND_SUM = "aten.baddbmm.default"
+MAXIMUM, SLICE = "aten.max.dim", "aten.slice.Tensor"
 
-HIDDEN = -65504.0
-"""What is added to a score, or this or less in its place, leaves nothing of it in the softmax."""
+MOST_STEPS = 64
+"""How many operators are looked at between a product and the softmax."""
 
 
 @dataclass
 class SpelledAttention:
-    """softmax(mask(softcap(scale · q kᵀ))) v, of heads."""
+    """softmax(mask(softcap(scale · q kᵀ))) v, of heads (B x heads x T x D), or flat ones."""
 
     q: SSAValue
     transposed_k: SSAValue
     v: SSAValue
+    mask: AttentionMask
     scale: float = 1.0
     softcap: float | None = None
-    masks: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Tensors of truth values; a key is seen where all are true."""
+    sinks: SSAValue | None = None
+    """A score for each head beside those of the keys: (H), or (.. x H x 1 x 1)."""
 
 
-def find_attention(op: Operation) -> SpelledAttention | Refusal | None:
-    """The attention that `op` is the last product of; None where `op` is something else."""
-    product = _product(op)
-    if product is None:
-        return None
-    weights = _converted(product[0])
-    softmax = defined_by(weights, coda.SoftmaxOp)
-    if softmax is not None:
-        return _from_scores(softmax.x, product[1])
-    part = defined_by(weights, CallOp)
-    is_part = part and part.inputs and defined_by(_converted(part.inputs[0]), coda.SoftmaxOp)
-    return _refused("scores of sinks are among those of the keys") if is_part else None
+@dataclass(frozen=True)
+class AttentionFinder:
+    """Finds attention in one function."""
 
+    shapes: SymbolicShapes
 
-def _from_scores(scores: SSAValue, v: SSAValue) -> SpelledAttention | Refusal | None:
-    found = SpelledAttention(scores, scores, v)
-    value = _converted(scores)
-    while (product := _product(value.owner)) is None:
-        step = _step(value, found)
-        if not isinstance(step, SSAValue):
-            return step
-        value = _converted(step)
-    found.q, found.transposed_k = as_narrow_as(product[0], v), as_narrow_as(product[1], v)
-    return found
+    def find(self, op: Operation, mask: AttentionMask) -> SpelledAttention | Refusal | None:
+        """The attention that `op` is the last product of, with what hides in `mask`.
 
-
-def _step(value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal | None:
-    """The scores before the operator that computes `value`, which `found` takes note of."""
-    match value.owner:
-        # From the softmax on inwards: a factor of the mask and one of the cap are met before them.
-        case coda.MulOp() | coda.DivOp() as op:
-            number = number_of(op.rhs)
-            if not number:
-                return None
-            found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
-            return op.lhs
-        case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
-            found.softcap = op.cap.value.data
-            return op.operand
-        case coda.AddOp() as op:
-            return _masked(op, found) if found.scale == 1 else None
-        case CallOp() as op if found.scale == 1 and _hides(op):
-            found.masks.append(op.inputs[0])
-            return op.inputs[1]
-        case coda.ConcatOp():
-            return _refused("scores of sinks are among those of the keys")
-        case _:
+        None where `op` is something else: no product, or one without a softmax of scores that
+        are a product.
+        """
+        product = _product(op)
+        if product is None:
             return None
+        weights, v = self.through(product[0]), product[1]
+        softmax = defined_by(weights, coda.SoftmaxOp)
+        scores = weights if softmax is None else softmax.x
+        if softmax is None and (part := self._first_part(weights)) is not None:
+            softmax = defined_by(self.through(part), coda.SoftmaxOp)
+            scores = part if softmax is None else softmax.x
+        if softmax is None:
+            changed = any(map(_is_softmax_of_product, _inner(weights)))
+            return _refused("its weights are changed after the softmax") if changed else None
+        if not any(map(_is_product, _inner(scores))):
+            return None
+        found = SpelledAttention(scores, scores, v, mask)
+        return self._from_scores(self.through(scores), weights, found) or found
 
+    def through(self, value: SSAValue) -> SSAValue:
+        """`value` before conversions, and before batch and heads were merged or split."""
+        while True:
+            value, reshape = unconverted(value), defined_by(value, coda.ReshapeOp)
+            if reshape is not None and self._merges_heads(reshape):
+                value = reshape.x
+            elif not isinstance(value.owner, coda.CastOp):
+                return value
 
-def _masked(op: coda.AddOp, found: SpelledAttention) -> SSAValue | Refusal:
-    """Scores plus 0 where a key is seen, and plus a number that hides it elsewhere."""
-    for scores, bias in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        mask = _additive_mask(bias)
-        if mask is not None:
-            found.masks.append(mask)
-            return scores
-    return _refused("it adds to its scores what is not known to be a mask")
+    def unmerged(self, value: SSAValue) -> SSAValue:
+        """`value` (B·heads x R x C) before batch and heads were merged; others as they are."""
+        merge = defined_by(value, coda.ReshapeOp)
+        is_merge = merge is not None and len(shape_of(value)) == 3 and self._merges_heads(merge)
+        return merge.x if merge is not None and is_merge else value
 
+    def _merges_heads(self, op: coda.ReshapeOp) -> bool:
+        """Whether two leading dimensions become one, or one becomes two."""
+        short, long = sorted(map(self.shapes.dims, (op.x, op.result)), key=len)
+        merged = SymbolicSize.product(long[:2]) == SymbolicSize.product(short[:1])
+        return len(short) == 3 and len(long) == 4 and merged and long[2:] == short[1:]
 
-def _additive_mask(value: SSAValue) -> SSAValue | None:
-    value = _converted(value)
-    while (call := defined_by(value, CallOp)) and call.callee.data == EXPAND:
-        value = _converted(call.inputs[0])
-    where = defined_by(value, CallOp)
-    if where is None or where.callee.data != WHERE or len(where.inputs) != 3:
+    def _from_scores(
+        self, value: SSAValue, weights: SSAValue, found: SpelledAttention
+    ) -> Refusal | None:
+        """Go from what the softmax takes inwards to the product of queries and keys."""
+        value = self.through(self._without_maximum(value))
+        joined = defined_by(value, coda.ConcatOp)
+        is_part = defined_by(weights, coda.SoftmaxOp) is None
+        if joined is not None and is_part and self._takes_sinks(joined, weights, found):
+            value = self.through(joined.parts[0])
+        elif joined is not None or is_part:
+            return _refused("other scores are among those of the keys")
+        while (product := _product(value.owner) or _product_and_sum(value.owner, found)) is None:
+            step = self._step(value, found)
+            if isinstance(step, Refusal):
+                return step
+            value = self.through(step)
+        if isinstance(product, Refusal):
+            return product
+        found.q, found.transposed_k = (as_narrow_as(x, found.v) for x in product)
         return None
-    mask, seen, hidden = where.inputs
-    return mask if number_of(seen) == 0 and _is_hidden(hidden) else None
 
+    def _step(self, value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal:
+        """The scores before the operator that computes `value`, which `found` takes note of."""
+        is_flat = len(shape_of(value)) == 3
+        match value.owner:
+            # From the softmax on inwards: a factor of what is added is met before it.
+            case coda.MulOp() | coda.DivOp() as op:
+                number = number_of(op.rhs)
+                if not number:
+                    return _refused("its scores have a factor that is no number")
+                found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
+                return op.lhs
+            case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
+                found.softcap = op.cap.value.data
+                return op.operand
+            case coda.AddOp() as op if found.scale == 1 and found.softcap is None:
+                return self._added(op, found, is_flat=is_flat)
+            case CallOp() as op if found.softcap is None:
+                return self._called(op, found, is_flat=is_flat)
+            case _:
+                return _refused(f"its scores go through {_name(value)}")
 
-def _hides(op: CallOp) -> bool:
-    """Whether `op` has scores where a mask is true, and what hides them elsewhere."""
-    return op.callee.data == WHERE and len(op.inputs) == 3 and _is_hidden(op.inputs[2])
+    def _added(
+        self, op: coda.AddOp, found: SpelledAttention, *, is_flat: bool
+    ) -> SSAValue | Refusal:
+        for scores, bias in operand_pairs(op):
+            is_whole = self.shapes.dims(scores) == self.shapes.dims(op.result)
+            if is_whole and any(map(_is_product, _inner(scores))):
+                found.mask.add(bias, is_flat=is_flat)
+                return scores
+        return _refused("it adds to its scores what does not broadcast to them")
 
+    def _called(self, op: CallOp, found: SpelledAttention, *, is_flat: bool) -> SSAValue | Refusal:
+        if op.callee.data == WHERE and len(op.inputs) == 3 and found.scale == 1:
+            truth, *choice = op.inputs
+            is_negated = scalar_of(choice[0]) is not None
+            hidden, scores = choice if is_negated else choice[::-1]
+            refusal = found.mask.fill(truth, hidden, is_negated=is_negated, is_flat=is_flat)
+            return refusal or scores
+        return _refused(f"its scores go through {op.callee.data}")
 
-def _is_hidden(value: SSAValue) -> bool:
-    number, call = number_of(value), defined_by(value, CallOp)
-    if call is not None and call.callee.data == "aten.scalar_tensor.default":
-        number = literal(call.template.call.args[0])
-    return number is not None and number <= HIDDEN
+    # Sinks
+
+    def _first_part(self, value: SSAValue) -> SSAValue | None:
+        """What `value` are the first columns of."""
+        match value.owner:
+            case coda.SliceOp() as op:
+                dim, start, _ = op.range
+                return op.x if start == 0 and dim == len(shape_of(value)) - 1 else None
+            case CallOp() as op if op.callee.data == SLICE and len(op.inputs) == 1:
+                numbers = [literal(node) for node in op.template.call.args[1:]]
+                last = len(shape_of(value)) - 1
+                is_first = len(numbers) == 3 and numbers[0] in (-1, last) and numbers[1] == 0
+                return op.inputs[0] if is_first else None
+            case _:
+                return None
+
+    def _takes_sinks(
+        self, joined: coda.ConcatOp, weights: SSAValue, found: SpelledAttention
+    ) -> bool:
+        """Whether the scores of the keys are followed by one that each head has for all rows."""
+        if len(joined.parts) != 2 or joined.dim.value.data != len(shape_of(joined.result)) - 1:
+            return False
+        scores, column = joined.parts
+        dims = self.shapes.dims
+        while (call := defined_by(unconverted(column), CallOp)) and call.callee.data == EXPAND:
+            column = call.inputs[0]
+        column = unconverted(column)
+        if len(dims(scores)) != 4 or dims(weights) != dims(scores):
+            return False
+        if dims(column) not in ((dims(scores)[1], 1, 1), (1, dims(scores)[1], 1, 1)):
+            return False
+        reshape = defined_by(column, coda.ReshapeOp)
+        is_vector = reshape is not None and len(shape_of(reshape.x)) == 1
+        found.sinks = reshape.x if reshape is not None and is_vector else column
+        return True
+
+    def _without_maximum(self, value: SSAValue) -> SSAValue:
+        """`value` before the maximum of each row was subtracted, which changes no softmax."""
+        sub = defined_by(value, coda.SubOp)
+        if sub is None:
+            return value
+        reduction, call = defined_by(sub.rhs, coda.ReduceOp), defined_by(sub.rhs, CallOp)
+        if reduction is not None and reduction.kind.data == "max" and reduction.x is sub.lhs:
+            return sub.lhs
+        if call is None or call.callee.data != MAXIMUM or call.inputs[0] is not sub.lhs:
+            return value
+        is_row = [ast.unparse(node) for node in call.template.call.args] == ["{0}", "-1", "True"]
+        return sub.lhs if is_row and call.picks == (0,) else value
 
 
 def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
-    """The factors of a product of matrices with two batch dimensions."""
-    if not isinstance(op, CallOp) or op.callee.data != MATMUL or len(op.inputs) != 2:
+    """The factors of a product of matrices with one or two batch dimensions."""
+    if not isinstance(op, CallOp) or op.callee.data not in PRODUCTS or len(op.inputs) != 2:
         return None
     arguments = op.template.call.args
     is_plain = [ast.unparse(node) for node in arguments] == ["{0}", "{1}"]
     ranks = {len(shape_of(value)) for value in op.inputs}
-    return (op.inputs[0], op.inputs[1]) if is_plain and ranks == {4} else None
+    return (op.inputs[0], op.inputs[1]) if is_plain and ranks in ({3}, {4}) else None
 
 
-def _converted(value: SSAValue) -> SSAValue:
-    """`value` before conversions: the scores of `coda.attention` are float32 anyway."""
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
-    return value
+def _product_and_sum(
+    op: object, found: SpelledAttention
+) -> tuple[SSAValue, SSAValue] | Refusal | None:
+    """The factors of beta · bias + alpha · q kᵀ; `found` takes note of the rest."""
+    if not isinstance(op, CallOp) or op.callee.data != PRODUCT_AND_SUM:
+        return None
+    arguments = op.template.call
+    factors = {k.arg: literal(k.value) for k in arguments.keywords}
+    alpha, beta = factors.pop("alpha", 1), factors.pop("beta", 1)
+    is_plain = [ast.unparse(node) for node in arguments.args] == ["{0}", "{1}", "{2}"]
+    if not is_plain or factors or not alpha or beta not in (0, 1) or found.scale != 1:
+        return _refused(f"its scores go through {op.callee.data} with other factors")
+    if beta == 1:
+        found.mask.add(op.inputs[0], is_flat=True)
+    found.scale = float(alpha)
+    return op.inputs[1], op.inputs[2]
+
+
+def _inner(value: SSAValue) -> Iterator[SSAValue]:
+    """`value` and what pointwise operators and moves compute it from, without products."""
+    pending, seen = [value], set[SSAValue]()
+    while pending and len(seen) < MOST_STEPS:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        yield value
+        op = value.owner
+        if isinstance(op, _POINTWISE) or (isinstance(op, CallOp) and _is_pointwise(op)):
+            pending += op.operands
+
+
+_POINTWISE = (
+    coda.ElementwiseOp,
+    coda.CastOp,
+    coda.ReshapeOp,
+    coda.TransposeOp,
+    coda.SliceOp,
+    coda.ConcatOp,
+)
+
+
+def _is_pointwise(op: CallOp) -> bool:
+    return op.callee.data in (WHERE, EXPAND, SLICE)
+
+
+def _is_product(value: SSAValue) -> bool:
+    call = defined_by(value, CallOp)
+    return call is not None and call.callee.data in (*PRODUCTS, PRODUCT_AND_SUM)
+
+
+def _is_softmax_of_product(value: SSAValue) -> bool:
+    softmax = defined_by(value, coda.SoftmaxOp)
+    return softmax is not None and any(map(_is_product, _inner(softmax.x)))
+
+
+def _name(value: SSAValue) -> str:
+    return value.owner.name if isinstance(value.owner, Operation) else "an argument"
 
 
 def as_narrow_as(value: SSAValue, like: SSAValue) -> SSAValue:

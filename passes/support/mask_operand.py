@@ -1,0 +1,149 @@
+"""One mask operand for `coda.attention` of all that is hidden and added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.shape_rules import broadcast_dims
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, dims_attribute
+
+UNKNOWN_CONDITION = "the mask is known, or has the shape of the scores"
+
+
+def unknown_mask(found: str) -> Refusal:
+    return Refusal(UNKNOWN_CONDITION, f"stays with PyTorch: {found}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tensor that broadcasts to the scores, (B x heads x T x S) or flat, (B·heads x T x S).
+
+    Floats are added to the scores. Truth values are true where keys are seen, or hidden if
+    `is_negated`; with `hidden`, this number is added to the scores of hidden keys.
+    """
+
+    value: SSAValue
+    is_flat: bool = False
+    is_negated: bool = False
+    hidden: SSAValue | None = None
+
+
+@dataclass
+class MaskParts:
+    """What makes up the mask operand."""
+
+    seen: list[Part] = field(default_factory=list[Part])
+    added: list[Part] = field(default_factory=list[Part])
+    """Floats, and truth values with what hides."""
+
+    def misfit(self, shapes: SymbolicShapes, scores: Dims) -> Refusal | None:
+        """Why the parts are no mask of scores with these dims."""
+        biases = [part for part in self.added if part.hidden is None]
+        truths = [*self.seen, *(part for part in self.added if part.hidden is not None)]
+        for part in (*truths, *biases):
+            if not _broadcasts(_unflat_dims(part, shapes, scores), scores):
+                return unknown_mask("its mask does not broadcast to its scores")
+        for part in truths:
+            if element_type_of(part.value) != i1:
+                return _other_elements(part)
+        for part in biases:
+            if not is_float(element_type_of(part.value)):
+                return _other_elements(part)
+        return None
+
+    def operand(self, insert: OpInserter, scores: Dims, element: Attribute) -> SSAValue | None:
+        """The mask of scores with these dims for queries with elements of type `element`."""
+        builder = _Builder(insert, insert.rewriter.shapes, scores)
+        truths, biases = map(builder.truth, self.seen), list(map(builder.bias, self.added))
+        truth = reduce(builder.both, truths) if self.seen else None
+        if not biases:
+            return truth
+        if {element_type_of(bias) for bias in biases} != {element}:
+            wide = f32 if computes_in_float32(element) else element
+            biases = [insert.cast(bias, wide) for bias in biases]
+        bias = reduce(builder.sum, biases)
+        return bias if truth is None else builder.hide(truth, bias)
+
+
+def _other_elements(part: Part) -> Refusal:
+    return unknown_mask(f"its mask has elements of type {element_type_of(part.value)}")
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Makes one mask of several."""
+
+    insert: OpInserter
+    shapes: SymbolicShapes
+    scores: Dims
+
+    def laid_out(self, part: Part) -> SSAValue:
+        """With the dimensions of scores that are not flat, at least two of them."""
+        dims = _unflat_dims(part, self.shapes, self.scores)
+        dims = (1,) * (2 - len(dims)) + dims
+        if dims == self.shapes.dims(part.value):
+            return part.value
+        return self._insert(coda.ReshapeOp(part.value, _shape(dims)), dims)
+
+    def truth(self, part: Part) -> SSAValue:
+        value = self.laid_out(part)
+        return self._call("aten.bitwise_not.default", [value], "{0}") if part.is_negated else value
+
+    def bias(self, part: Part) -> SSAValue:
+        value = self.laid_out(part)
+        if part.hidden is None:
+            return value
+        zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(part.hidden)))
+        choice = [part.hidden, zero] if part.is_negated else [zero, part.hidden]
+        return self._call("aten.where.self", [value, *choice], "{0}, {1}, {2}", part.hidden)
+
+    def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._call("aten.bitwise_and.Tensor", [a, b], "{0}, {1}")
+
+    def sum(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._insert(coda.AddOp(a, b), broadcast_dims(map(self.shapes.dims, (a, b))))
+
+    def hide(self, truth: SSAValue, bias: SSAValue) -> SSAValue:
+        return self._call("aten.where.ScalarOther", [truth, bias], "{0}, {1}, -inf", bias)
+
+    def _call(
+        self, callee: str, operands: Sequence[SSAValue], text: str, like: SSAValue | None = None
+    ) -> SSAValue:
+        """A call whose result has the elements of `like`, by default the first operand's."""
+        dims = broadcast_dims(map(self.shapes.dims, operands))
+        type = TensorType(element_type_of(operands[0] if like is None else like), _shape(dims))
+        return self._insert(CallOp(callee, operands, text, [type]), dims)
+
+    def _insert(self, op: Operation, dims: Dims) -> SSAValue:
+        op.attributes["coda.dims"] = dims_attribute(dims)
+        return self.insert.insert(op, "mask")
+
+
+def _shape(dims: Dims) -> list[int]:
+    return [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
+
+
+def _unflat_dims(part: Part, shapes: SymbolicShapes, scores: Dims) -> Dims:
+    """The dims of a part, where it is flat those of (B x heads x T x S)."""
+    dims = shapes.dims(part.value)
+    if not part.is_flat or len(dims) != 3 or dims[0] == 1:
+        return dims
+    is_whole = SymbolicSize.product(dims[:1]) == SymbolicSize.product(scores[:2])
+    return (*scores[:2], *dims[1:]) if is_whole else (1, *dims)
+
+
+def _broadcasts(dims: Dims, scores: Dims) -> bool:
+    if not 1 <= len(dims) <= len(scores):
+        return False
+    pairs = zip(dims, scores[len(scores) - len(dims) :], strict=True)
+    return all(dim in (1, extent) for dim, extent in pairs)
