@@ -16,6 +16,8 @@ from xdsl.traits import is_side_effect_free
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import VjpOp
 from coda_ir.passes.support.joint import entry_name
+from coda_ir.passes.support.split_joint import sizes_in
+from coda_ir.symbolic_shapes import SymbolicShapes
 
 FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.NegOp: ("operand",),
@@ -49,7 +51,8 @@ class DropZeroGradientsPass(ModulePass):
           %d_x = coda.sub %a, %d_t                                      %d_x = coda.neg %d_t
           %d_w = coda.weight_gradient %d_y, %s
 
-    What is zero then is no result any more, and arguments without uses are gone. A gradient that
+    What is zero then is no result any more, and arguments without uses are gone, but for those
+    that alone tell a size. A gradient that
     an operator needs as a tensor of zeros stays an argument. Always legal: as in PyTorch, a
     gradient that is not there counts as zero even where it would be multiplied by infinity.
     """
@@ -164,15 +167,28 @@ class _Backward:
                 block.erase_op(op)
         entries = _entries(self.func.arg_attrs, len(block.args))
         pairs = list(zip(block.args, entries, strict=True))
-        self.func.arg_attrs = ArrayAttr(entry for argument, entry in pairs if argument.uses)
+        kept = self._needed_arguments()
+        self.func.arg_attrs = ArrayAttr(entry for argument, entry in pairs if argument in kept)
         for argument, _ in pairs:
-            if not argument.uses:
+            if argument not in kept:
                 block.erase_arg(argument)
         returned = block.last_op
         assert returned is not None
         self.func.function_type = FunctionType.from_lists(
             list(block.arg_types), [value.type for value in returned.operands]
         )
+
+    def _needed_arguments(self) -> set[SSAValue]:
+        """The arguments with uses, and those that tell sizes that nothing else tells."""
+        block, shapes = self.func.body.block, SymbolicShapes(self.func)
+        kept: set[SSAValue] = {argument for argument in block.args if argument.uses}
+        told = {dim for argument in kept for dim in shapes.dims(argument)}
+        needed = sizes_in(block.ops, shapes) - told
+        for argument in block.args:
+            if needed & set(shapes.dims(argument)):
+                kept.add(argument)
+                needed -= set(map(str, shapes.dims(argument)))
+        return kept
 
 
 def _entries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[DictionaryAttr]:

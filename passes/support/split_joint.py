@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, entry_name, ops_behind
-from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
 FORWARD, BACKWARD = "forward", "backward"
 
@@ -38,7 +39,9 @@ def split(
 
     backward = _FunctionCopy(joint, BACKWARD, instead or {})
     available = _available(joint, saved, saved_entries)
-    read = backward.read_by(joint.argument_gradients, [value for value, _ in available])
+    values = [value for value, _ in available]
+    read = backward.read_by(joint.argument_gradients, values)
+    read |= backward.tellers(joint.argument_gradients, read, values)
     for value, entry in available:
         if value in read:
             backward.add_argument(value, entry)
@@ -121,6 +124,20 @@ class _FunctionCopy:
         ops = ops_behind(wanted, available, self.instead)
         return {self._source(v) for v in (*wanted, *(v for op in ops for v in op.operands))}
 
+    def tellers(
+        self, wanted: Sequence[SSAValue], read: set[SSAValue], available: Sequence[SSAValue]
+    ) -> set[SSAValue]:
+        """Of `available` what else is needed to tell the sizes in what computes `wanted`."""
+        shapes = SymbolicShapes(self.joint.func)
+        told = {dim for value in available if value in read for dim in shapes.dims(value)}
+        needed = sizes_in(ops_behind(wanted, available, self.instead), shapes)
+        found: set[SSAValue] = set()
+        for symbol in sorted(needed - told):
+            tells = [value for value in available if symbol in shapes.dims(value)]
+            if tells and not found & set(tells):
+                found.add(tells[0])
+        return found
+
     def _source(self, value: SSAValue) -> SSAValue:
         return self.instead.get(value, value)
 
@@ -152,6 +169,14 @@ class _FunctionCopy:
             new.name_hint = old.name_hint
             # What is an argument stays one, where another result of the operator is needed.
             self.values.setdefault(old, new)
+
+
+def sizes_in(ops: Iterable[Operation], shapes: SymbolicShapes) -> set[str]:
+    """The symbols in the dimensions of results, and in the arguments of calls of PyTorch."""
+    dims = [dim for op in ops for result in op.results for dim in shapes.dims(result)]
+    symbols = SymbolicSize.product(dims).symbols
+    calls = [op for op in ops if isinstance(op, CallOp | VjpOp)]
+    return {*symbols, *(symbol for call in calls for symbol in call.template.symbols)}
 
 
 def _without_joint(func: FuncOp) -> dict[str, Attribute]:
