@@ -14,16 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
+from coda_ir.cache.origin import Origin
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.ir_reader import read_module
-from coda_ir.pipeline import PassManager, PipelineError, parse_pipeline
-from coda_ir.registry import get_all_passes
-from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.ir_writer import located_text
+from coda_ir.lowering import Level, Lowering, count_operators, find_entry
+from coda_ir.remarks import Remark
 from coda_ir.sources import read_source
 
 if TYPE_CHECKING:
@@ -32,19 +31,26 @@ if TYPE_CHECKING:
     from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
+    from coda_ir.cache.artifact import Artifact
     from coda_ir.training import TrainableFunction
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Target: TypeAlias = Literal["triton", "reference"]
-Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 Program: TypeAlias = ModuleOp | str | os.PathLike[str]
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
-PASSES: dict[Level, str] = {
-    "gemm": "coda-to-gemm{{pack-weights={pack_weights}}}",
-    "scheduled": "schedule{{{schedule}}},plan-buffers",
-}
-"""The passes that lead to each level from the one before."""
+__all__ = [
+    "CompiledFunction",
+    "Level",
+    "Lowering",
+    "Program",
+    "Syntax",
+    "Target",
+    "compile",
+    "find_entry",
+    "parse",
+    "unpack",
+]
 
 
 def parse(
@@ -60,14 +66,18 @@ def parse(
     constants of a `.coda` program. Raises CodaError for a file that cannot be read and for a
     program that is wrong.
     """
+    return _parse_text(*_read(program, syntax), constants)
+
+
+def _read(program: str | os.PathLike[str], syntax: Syntax | None = None) -> tuple[str, str, str]:
+    """The text of a program, the name of its file, and its syntax."""
     if isinstance(program, str) and not _is_path(program):
-        syntax = syntax or ("mlir" if "func.func" in program else "coda")
-        return _parse_text(program, "<text>", syntax, constants)
+        return program, "<text>", syntax or ("mlir" if "func.func" in program else "coda")
     path = Path(program)
     found = syntax or path.suffix.removeprefix(".")
     if found not in get_args(Syntax):
         raise CodaError(f"{path}: unknown kind of file", "name it .coda or .mlir, or pass syntax")
-    return _parse_text(read_source(str(path)), str(path), found, constants)
+    return read_source(str(path)), str(path), found
 
 
 def _is_path(text: str) -> bool:
@@ -75,12 +85,16 @@ def _is_path(text: str) -> bool:
 
 
 def _parse_text(
-    text: str, name: str, syntax: str, constants: Mapping[str, int | float] | None
+    text: str,
+    name: str,
+    syntax: str,
+    constants: Mapping[str, int | float] | None,
+    read: Callable[[str], str] = read_source,
 ) -> ModuleOp:
     if syntax == "coda":
         from coda_ir.frontends.coda_text import parse_text
 
-        return parse_text(text, name, constants=constants)
+        return parse_text(text, name, constants=constants, read=read)
     if constants:
         raise CodaError(f"{name}: an .mlir program has no constants to override")
     return read_module(text, name)
@@ -149,114 +163,71 @@ def compile(
     limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
     saved, or computed again, in any case. Raises CodaError for whatever is wrong with the input.
     """
-    from coda_ir.devices import default_device, resolve_device, schedule_options
+    from coda_ir.devices import (
+        architecture_name,
+        default_device,
+        resolve_device,
+        schedule_options,
+    )
 
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
-    module = _program_module(program, constants, numerics)
+    origin = _origin(program, constants, numerics)
     place = default_device() if device is None else resolve_device(device)
-    options = schedule_options(place) if schedule is None else schedule
+    lower = partial(
+        Lowering,
+        schedule=schedule_options(place) if schedule is None else schedule,
+        pack_weights=pack_weights,
+        architecture=architecture_name(place),
+    )
     if training:
         from coda_ir.training import SavePolicy, TrainableFunction, find_trained
 
         policy = SavePolicy(memory_budget, tuple(save), tuple(recompute))
-        lower = partial(Lowering, schedule=options, pack_weights=pack_weights)
+        module = origin.module()
         func = find_trained(module, entry)
         return TrainableFunction(module, func, target, place, lower, policy)
     if memory_budget is not None or save or recompute:
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
-    lowering = Lowering(module, options, pack_weights=pack_weights)
-    compiled = CompiledFunction(lowering, find_entry(module, entry), target, place)
+    compiled = CompiledFunction(lower(origin), entry, target, place)
     compiled.prepare()
     return compiled
 
 
-def _program_module(
+def _origin(
     program: Program, constants: Mapping[str, int | float] | None, numerics: str | None
-) -> ModuleOp:
-    """The module of a program, which may be changed."""
+) -> Origin:
+    """Where the module of a program comes from; a module may be changed afterwards."""
     if isinstance(program, ModuleOp):
         if constants:
             raise CodaError(
                 "constants are folded when a program is parsed", "pass them to coda_ir.parse"
             )
-        module = program.clone()
-    else:
-        module = parse(program, constants=constants)
+        copy = program.clone()
+        identity = {"module": located_text(program), "numerics": numerics}
+        return Origin(identity, lambda _: _with_numerics(copy.clone(), numerics))
+    text, name, syntax = _read(program)
+    identity = {
+        "text": text,
+        "file": name,
+        "syntax": syntax,
+        "constants": dict(constants or {}),
+        "numerics": numerics,
+    }
+
+    def make(origin: Origin) -> ModuleOp:
+        return _with_numerics(_parse_text(text, name, syntax, constants, origin.read), numerics)
+
+    return Origin(identity, make)
+
+
+def _with_numerics(module: ModuleOp, numerics: str | None) -> ModuleOp:
+    """The module itself, changed where `numerics` says something else than it does."""
     if numerics is not None:
         from coda_ir.passes.set_numerics import SetNumericsPass
 
         SetNumericsPass(numerics).apply(make_context(), module)
     return module
-
-
-def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The public function named `entry`, or the only one. Raises CodaError where there is none."""
-    functions = {
-        op.sym_name.data: op
-        for op in module.ops
-        if isinstance(op, FuncOp) and not op.is_declaration and not _is_private(op)
-    }
-    if entry is None and len(functions) == 1:
-        return next(iter(functions.values()))
-    if not functions:
-        raise CodaError("the program has no function", "define one with fn")
-    if entry is None:
-        raise CodaError(
-            f"the program has {len(functions)} functions",
-            f"pass entry, one of {', '.join(functions)}",
-        )
-    if entry not in functions:
-        raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
-    return functions[entry]
-
-
-def _is_private(func: FuncOp) -> bool:
-    return func.sym_visibility is not None and func.sym_visibility.data == "private"
-
-
-class Lowering:
-    """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for."""
-
-    def __init__(
-        self,
-        module: ModuleOp,
-        schedule: str = "target=interpreter",
-        *,
-        pack_weights: bool = True,
-    ):
-        self.context: Context = make_context()
-        self._schedule = schedule
-        self.pack_weights = pack_weights
-        self._modules: dict[Level, ModuleOp] = {"block": module}
-        self.remarks: list[Remark] = []
-
-    def module(self, level: Level) -> ModuleOp:
-        """The module at `level`; it must not be changed."""
-        levels = get_args(Level)
-        if level not in levels:
-            raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
-        if level not in self._modules:
-            before = self.module(levels[levels.index(level) - 1])
-            packs = str(self.pack_weights).lower()
-            passes = PASSES[level].format(schedule=self._schedule, pack_weights=packs)
-            self._modules[level] = self._lower(before, passes)
-        return self._modules[level]
-
-    def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
-        module = before.clone()
-        try:
-            pipeline = parse_pipeline(passes, get_all_passes())
-        except PipelineError as error:
-            raise CodaError(
-                f"schedule = '{self._schedule}': {error}",
-                "write options of the pass schedule, such as 'target=sm_90 warps=8'",
-            ) from error
-        with collect_remarks() as remarks:
-            PassManager(pipeline, verify_each=False).run(self.context, module)
-        self.remarks += remarks
-        module.verify()
-        return module
 
 
 class CompiledFunction:
@@ -267,20 +238,38 @@ class CompiledFunction:
     strided. A call in which a symbol is 0 launches nothing.
     """
 
-    def __init__(self, lowering: Lowering, func: FuncOp, target: Target, device: torch.device):
-        from coda_ir.arguments import Signature
-
-        self.name = func.sym_name.data
-        self.signature: Signature = Signature.of(func)
+    def __init__(
+        self, lowering: Lowering, function: str | None, target: Target, device: torch.device
+    ):
+        """`function` may be None where the program has only one."""
         self.target: Target = target
         self.device = device
         self._lowering = lowering
+        self._function = function
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The arguments and the results."""
+        if self.target == "triton":
+            return self._artifact.signature
+        from coda_ir.arguments import Signature
+
+        return Signature.of(find_entry(self._lowering.module("block"), self._function))
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @cached_property
+    def _artifact(self) -> Artifact:
+        return self._lowering.artifact(self._function)
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
 
     def prepare(self) -> None:
         """Do now what the first call would have to do."""
+        _ = self.signature
         if self.target == "triton":
             _ = self._run
 
@@ -317,23 +306,30 @@ class CompiledFunction:
         """The printed IR at a level: `block`, `gemm` or `scheduled`."""
         return str(self._lowering.module(level))
 
-    @cached_property
+    @property
     def source(self) -> str:
         """The text of the emitted Triton module."""
-        from coda_ir.backends.triton import emit_module
-
-        return emit_module(self._lowering.module("scheduled"), self.name)
+        return self._artifact.source
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes fused, what they refused, and why."""
+        if self.target == "triton":
+            return self._artifact.remarks
         self._lowering.module("scheduled")
         return tuple(self._lowering.remarks)
 
-    @cached_property
+    @property
     def kernels(self) -> tuple[str, ...]:
         """Names of the generated kernels in the order of their first launch; () for `reference`."""
-        return tuple(self._generated.KERNELS) if self.target == "triton" else ()
+        return self._artifact.kernels if self.target == "triton" else ()
+
+    @cached_property
+    def operators(self) -> Mapping[str, int]:
+        """How many operators of each name the scheduled function has, epilogues included."""
+        if self.target == "triton":
+            return self._artifact.operators
+        return count_operators(self._lowering.module("scheduled"), self._function)
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:
         """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and

@@ -72,12 +72,14 @@ def schedule_options(device: torch.device) -> str:
 
     if device.type == "cpu":
         return "target=interpreter"
-    architecture = ARCHITECTURES.get(_architecture_name(device))
+    architecture = ARCHITECTURES.get(architecture_name(device))
     return "target=portable" if architecture is None else architecture.schedule
 
 
-def _architecture_name(device: torch.device) -> str:
-    """`sm_90` or `gfx942`."""
+def architecture_name(device: torch.device) -> str:
+    """`cpu`, `sm_90` or `gfx942`."""
+    if device.type == "cpu":
+        return "cpu"
     if torch.version.hip is not None:
         cuda: Any = torch.cuda  # its properties have no types
         # The name ends in features, as in gfx942:sramecc+:xnack-.

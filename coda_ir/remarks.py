@@ -224,3 +224,8 @@ def emit_remark(remark: Remark) -> None:
     remarks = _collector.get()
     if remarks is not None:
         remarks.append(remark)
+
+
+def is_collecting_remarks() -> bool:
+    """Whether anything becomes of remarks that are emitted here."""
+    return _collector.get() is not None

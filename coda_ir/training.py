@@ -147,14 +147,13 @@ class TrainableFunction:
         return pair
 
     def _compiled(self, lowering: Lowering, name: str) -> CompiledFunction:
-        func = _functions(lowering.module("block"))[name]
-        return CompiledFunction(lowering, func, self.target, self.device)
+        return CompiledFunction(lowering, name, self.target, self.device)
 
     def _differentiate(self, wrt: Wrt, sizes: Mapping[str, int]) -> tuple[ModuleOp, list[Remark]]:
         from coda_ir.passes.differentiate import DifferentiatePass
 
         module = _only(self._module, self.name)
-        policy = self.policy
+        lowering, policy = self._lower(module), self.policy
         differentiate = DifferentiatePass(
             function=self.name,
             wrt=wrt,
@@ -162,9 +161,10 @@ class TrainableFunction:
             save=policy.save,
             recompute=policy.recompute,
             extents=",".join(f"{name}={size}" for name, size in sizes.items() if size),
+            pack_weights=lowering.pack_weights,
         )
         with collect_remarks() as remarks:
-            differentiate.apply(self._lower(module).context, module)
+            differentiate.apply(lowering.context, module)
         module.verify()
         return module, remarks
 

@@ -17,8 +17,12 @@ if not HAS_GPU:
 
 @pytest.fixture(autouse=True, scope="session")
 def temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Generated modules go to a directory of this run, so that no test sees those of another."""
+    """Generated modules go to a directory of this run, so that no test sees those of another.
+
+    Programs are compiled by every test anew: some tests change the compiler while it runs.
+    """
     os.environ["CODA_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["CODA_CACHE_LIMIT"] = "0"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

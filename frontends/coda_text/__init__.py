@@ -1,7 +1,7 @@
 """The .coda language: text to the block level (and, for epilogues, to the GEMM level)."""
 
 import gc
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from os import PathLike, fspath
 
@@ -31,14 +31,17 @@ def parse_file(
 
 
 def parse_text(
-    text: str, filename: str = "<text>", constants: Mapping[str, int | float] | None = None
+    text: str,
+    filename: str = "<text>",
+    constants: Mapping[str, int | float] | None = None,
+    read: Callable[[str], str] = read_source,
 ) -> ModuleOp:
     """The module of a program; imports are relative to the folder of `filename`.
 
-    Raises as `parse_file`.
+    `read` gives the text of an imported file, or raises CodaError. Raises as `parse_file`.
     """
     reporter = Reporter()
-    loader = Loader(reporter, constants or {})
+    loader = Loader(reporter, constants or {}, read)
     try:
         with _garbage_collection_paused():
             scope = loader.load(text, filename)

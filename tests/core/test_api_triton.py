@@ -115,7 +115,7 @@ def test_the_generated_module_is_a_file_of_the_cache(
 ):
     monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
     compiled = coda_ir.compile(MLP, constants={"F": 96})
-    (path,) = tmp_path.glob("*.py")
+    (path,) = tmp_path.glob("modules/*.py")
     assert path.read_text() == compiled.source
     assert f"coda_ir_cache.{path.stem}" in sys.modules
 

@@ -18,7 +18,6 @@ from coda_ir.backends.triton.aot.architectures import Architecture, find_archite
 from coda_ir.backends.triton.aot.resources import KernelResources
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
-from coda_ir.cache import write_source
 from coda_ir.diagnostics import CodaError
 
 MachineLevel: TypeAlias = Literal["ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn"]
@@ -62,10 +61,13 @@ def compile_kernels(
     check_level(architecture, level)
     if not kernels:
         return []
-    path = write_source(device_source(kernels), f"aot_{kernels[0].name}")
-    compile_one = partial(_compile, path=path, arch=architecture, level=level)
-    with ThreadPoolExecutor(min(jobs or available_cores(), len(kernels))) as pool:
-        return list(pool.map(compile_one, kernels))
+    workers = min(jobs or available_cores(), len(kernels))
+    with tempfile.TemporaryDirectory(prefix="coda_aot_") as folder:
+        path = Path(folder) / f"{kernels[0].name}.py"
+        path.write_text(device_source(kernels), encoding="utf-8")
+        compile_one = partial(_compile, path=path, arch=architecture, level=level)
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(compile_one, kernels))
 
 
 def check_level(arch: Architecture, level: MachineLevel | None) -> None:

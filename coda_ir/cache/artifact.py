@@ -1,0 +1,116 @@
+"""What compiling a function leaves, as plain data: all that a call needs, and all that is told
+about it without lowering it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from coda_ir.arguments import Signature, TensorSpec, short_name
+from coda_ir.diagnostics import Diagnostic, SourceRange
+
+if TYPE_CHECKING:
+    from coda_ir.remarks import Remark
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A function, compiled for one schedule.
+
+    Remarks are kept as data until they are asked for, which most calls never do.
+    """
+
+    signature: Signature
+    used_arguments: tuple[bool, ...]
+    """For each argument whether the function needs it."""
+    source: str
+    """The text of the emitted Triton module."""
+    kernels: tuple[str, ...]
+    """Names of its kernels in the order of their first launch."""
+    operators: Mapping[str, int]
+    """How many operators of each name the scheduled function has, those in regions included."""
+    remark_data: tuple[Mapping[str, Any], ...] = ()
+    """What the passes of the levels said; see `remarks`."""
+    origin_remark_data: tuple[Mapping[str, Any], ...] = ()
+    """What was said while the program of the block level was made; see `origin_remarks`."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """Warnings about the text of the program."""
+
+    @cached_property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was fused, what was refused, and why."""
+        return _decoded(self.remark_data)
+
+    @cached_property
+    def origin_remarks(self) -> tuple[Remark, ...]:
+        """Of a derived program, what was decided while it was derived."""
+        return _decoded(self.origin_remark_data)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        signature = self.signature
+        return {
+            "name": signature.name,
+            "arguments": [_spec_data(spec) for spec in signature.arguments],
+            "results": [_spec_data(spec) for spec in signature.results],
+            "used_arguments": self.used_arguments,
+            "source": self.source,
+            "kernels": self.kernels,
+            "operators": dict(self.operators),
+            "remarks": self.remark_data,
+            "origin_remarks": self.origin_remark_data,
+            "warnings": [asdict(warning) for warning in self.warnings],
+        }
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> Artifact:
+        """Raises KeyError, TypeError, ValueError or AttributeError for anything but `to_data`."""
+        return Artifact(
+            Signature(data["name"], _specs(data["arguments"]), _specs(data["results"])),
+            tuple(data["used_arguments"]),
+            data["source"],
+            tuple(data["kernels"]),
+            dict(data["operators"]),
+            tuple(data["remarks"]),
+            tuple(data["origin_remarks"]),
+            tuple(map(_diagnostic, data["warnings"])),
+        )
+
+
+def encoded(remarks: Sequence[Remark]) -> tuple[Mapping[str, Any], ...]:
+    """Remarks as the data that an Artifact keeps."""
+    from coda_ir.cache.remark_data import encode_remark
+
+    return tuple(map(encode_remark, remarks))
+
+
+def _decoded(data: Sequence[Mapping[str, Any]]) -> tuple[Remark, ...]:
+    from coda_ir.cache.remark_data import decode_remark
+
+    return tuple(decode_remark(dict(fields)) for fields in data)
+
+
+def _spec_data(spec: TensorSpec) -> list[Any]:
+    return [spec.name, spec.dims, short_name(spec.dtype), spec.is_weight]
+
+
+def _specs(data: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, tuple(dims), getattr(torch, dtype), bool(is_weight))
+        for name, dims, dtype, is_weight in data
+    )
+
+
+def _diagnostic(data: Mapping[str, Any]) -> Diagnostic:
+    place = data["range"]
+    return Diagnostic(
+        data["severity"],
+        None if place is None else SourceRange(**place),
+        data["message"],
+        data["remedy"],
+    )

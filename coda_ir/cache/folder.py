@@ -1,0 +1,190 @@
+"""The folder of the cache: files appear in it whole or not at all, and the least recently used go
+first. Nothing here waits for another process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from coda_ir.diagnostics import CodaError
+
+PROGRAMS, MODULES = "programs", "modules"
+
+PROGRAM_SUFFIX = ".json"
+
+DEFAULT_LIMIT = "1GiB"
+
+ABANDONED_AFTER = 3600.0
+"""Seconds after which nobody writes a temporary file any more."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def cache_directory() -> Path:
+    """`$CODA_CACHE_DIR`, by default `coda_ir` in `$XDG_CACHE_HOME` or `~/.cache`.
+
+    Raises CodaError where there is no home directory.
+    """
+    configured = os.environ.get("CODA_CACHE_DIR")
+    if configured:
+        return Path(configured)
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "coda_ir"
+    try:
+        return Path.home() / ".cache" / "coda_ir"
+    except RuntimeError as error:
+        raise CodaError("there is no home directory for the cache", "set CODA_CACHE_DIR") from error
+
+
+def size_limit() -> int:
+    """The bytes that the cache may have: `$CODA_CACHE_LIMIT`, by default 1 GiB; 0 switches the
+    cache of programs off. Raises CodaError for a value that is no size.
+    """
+    text = os.environ.get("CODA_CACHE_LIMIT") or DEFAULT_LIMIT
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise CodaError(
+            f"CODA_CACHE_LIMIT={text}: not a size", "write bytes, or a size such as 500MB or 2GiB"
+        ) from error
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as `2000`, `500MB` or `1.5GiB`. Raises ValueError for other texts."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    number, prefix, binary = match.groups()
+    power = " KMGT".index(prefix.upper() or " ")
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def format_size(size: int) -> str:
+    """`512 B`, `1.5 KiB`, `20 MiB`."""
+    value, unit = float(size), "B"
+    for following in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, following
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+
+
+def program_path(key: str) -> Path:
+    return cache_directory() / PROGRAMS / f"{key}{PROGRAM_SUFFIX}"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that others see all of it or nothing. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(4)}.tmp")
+    with ExitStack() as undo:
+        undo.callback(_remove, temporary)
+        with open(temporary, "xb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+        undo.pop_all()
+
+
+def mark_used(path: Path) -> None:
+    """Let a file be pruned later than those that were used before; best effort."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+@dataclass(frozen=True)
+class CachedFile:
+    """A file of the cache; `used` is when it was last read or written, in seconds since 1970."""
+
+    path: Path
+    size: int
+    used: float
+
+    @property
+    def is_program(self) -> bool:
+        return self.path.parent.name == PROGRAMS
+
+
+def cached_files() -> list[CachedFile]:
+    """The files of the cache, the least recently used first; none where there is no folder."""
+    root = cache_directory()
+    found = [*_files_in(root / PROGRAMS), *_files_in(root / MODULES)]
+    return sorted(found, key=lambda file: (file.used, file.path.name))
+
+
+def _files_in(folder: Path) -> list[CachedFile]:
+    """The files of one folder, and Python's compiled modules below it."""
+    files: list[CachedFile] = []
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return []
+    for entry in entries:
+        if entry.name == "__pycache__":
+            files += _files_in(folder / entry.name)
+            continue
+        with suppress(OSError):  # another process has removed it
+            if entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                files.append(CachedFile(Path(entry.path), status.st_size, status.st_mtime))
+    return files
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """How many files, and how many bytes, were removed and are left."""
+
+    removed: int
+    removed_bytes: int
+    left: int
+    left_bytes: int
+
+
+def prune(
+    *, max_bytes: int | None = None, max_age: float | None = None, everything: bool = False
+) -> Pruned:
+    """Remove the least recently used files until at most `max_bytes` are left, and those that were
+    not used for `max_age` seconds. Temporary files of processes that died go in any case.
+    """
+    now, files = time.time(), cached_files()
+    kept = sum(file.size for file in files)
+    removed: list[CachedFile] = []
+    for file in files:
+        age = now - file.used
+        abandoned = file.path.name.endswith(".tmp") and age > ABANDONED_AFTER
+        too_old = max_age is not None and age > max_age
+        too_many = max_bytes is not None and kept > max_bytes
+        if (everything or abandoned or too_old or too_many) and _remove(file.path):
+            kept -= file.size
+            removed.append(file)
+    return Pruned(len(removed), _bytes(removed), len(files) - len(removed), kept)
+
+
+def prune_to_limit() -> None:
+    """Remove the least recently used files beyond `size_limit`."""
+    prune(max_bytes=size_limit())
+
+
+def remove_programs(paths: Iterable[Path]) -> None:
+    for path in paths:
+        _remove(path)
+
+
+def _bytes(files: Sequence[CachedFile]) -> int:
+    return sum(file.size for file in files)
+
+
+def _remove(path: Path) -> bool:
+    """Whether the file is gone; another process may have removed it."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

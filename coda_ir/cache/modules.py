@@ -1,0 +1,81 @@
+"""Generated Python modules as files: Triton reads a kernel's source from its file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from hashlib import sha256
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from coda_ir.cache.folder import MODULES, cache_directory, mark_used, write_whole
+
+
+def load_source(source: str, stem: str) -> ModuleType:
+    """Import `source` from a file of the cache that is named after `stem` and its content.
+
+    The same source gives the same module object. Where the cache cannot be written, the module
+    is made without a file.
+    """
+    name = module_name(source, stem)
+    full_name = f"coda_ir_cache.{name}"
+    if full_name in sys.modules:
+        return sys.modules[full_name]
+    path = cache_directory() / MODULES / f"{name}.py"
+    spec = ModuleSpec(full_name, _Loader(full_name, str(path), source), origin=str(path))
+    spec.has_location = True
+    return _import(spec)
+
+
+def module_name(source: str, stem: str) -> str:
+    """The name of the file of a module, without suffix; CODA_MODULE matches it."""
+    return f"{stem}_{sha256(source.encode()).hexdigest()[:16]}"
+
+
+class _Loader(SourceFileLoader):
+    """Loads a source that is known, from a file that is made equal to it where that is possible.
+
+    The file is what tracebacks, profilers and debuggers show, and Python keeps its byte code.
+    """
+
+    def __init__(self, fullname: str, path: str, source: str):
+        super().__init__(fullname, path)
+        self._data = source.encode()
+
+    def get_data(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
+        return self._data if path == self.path else super().get_data(os.fsdecode(path))
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The byte code of the file where Python has it. Damaged byte code is not used."""
+        try:
+            _write_unless_equal(Path(self.path), self._data)
+            code = super().get_code(fullname)
+            assert code is not None
+            return code
+        except (OSError, EOFError, ValueError, TypeError):
+            return self.source_to_code(self._data, self.path)
+
+
+def _write_unless_equal(path: Path, data: bytes) -> None:
+    """A file whose content differs from its name is replaced, so that a damaged cache never runs.
+
+    Raises OSError where it cannot be.
+    """
+    if path.is_file() and path.read_bytes() == data:
+        mark_used(path)
+    else:
+        write_whole(path, data)
+
+
+def _import(spec: ModuleSpec) -> ModuleType:
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    with ExitStack() as undo:
+        undo.callback(sys.modules.pop, spec.name)
+        assert spec.loader is not None
+        spec.loader.exec_module(module)
+        undo.pop_all()
+    return module

@@ -1,0 +1,153 @@
+"""Compiled programs on disk, found by a hash of all that decides what they are.
+
+An entry is one file: a line with the kind of file and a checksum of the rest, a line of JSON that
+says what the entry is, and a line of JSON with an Artifact. An entry that is damaged is as good as
+none: the program is compiled again and the entry replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from coda_ir.cache.artifact import Artifact
+from coda_ir.cache.folder import (
+    mark_used,
+    program_path,
+    prune_to_limit,
+    size_limit,
+    write_whole,
+)
+from coda_ir.cache.origin import Origin
+from coda_ir.cache.toolchain import toolchain
+from coda_ir.diagnostics import CodaError
+
+FORMAT = 1
+MAGIC = f"coda-ir-program {FORMAT}"
+
+
+class DamagedEntryError(CodaError):
+    """A file of the cache that is not what was written."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an entry says about itself."""
+
+    key: str
+    function: str
+    architecture: str
+    """What the program was compiled for, such as `sm_90` or `cpu`."""
+    toolchain: Mapping[str, str]
+    created: float
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    header: Header
+    artifact: Artifact
+    files: Mapping[str, str]
+    """The texts of the files that the program imports, by path."""
+
+    def to_bytes(self) -> bytes:
+        body = {"artifact": self.artifact.to_data(), "files": dict(self.files)}
+        lines = f"{json.dumps(vars(self.header))}\n{json.dumps(body)}\n".encode()
+        return f"{MAGIC} {sha256(lines).hexdigest()}\n".encode() + lines
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Entry:
+        """Raises DamagedEntryError for anything but `to_bytes`."""
+        first, _, rest = data.partition(b"\n")
+        if first != f"{MAGIC} {sha256(rest).hexdigest()}".encode():
+            raise DamagedEntryError("the checksum is wrong")
+        try:
+            header, body = map(json.loads, rest.splitlines())
+            artifact = Artifact.from_data(body["artifact"])
+            return Entry(Header(**header), artifact, dict(body["files"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DamagedEntryError(f"not an entry: {error!r}") from error
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a program is compiled from and for."""
+
+    origin: Origin
+    function: str | None
+    """The function of the program, None for the only one."""
+    architecture: str
+    options: Mapping[str, Any]
+    """Plain data: the passes with their options."""
+
+    def key(self) -> str | None:
+        """64 hexadecimal digits; None where the program is not to be found in the cache."""
+        versions = toolchain()
+        if versions is None or not size_limit():
+            return None
+        parts = {
+            "format": FORMAT,
+            "toolchain": versions,
+            "program": self.origin.identity,
+            "function": self.function,
+            "architecture": self.architecture,
+            "options": self.options,
+        }
+        return sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def fetch(request: Request, make: Callable[[], Artifact]) -> Artifact:
+    """The program of the cache, or what `make` gives, which is stored.
+
+    Remarks of the artifact say where the cache was of no use. Raises what `make` raises.
+    """
+    key = request.key()
+    if key is None:
+        return make()
+    try:
+        found = load(key)
+    except DamagedEntryError as error:
+        return _store(key, request, make(), f"a damaged entry is replaced: {error.message}")
+    except OSError as error:
+        return _store(key, request, make(), f"an entry cannot be read: {error.strerror}")
+    if found is not None and request.origin.adopt(found.files):
+        mark_used(program_path(key))
+        return found.artifact
+    return _store(key, request, make())
+
+
+def load(key: str) -> Entry | None:
+    """The entry, or None where there is none.
+
+    Raises DamagedEntryError for one that is damaged, and OSError where it cannot be read.
+    """
+    try:
+        entry = Entry.from_bytes(program_path(key).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if entry.header.key != key:
+        raise DamagedEntryError(f"it is the entry {entry.header.key}")
+    return entry
+
+
+def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artifact:
+    """Write an entry where that is possible; the artifact, with remarks about the cache."""
+    versions = toolchain()
+    assert versions is not None, "there is no key without versions"
+    name = artifact.signature.name
+    header = Header(key, name, request.architecture, versions, time.time())
+    try:
+        write_whole(program_path(key), Entry(header, artifact, request.origin.files).to_bytes())
+        prune_to_limit()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        notes = (*notes, f"the program is not stored in {program_path(key).parent}: {reason}")
+    return replace(artifact, remark_data=(*artifact.remark_data, *map(_remark, notes)))
+
+
+def _remark(message: str) -> Mapping[str, Any]:
+    return {"kind": "analysis", "pass_name": "cache", "operator": "program", "message": message}

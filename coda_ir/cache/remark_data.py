@@ -1,0 +1,91 @@
+"""Remarks as plain data, without loss: what `Remark.to_dict` gives is for people."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, get_args
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from coda_ir.remarks import REMARK_KINDS, Remark
+from coda_ir.symbolic_size import SymbolicSize
+
+Plain: TypeAlias = dict[str, Any]
+"""What JSON can write."""
+
+_TEXTS = ("kind", "pass_name", "operator", "message", "condition", "suggestion", "function")
+
+
+def encode_remark(remark: Remark) -> Plain:
+    """The fields that have a value."""
+    fields: Plain = {name: getattr(remark, name) for name in _TEXTS}
+    fields["location"] = _encode_location(remark.location)
+    fields["bytes"] = _encode_bytes(remark.bytes)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def decode_remark(fields: Plain) -> Remark:
+    """Raises KeyError, TypeError or ValueError for what `encode_remark` does not give."""
+    if fields["kind"] not in REMARK_KINDS:
+        raise ValueError(f"unknown kind of remark '{fields['kind']}'")
+    texts = {name: fields[name] for name in _TEXTS if name in fields}
+    location = _decode_location(fields.get("location"))
+    return Remark(**texts, location=location, bytes=_decode_bytes(fields.get("bytes")))
+
+
+def _encode_bytes(size: int | str | SymbolicSize | None) -> Any:
+    return [list(term) for term in size.terms] if isinstance(size, SymbolicSize) else size
+
+
+def _decode_bytes(data: Any) -> int | str | SymbolicSize | None:
+    if data is None or isinstance(data, int | str):
+        return data
+    return SymbolicSize(tuple((tuple(monomial), factor) for monomial, factor in data))
+
+
+def _encode_location(location: Attribute) -> Any:
+    """None for an unknown place, and what is said about one beside where it is."""
+    match location:
+        case FileLineColLoc():
+            return [location.filename.data, location.line.data, location.column.data]
+        case NameLoc():
+            return {"name": location.desc.data, "at": _encode_location(location.location)}
+        case CallSiteLoc():
+            callee, caller = map(_encode_location, (location.callee, location.caller))
+            return {"callee": callee, "caller": caller}
+        case FusedLoc():
+            assert isa(location.locations, ArrayAttr[Attribute])
+            return {"fused": [_encode_location(inner) for inner in location.locations]}
+        case _:
+            return None
+
+
+def _decode_location(data: Any) -> LocationAttr:
+    match data:
+        case None:
+            return UnknownLoc()
+        case [file, line, column]:
+            return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
+        case {"name": name, "at": place}:
+            return NameLoc(StringAttr(name), _decode_location(place))
+        case {"callee": callee, "caller": caller}:
+            return CallSiteLoc(_decode_location(callee), _decode_location(caller))
+        case {"fused": places}:
+            return FusedLoc(tuple(map(_decode_location, places)), NoneAttr())
+        case _:
+            raise ValueError(f"not a location: {data}")
+
+
+assert set(get_args(LocationAttr)) == {UnknownLoc, FileLineColLoc, NameLoc, CallSiteLoc, FusedLoc}

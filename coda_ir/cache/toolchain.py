@@ -1,0 +1,53 @@
+"""What a compiled program depends on beside itself: the versions of all that made it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import coda_ir
+
+IMPORTED = time.time_ns()
+
+PACKAGES = ("xdsl", "triton", "torch")
+
+
+@cache
+def toolchain() -> Mapping[str, str] | None:
+    """The versions of CODA IR and of the packages that it compiles with.
+
+    That of CODA IR has a hash of its sources, which change more often than its version. None
+    where they have changed since this process read them: what it makes fits neither.
+    """
+    root = Path(coda_ir.__file__).parent
+    sources = list(_source_files(root))
+    if any(path.stat().st_mtime_ns > IMPORTED for path in sources):
+        return None
+    digest = sha256()
+    for path in sources:
+        digest.update(
+            path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
+        )
+    own = f"{coda_ir.__version__}+{digest.hexdigest()[:16]}"
+    return {"coda_ir": own} | {name: _version(name) for name in PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _source_files(root: Path) -> Iterator[Path]:
+    """What decides what is emitted. In a checkout, folders of the package are links."""
+    for folder, folders, names in os.walk(root, followlinks=True):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            if name.endswith((".py", ".lark")):
+                yield Path(folder, name)

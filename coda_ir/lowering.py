@@ -1,0 +1,186 @@
+"""A program at its levels, and what is emitted for one of its functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from coda_ir.cache.origin import Origin
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
+from coda_ir.pipeline import PassManager, PipelineError, parse_pipeline
+from coda_ir.registry import get_all_passes
+from coda_ir.remarks import Remark, collect_remarks, emit_remark, is_collecting_remarks
+
+if TYPE_CHECKING:
+    from coda_ir.cache.artifact import Artifact
+
+Level: TypeAlias = Literal["block", "gemm", "scheduled"]
+
+PASSES: dict[Level, str] = {
+    "gemm": "coda-to-gemm{{pack-weights={pack_weights}}}",
+    "scheduled": "schedule{{{schedule}}},plan-buffers",
+}
+"""The passes that lead to each level from the one before."""
+
+
+def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
+    """The public function named `entry`, or the only one. Raises CodaError where there is none."""
+    functions = {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, FuncOp) and not op.is_declaration and not _is_private(op)
+    }
+    if entry is None and len(functions) == 1:
+        return next(iter(functions.values()))
+    if not functions:
+        raise CodaError("the program has no function", "define one with fn")
+    if entry is None:
+        raise CodaError(
+            f"the program has {len(functions)} functions",
+            f"pass entry, one of {', '.join(functions)}",
+        )
+    if entry not in functions:
+        raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
+    return functions[entry]
+
+
+def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:
+    """How many operators of each name a function has, those in regions included."""
+    return Counter(op.name for op in find_entry(module, function).walk())
+
+
+def _is_private(func: FuncOp) -> bool:
+    return func.sym_visibility is not None and func.sym_visibility.data == "private"
+
+
+class Lowering:
+    """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for.
+
+    What is emitted for the program of an Origin is kept in the cache; that of a module is not.
+    """
+
+    def __init__(
+        self,
+        program: ModuleOp | Origin,
+        schedule: str = "target=interpreter",
+        *,
+        pack_weights: bool = True,
+        architecture: str = "cpu",
+    ):
+        self._origin = program if isinstance(program, Origin) else None
+        self._schedule = schedule
+        self.pack_weights = pack_weights
+        self._architecture = architecture
+        self._modules: dict[Level, ModuleOp] = {}
+        if isinstance(program, ModuleOp):
+            self._modules["block"] = program
+        self._artifacts: dict[str | None, Artifact] = {}
+        self.origin_remarks: list[Remark] = []
+        """Remarks of making the program of the block level."""
+        self._warnings: list[Diagnostic] = []
+        self.remarks: list[Remark] = []
+
+    @cached_property
+    def context(self) -> Context:
+        return make_context()
+
+    def module(self, level: Level) -> ModuleOp:
+        """The module at `level`; it must not be changed."""
+        levels = get_args(Level)
+        if level not in levels:
+            raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
+        if level not in self._modules:
+            self._modules[level] = self._make(level, levels)
+        return self._modules[level]
+
+    def _make(self, level: Level, levels: tuple[Level, ...]) -> ModuleOp:
+        if level == "block":
+            return self._original()
+        before = self.module(levels[levels.index(level) - 1])
+        return self._lower(before, self._passes(level))
+
+    def _original(self) -> ModuleOp:
+        assert self._origin is not None, "a module is given, or where it comes from"
+        with collect_diagnostics() as warnings, collect_remarks() as remarks:
+            module = self._origin.module()
+        for warning in warnings:
+            emit_diagnostic(warning)
+        self._warnings += warnings
+        self.origin_remarks += remarks
+        return module
+
+    def _passes(self, level: Level) -> str:
+        packs = str(self.pack_weights).lower()
+        return PASSES[level].format(schedule=self._schedule, pack_weights=packs)
+
+    def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
+        module = before.clone()
+        try:
+            pipeline = parse_pipeline(passes, get_all_passes())
+        except PipelineError as error:
+            raise CodaError(
+                f"schedule = '{self._schedule}': {error}",
+                "write options of the pass schedule, such as 'target=sm_90 warps=8'",
+            ) from error
+        with collect_remarks() as remarks:
+            PassManager(pipeline, verify_each=False).run(self.context, module)
+        self.remarks += remarks
+        module.verify()
+        return module
+
+    def artifact(self, function: str | None = None) -> Artifact:
+        """What is emitted for a function, or for the only one: from the cache, or lowered now.
+
+        Raises CodaError where there is no such function, and for what cannot be emitted.
+        """
+        if function not in self._artifacts:
+            self._artifacts[function] = self._find(function)
+        return self._artifacts[function]
+
+    def _find(self, function: str | None) -> Artifact:
+        if self._origin is None:
+            return self._emit(function)
+        from coda_ir.cache.programs import Request, fetch
+
+        options = {level: self._passes(level) for level in PASSES}
+        request = Request(self._origin, function, self._architecture, options)
+        artifact = fetch(request, lambda: self._emit(function))
+        if "scheduled" not in self._modules:
+            _tell(artifact)
+        return artifact
+
+    def _emit(self, function: str | None) -> Artifact:
+        from coda_ir.arguments import Signature
+        from coda_ir.backends.triton import emit_program
+        from coda_ir.cache.artifact import Artifact, encoded
+
+        func = find_entry(self.module("block"), function)
+        name = func.sym_name.data
+        scheduled = self.module("scheduled")
+        program = emit_program(scheduled, name)
+        return Artifact(
+            signature=Signature.of(func),
+            used_arguments=tuple(bool(argument.uses) for argument in func.args),
+            source=program.source,
+            kernels=tuple(kernel.name for kernel in program.kernels),
+            operators=count_operators(scheduled, name),
+            remark_data=encoded(self.remarks),
+            origin_remark_data=encoded(self.origin_remarks),
+            warnings=tuple(self._warnings),
+        )
+
+
+def _tell(artifact: Artifact) -> None:
+    """Say what would have been said, had the program been lowered now."""
+    for warning in artifact.warnings:
+        emit_diagnostic(warning)
+    if is_collecting_remarks():
+        for remark in (*artifact.origin_remarks, *artifact.remarks):
+            emit_remark(remark)
