@@ -20,6 +20,7 @@ PASS_CLASSES = {
     "fuse-pointwise": "FusePointwisePass",
     "fuse-qk-norm": "FuseQkNormPass",
     "group-head-norms": "GroupHeadNormsPass",
+    "join-pointwise": "JoinPointwisePass",
     "lower-to": "LowerToPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
     "move-norm-gradient-sums": "MoveNormGradientSumsPass",

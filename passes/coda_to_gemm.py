@@ -18,6 +18,7 @@ from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fuse_pointwise import FusePointwisePass
 from coda_ir.passes.fuse_qk_norm import FuseQkNormPass
+from coda_ir.passes.join_pointwise import JoinPointwisePass
 from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.pair_glu import PairGluPass
@@ -49,6 +50,8 @@ STEPS: tuple[ModulePass, ...] = (
     PairRopePass(),
     FusePointwisePass(),
     FuseCrossEntropyPass(),
+    # What is computed again on tensors that an epilogue loads.
+    JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.
     SplitReductionsPass(report=False),

@@ -6,9 +6,10 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.legality import find_site, pair_of_siblings
+from coda_ir.passes.legality import check_site, find_site, pair_of_siblings
 from coda_ir.passes.support.editing import Site, fuse_consumer, leaf_operands
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.joining import join_operands
 from coda_ir.passes.support.scalar_code import is_pointwise, is_widening_cast
 
 
@@ -21,7 +22,8 @@ class FusePointwisePass(FunctionPass):
                                                   }
 
     Residuals, biases, activations, casts, norm weights and deferred row scales are all fused by
-    this pass. An intermediate with other consumers is stored as well. Legal iff the operator has
+    this pass. An intermediate with other consumers is stored as well, and pointwise code that only
+    makes another operand comes along. Legal iff the operator has
     the shape of the tile, every other operand fits a port, and none of them depends on the same
     GEMM. What combines two GEMMs that can share one pair epilogue is left to `pair-glu`.
     """
@@ -45,10 +47,17 @@ def only_widens_for_pointwise(op: Operation) -> bool:
     return is_widening_cast(op) and all(is_pointwise(use.operation) for use in op.results[0].uses)
 
 
-def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> None:
-    """Fuse `op` at a legal site: hoist what it needs, then move its scalar code."""
+def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:
+    """Fuse `op` at a legal site: hoist what it needs, then move its scalar code.
+
+    Returns False where what came along with `op` made the site illegal.
+    """
+    site = join_operands(op, site, rewriter.order)
+    if check_site(op, site, rewriter.order) is not None:
+        return False
     rewriter.passed(op, f"fused into the epilogue of {site.op.name}")
     outputs = site.op.results
     leaves = [v for v in leaf_operands(op, shape_of(op.results[0])) if v not in outputs]
     rewriter.order.hoist(leaves, site.op)
     fuse_consumer(site, op, rewriter.order)
+    return True

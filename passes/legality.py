@@ -189,7 +189,9 @@ def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | Non
     )
 
 
-def check_gemm_types(gemm: coda.LinearOp | coda.MatmulOp) -> Refusal | None:
+def check_gemm_types(
+    gemm: coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp,
+) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
     for value in (gemm.x, gemm.result):
         if not computes_in_float32(element_type_of(value)):
@@ -241,7 +243,7 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             f"the result of shape {format_shape(domain)} is larger than the tile it would be fused "
             "into",
         )
-    outside = [v for v in leaf_operands(op, domain) if not _is_element_of(v, site)]
+    outside = [v for v in leaf_operands(op, domain) if not site.holds(v)]
     for value in outside:
         if port_kind(shape_of(value), domain) is None:
             return Refusal(
@@ -256,16 +258,6 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             f"{name_of(segment.outputs[site.result])}",
         )
     return None
-
-
-def _is_element_of(value: SSAValue, site: Site) -> bool:
-    """Whether the epilogue holds `value` next to the result of `site`, column by column."""
-    other = Site.of(value)
-    return (
-        other is not None
-        and other.op is site.op
-        and (other.segment, other.is_half) == (site.segment, site.is_half)
-    )
 
 
 def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp] | None:

@@ -9,9 +9,11 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
 from coda_ir.passes.fuse_pointwise import fuse_at, only_widens_for_pointwise
-from coda_ir.passes.legality import find_site
-from coda_ir.passes.support.editing import EpilogueEditor, replace_by_result
+from coda_ir.passes.join_pointwise import join_companion
+from coda_ir.passes.legality import NO_PRODUCER, find_site
+from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.joining import join, join_with_operands
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scalar_code import is_pointwise
 
@@ -33,14 +35,16 @@ class OutlinePointwisePass(FunctionPass):
     """Whether code on the statistics of rows is outlined; it may yet join a finalize."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        cheap: list[Operation] = []
+        waiting: list[Operation] = []
         for op in rewriter.ops:
             if is_pointwise(op) and (self.statistics or not _reads_statistics(op)):
-                if _is_repeated_by_consumers(op):
-                    cheap.append(op)
+                if _is_repeated_by_consumers(op) or _comes_along(op):
+                    waiting.append(op)
                 else:
                     _place(op, rewriter)
-        for op in reversed(cheap):
+        for op in reversed(waiting):
+            if op.parent is None:
+                continue
             if op.results[0].uses:
                 _place(op, rewriter)
             else:
@@ -52,6 +56,13 @@ def _is_repeated_by_consumers(op: Operation) -> bool:
     return len(shape_of(op.results[0])) < 2 or only_widens_for_pointwise(op)
 
 
+def _comes_along(op: Operation) -> bool:
+    """Whether all that read `op` are pointwise of the same shape: it joins their kernel."""
+    users = [use.operation for use in op.results[0].uses]
+    shape = shape_of(op.results[0])
+    return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
+
+
 def _reads_statistics(op: Operation) -> bool:
     is_column = shape_of(op.results[0])[-1:] == (1,)
     return is_column and any(isinstance(v.owner, coda.NormStatsOp) for v in op.operands)
@@ -60,25 +71,26 @@ def _reads_statistics(op: Operation) -> bool:
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:
     """Fuse `op` where that is legal, else make it a kernel."""
     site = find_site(op, rewriter.order)
-    if not isinstance(site, Refusal):
-        fuse_at(op, site, rewriter)
+    if not isinstance(site, Refusal) and fuse_at(op, site, rewriter):
         return
-    rewriter.missed(op, site)
+    if join_companion(op, rewriter):
+        return
+    rewriter.missed(op, site if isinstance(site, Refusal) else NO_PRODUCER)
     if all(_fits(operand, op) for operand in op.operands):
-        _outline(op, rewriter)
+        joined = join_with_operands(op, _empty_map(op, rewriter), rewriter.order)
+        if not joined:
+            join(op, _empty_map(op, rewriter), rewriter.order)
 
 
 def _fits(operand: SSAValue, op: Operation) -> bool:
     return port_kind(shape_of(operand), shape_of(op.results[0])) is not None
 
 
-def _outline(op: Operation, rewriter: FunctionRewriter) -> None:
-    """Put `op` into a map of its own: an empty map takes it over like any other consumer."""
+def _empty_map(op: Operation, rewriter: FunctionRewriter) -> Site:
+    """A kernel before `op` that takes it over like any other consumer, and what comes along."""
     block = Block()
     block.add_op(YieldOp())
     empty = MapOp(Segment(weights=[], ports=[], results=[], body=Region(block)))
     empty.location = op.location
     rewriter.order.insert_before(empty, op)
-    editor = EpilogueEditor(empty, rewriter.order)
-    index = editor.fuse_pointwise(op, 0, half=False)
-    replace_by_result(editor, op, 0, index)
+    return Site(empty, 0, 0, is_half=False)

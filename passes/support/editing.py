@@ -53,6 +53,15 @@ class Site:
                     return Site(op, number, index, kind == ResultKind.HALF)
         return None
 
+    def holds(self, value: SSAValue) -> bool:
+        """Whether the epilogue holds `value` next to this result, column by column."""
+        other = Site.of(value)
+        return (
+            other is not None
+            and other.op is self.op
+            and (other.segment, other.is_half) == (self.segment, self.is_half)
+        )
+
 
 def segments_of(op: EpilogueOp) -> list[Segment]:
     return op.segments() if isinstance(op, FusedOp) else [op.segment()]
@@ -182,9 +191,6 @@ class EpilogueEditor:
         """
         self.locations.append(op.location)
         values = self._lanes(op, segment, shape_of(op.results[0]), half)
-        for value in values:
-            if value.name_hint is None:
-                value.name_hint = op.results[0].name_hint
         port = ResultPortAttr.half() if half else ResultPortAttr.tile()
         return self.add_result(segment, port, tensor_type(op.results[0]), values)
 
@@ -196,9 +202,13 @@ class EpilogueEditor:
         count = 2 if part.pairing and not half else 1
         operands = [self.lanes_of(v, segment, domain, half=half) for v in op.operands]
         builder = ScalarBuilder(part.block, op.location, self.mode)
-        return [
+        lanes = [
             emit_scalar(builder, op, [values[lane] for values in operands]) for lane in range(count)
         ]
+        for value in lanes:
+            if value.name_hint is None:
+                value.name_hint = op.results[0].name_hint
+        return lanes
 
     def lanes_of(
         self, value: SSAValue, segment: int, domain: Sequence[int], *, half: bool

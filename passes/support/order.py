@@ -84,3 +84,20 @@ class BlockOrder:
         for op in ops:
             self.insert_before(op, anchor)
         return True
+
+    def sink_users(self, op: Operation, anchor: Operation) -> None:
+        """Move what depends on `op` and comes before `anchor` to just behind `anchor`, which does
+        not depend on `op`."""
+        limit = self._position[anchor]
+        found: set[Operation] = set()
+        pending = [op]
+        while pending:
+            users = (use.operation for result in pending.pop().results for use in result.uses)
+            for user in users:
+                if user not in found and self._position[user] < limit:
+                    found.add(user)
+                    pending.append(user)
+        behind = anchor.next_op
+        assert behind is not None, "a block ends with its terminator"
+        for user in sorted(found, key=lambda user: self._position[user]):
+            self.insert_before(user, behind)

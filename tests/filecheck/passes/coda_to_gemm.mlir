@@ -158,17 +158,17 @@ func.func @sandwich(%y: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %w: tensor<8x8x
 // CHECK-NEXT:     %5 = math.rsqrt %4 : f32
 // CHECK-NEXT:     gemm.yield %5 : f32
 // CHECK-NEXT:   }
-// CHECK-NEXT:   %x1, %x1_scaled, %partial_1 = gemm.map tile(%z : tensor<?x8xbf16>) col(%rstd : tensor<?x1xf32>) row(%g : tensor<8xbf16>) tile(%x0 : tensor<?x8xbf16>) row(%h : tensor<8xbf16>)
+// CHECK-NEXT:   %x1, %x1_scaled, %partial_1 = gemm.map tile(%x0 : tensor<?x8xbf16>, %z : tensor<?x8xbf16>) col(%rstd : tensor<?x1xf32>) row(%g : tensor<8xbf16>, %h : tensor<8xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, tile : tensor<?x8xbf16>, partial_row<add> : tensor<?x?xf32>) {
-// CHECK-NEXT:     ^bb0(%z_1: f32, %rstd_1: f32, %g_1: f32, %x0_1: f32, %h_1: f32):
+// CHECK-NEXT:     ^bb0(%x0_1: f32, %z_1: f32, %rstd_1: f32, %g_1: f32, %h_1: f32):
 // CHECK-NEXT:       %0 = arith.mulf %z_1, %rstd_1 : f32
 // CHECK-NEXT:       %zn = arith.mulf %0, %g_1 : f32
 // CHECK-NEXT:       %x1_1 = arith.addf %x0_1, %zn : f32
 // CHECK-NEXT:       %1 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %2 = arith.addf %h_1, %1 : f32
-// CHECK-NEXT:       %x1_scaled_1 = arith.mulf %x1_1, %2 : f32
-// CHECK-NEXT:       %3 = arith.mulf %x1_1, %x1_1 : f32
-// CHECK-NEXT:       gemm.yield %x1_1, %x1_scaled_1, %3 : f32, f32, f32
+// CHECK-NEXT:       %h1 = arith.addf %h_1, %1 : f32
+// CHECK-NEXT:       %x1_scaled_1 = arith.mulf %x1_1, %h1 : f32
+// CHECK-NEXT:       %2 = arith.mulf %x1_1, %x1_1 : f32
+// CHECK-NEXT:       gemm.yield %x1_1, %x1_scaled_1, %2 : f32, f32, f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %rstd_1 = gemm.finalize row (add %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
 // CHECK-NEXT:   ^bb0(%0: f32):

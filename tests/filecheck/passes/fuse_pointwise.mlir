@@ -177,8 +177,8 @@ func.func @row_code(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %g: tensor<16xb
 // CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
 // CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %1 = arith.addf %0, %g_1 : f32
-// CHECK-NEXT:       %y_1 = arith.mulf %acc, %1 : f32
+// CHECK-NEXT:       %g1_1 = arith.addf %0, %g_1 : f32
+// CHECK-NEXT:       %y_1 = arith.mulf %acc, %g1_1 : f32
 // CHECK-NEXT:       gemm.yield %y_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
@@ -205,8 +205,8 @@ func.func @outer_product(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %c: tensor<?
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>) col(%c : tensor<?x1xf32>) row(%r : tensor<16xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %c_1: f32, %r_1: f32):
-// CHECK-NEXT:       %0 = arith.mulf %c_1, %r_1 : f32
-// CHECK-NEXT:       %y_1 = arith.subf %acc, %0 : f32
+// CHECK-NEXT:       %o = arith.mulf %c_1, %r_1 : f32
+// CHECK-NEXT:       %y_1 = arith.subf %acc, %o : f32
 // CHECK-NEXT:       gemm.yield %y_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %o = coda.mul %c, %r : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
@@ -358,12 +358,56 @@ func.func @scaled(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xbf1
   func.return %y : tensor<?x8xbf16>
 }
 
-// CHECK-LABEL: func.func @scaled(
-// CHECK:         %y = gemm.fused %a : tensor<?x4xbf16>
-// CHECK-NEXT:      columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>) col(%r : tensor<?x1xf32>) row(%g : tensor<8xf32>)
-// CHECK-NEXT:      -> (tile : tensor<?x8xbf16>) {
-// CHECK-NEXT:        ^bb0(%acc: f32, %x_1: f32, %r_1: f32, %g_1: f32):
-// CHECK-NEXT:        %0 = arith.mulf %x_1, %r_1 : f32
-// CHECK-NEXT:        %1 = arith.mulf %g_1, %0 : f32
-// CHECK-NEXT:        %y_1 = arith.addf %acc, %1 : f32
-// CHECK-NEXT:        gemm.yield %y_1 : f32
+// CHECK:      func.func @scaled(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xbf16>, %r: tensor<?x1xf32>, %g: tensor<8xf32>) -> tensor<?x8xbf16> {
+// CHECK-NEXT:   %y = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>) col(%r : tensor<?x1xf32>) row(%g : tensor<8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32, %r_1: f32, %g_1: f32):
+// CHECK-NEXT:       %s = arith.mulf %x_1, %r_1 : f32
+// CHECK-NEXT:       %t = arith.mulf %g_1, %s : f32
+// CHECK-NEXT:       %y_1 = arith.addf %acc, %t : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %wide = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %s = coda.mul %wide, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %t = coda.mul %g, %s : (tensor<8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %h = coda.cast %t : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// What only makes another operand comes along, and what else reads it follows later on; a chain of
+// such operators in order.
+
+func.func @operands(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xbf16>, %u: tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>) {
+  %e = coda.exp %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %s = coda.silu %e : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %p = coda.softmax %s : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %zg = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.mul %zg, %s : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %y, %p : tensor<?x8xbf16>, tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @operands(
+// CHECK-NEXT:   %s, %y = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32):
+// CHECK-NEXT:       %e = math.exp %x_1 : f32
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %1 = arith.negf %e : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = arith.addf %0, %2 : f32
+// CHECK-NEXT:       %s_1 = arith.divf %e, %3 : f32
+// CHECK-NEXT:       %y_1 = arith.mulf %acc, %s_1 : f32
+// CHECK-NEXT:       gemm.yield %s_1, %y_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %p = coda.softmax %s : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %y, %p : tensor<?x8xbf16>, tensor<?x8xbf16>
+// CHECK-NEXT: }

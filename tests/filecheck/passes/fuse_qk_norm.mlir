@@ -134,9 +134,9 @@ func.func @stored(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %g: tensor<8xf32>) 
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
 // CHECK-NEXT:       %7 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %8 = arith.addf %g_1, %7 : f32
-// CHECK-NEXT:       %9 = arith.mulf %6, %8 : f32
-// CHECK-NEXT:       gemm.yield %acc, %9 : f32, f32
+// CHECK-NEXT:       %g1_1 = arith.addf %g_1, %7 : f32
+// CHECK-NEXT:       %8 = arith.mulf %6, %g1_1 : f32
+// CHECK-NEXT:       gemm.yield %acc, %8 : f32, f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %n, %z : tensor<?x24xf32>, tensor<?x24xf32>
 // CHECK-NEXT: }

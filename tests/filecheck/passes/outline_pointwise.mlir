@@ -49,11 +49,11 @@ func.func @repeated(%x: tensor<?x8xbf16>, %g: tensor<8xf32>, %h: tensor<8xf32>) 
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
 // CHECK-NEXT:     ^bb0(%x_1: f32, %g_1: f32, %h_1: f32):
 // CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %1 = arith.addf %g_1, %0 : f32
-// CHECK-NEXT:       %a = arith.mulf %x_1, %1 : f32
-// CHECK-NEXT:       %2 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %3 = arith.addf %h_1, %2 : f32
-// CHECK-NEXT:       %b_1 = arith.mulf %a, %3 : f32
+// CHECK-NEXT:       %g1 = arith.addf %g_1, %0 : f32
+// CHECK-NEXT:       %a = arith.mulf %x_1, %g1 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %h1_1 = arith.addf %h_1, %1 : f32
+// CHECK-NEXT:       %b_1 = arith.mulf %a, %h1_1 : f32
 // CHECK-NEXT:       gemm.yield %b_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %b, %h1 : tensor<?x8xf32>, tensor<8xf32>
@@ -76,17 +76,12 @@ func.func @joins(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %y: tensor<?x16xf32>
 }
 
 // CHECK:      func.func @joins(
-// CHECK-NEXT:   %e = gemm.map tile(%y : tensor<?x16xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
-// CHECK-NEXT:     ^bb0(%y_1: f32):
-// CHECK-NEXT:       %e_1 = math.exp %y_1 : f32
-// CHECK-NEXT:       gemm.yield %e_1 : f32
-// CHECK-NEXT:     }
 // CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xf32>
-// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) tile(%e : tensor<?x16xf32>)
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) tile(%y : tensor<?x16xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32, %e_1: f32):
-// CHECK-NEXT:       %a_1 = arith.addf %acc, %e_1 : f32
+// CHECK-NEXT:     ^bb0(%acc: f32, %y_1: f32):
+// CHECK-NEXT:       %e = math.exp %y_1 : f32
+// CHECK-NEXT:       %a_1 = arith.addf %acc, %e : f32
 // CHECK-NEXT:       gemm.yield %a_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a : tensor<?x16xf32>

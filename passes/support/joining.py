@@ -1,0 +1,131 @@
+"""Pointwise code that no kernel computes yet joins an epilogue that needs its result, or that
+loads what it reads."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
+from coda_ir.passes.support.editing import (
+    EpilogueOp,
+    Site,
+    fuse_consumer,
+    leaf_operands,
+    recomputation,
+    segments_of,
+)
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.scalar_code import is_pointwise
+
+_WHOLE = {PortKind.TILE: False, PortKind.HALF_TILE: True}
+"""Ports that load a whole tensor, and whether its elements belong to pairs of columns."""
+
+
+def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
+    """Whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
+
+    Legal iff every operand that it does not hold fits a port, and neither needs a result of the
+    other.
+    """
+    domain = shape_of(op.results[0])
+    leaves = [v for v in leaf_operands(op, domain) if not site.holds(v)]
+    return (
+        all(port_kind(shape_of(value), domain) is not None for value in leaves)
+        and order.slices_after(leaves, site.op) is not None
+        and order.slices_after(site.op.operands, op) is not None
+    )
+
+
+def join(op: Operation, site: Site, order: BlockOrder) -> EpilogueOp:
+    """Move the code of `op` into the epilogue at `site`; what uses its result comes after that."""
+    order.sink_users(op, site.op)
+    leaves = leaf_operands(op, shape_of(op.results[0]))
+    order.hoist([value for value in leaves if not site.holds(value)], site.op)
+    return fuse_consumer(site, op, order)
+
+
+def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
+    """Let pointwise code whose results `op` reads join the epilogue in which `op` is to be fused.
+
+    Otherwise its results would be stored by a kernel of their own, and loaded again. Returns the
+    site of `op` thereafter.
+    """
+    tile = segments_of(site.op)[site.segment].outputs[site.result]
+    readers = recomputation(op, shape_of(op.results[0]))
+    use = next(use for use in tile.uses if use.operation in readers)
+    for producer in unplaced_producers(op, site, order):
+        if can_join(producer, site, order):
+            join(producer, site, order)
+            moved = Site.of(use.operation.operands[use.index])
+            assert moved is not None, "the tile is still used"
+            site = moved
+    return site
+
+
+def join_with_operands(op: Operation, site: Site, order: BlockOrder) -> bool:
+    """Let `op`, which may not read the elements at `site`, join its epilogue, together with the
+    pointwise code behind it.
+
+    Returns False where that code, once it has joined, keeps `op` from it.
+    """
+    for each in (*unplaced_producers(op, site, order), op):
+        if can_join(each, site, order):
+            site = Site(join(each, site, order), site.segment, 0, site.is_half)
+        elif each is op:
+            return False
+    return True
+
+
+def unplaced_producers(op: Operation, site: Site, order: BlockOrder) -> list[Operation]:
+    """The pointwise operators behind the tiles that `op` loads and that may join the epilogue at
+    `site`, each after its operands."""
+    domain = shape_of(op.results[0])
+    found: dict[Operation, None] = {}
+    pending = [(op, False)]
+    while pending:
+        current, operands_done = pending.pop()
+        if current in found:
+            continue
+        if operands_done:
+            found[current] = None
+            continue
+        pending.append((current, True))
+        for value in reversed(leaf_operands(current, domain)):
+            owner = value.owner
+            is_tile = shape_of(value) == domain and is_pointwise(owner)
+            if is_tile and isinstance(owner, Operation) and can_join(owner, site, order):
+                pending.append((owner, False))
+    del found[op]
+    return list(found)
+
+
+def find_companion(op: Operation, order: BlockOrder) -> Site | None:
+    """An epilogue that loads a tile that the pointwise operator `op` reads, and that it may join.
+
+    Of several that which loads the most of them.
+    """
+    domain = shape_of(op.results[0])
+    tiles = [v for v in leaf_operands(op, domain) if shape_of(v) == tuple(domain)]
+    shared: dict[Site, int] = {}
+    for value in tiles:
+        for site in _sites_that_load(value):
+            shared[site] = shared.get(site, 0) + 1
+    for site in sorted(shared, key=lambda site: -shared[site]):
+        if can_join(op, site, order):
+            return site
+    return None
+
+
+def _sites_that_load(value: SSAValue) -> list[Site]:
+    found: dict[Site, None] = {}
+    for use in value.uses:
+        kernel = use.operation
+        if not isinstance(kernel, FusedOp | MapOp):
+            continue
+        for number, segment in enumerate(segments_of(kernel)):
+            for kind, loaded in segment.ports:
+                if loaded is value and kind in _WHOLE:
+                    found[Site(kernel, number, 0, _WHOLE[kind])] = None
+    return list(found)
