@@ -22,6 +22,7 @@ PASS_CLASSES = {
     "group-head-norms": "GroupHeadNormsPass",
     "join-pointwise": "JoinPointwisePass",
     "lower-to": "LowerToPass",
+    "merge-gemm-sums": "MergeGemmSumsPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
     "move-norm-gradient-sums": "MoveNormGradientSumsPass",
     "outline-pointwise": "OutlinePointwisePass",

@@ -19,6 +19,7 @@ from coda_ir.passes.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fuse_pointwise import FusePointwisePass
 from coda_ir.passes.fuse_qk_norm import FuseQkNormPass
 from coda_ir.passes.join_pointwise import JoinPointwisePass
+from coda_ir.passes.merge_gemm_sums import MergeGemmSumsPass
 from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.pair_glu import PairGluPass
@@ -42,6 +43,7 @@ STEPS: tuple[ModulePass, ...] = (
     PlaceColumnScalePass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
+    MergeGemmSumsPass(),
     FusePointwisePass(),
     PairGluPass(),
     FuseQkNormPass(),

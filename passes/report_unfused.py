@@ -34,15 +34,13 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.EmbeddingGradOp: Refusal(
         "the operator is not a scatter", "runs as the derivative of PyTorch's embedding"
     ),
-    coda.WeightGradientOp: Refusal(
-        "the operands are of a type that GEMMs have", "runs as PyTorch's matrix product"
-    ),
-    coda.SumToOp: Refusal(
-        "the operand is the tile of a kernel of the same function", "runs as PyTorch's sum"
-    ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
     coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
 }
+
+
+REDUCTIONS = (coda.NormStatsOp, coda.ReduceOp, coda.SumToOp)
+"""What `split-reductions` takes apart, or reports, where the operand is a tile."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class ReportUnfusedPass(FunctionPass):
                 rewriter.missed(op, reason)
             elif isinstance(op, MapOp):
                 rewriter.missed(op, _why_pointwise(op))
-            elif isinstance(op, coda.NormStatsOp | coda.ReduceOp) and Site.of(op.x) is None:
+            elif isinstance(op, REDUCTIONS) and Site.of(op.x) is None:
                 rewriter.missed(
                     op,
                     Refusal(

@@ -1,14 +1,20 @@
-"""Pass `split-reductions`: row reductions of a tile become partials and a finalize."""
+"""Pass `split-reductions`: reductions of a tile become partials and a finalize."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    element_type_of,
+    format_shape,
+    shape_of,
+    tensor_type,
+)
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
@@ -19,7 +25,7 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
     partial_type,
 )
-from coda_ir.passes.legality import check_cancellation, static_columns
+from coda_ir.passes.legality import check_cancellation, name_of, static_columns
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
@@ -27,25 +33,27 @@ Contributions = list[tuple[Combiner, Callable[[ScalarBuilder, SSAValue], SSAValu
 """Per partial: how the tile's columns combine, and the element that each of them contributes."""
 
 Closing = Callable[[ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
-"""From the combined partials of a row to the results of the reduction."""
+"""From the combined partials of a row (of a column) to the results of the reduction."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """A row reduction taken apart: what each element contributes, and how the row closes."""
+    """A reduction taken apart: what each element contributes, and how the row (column) closes."""
 
     contributions: Contributions
     close: Closing
+    axis: str = "row"
 
 
 @dataclass(frozen=True)
 class SplitReductionsPass(FunctionPass):
-    """The sum over N columns is the sum of the sums of the tiles.
+    """The sum over N columns, or over all rows, is the sum of the sums of the tiles.
 
         %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
         %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
                                                     yield rsqrt(sum/N + eps)
                                                   }
+        %db = coda.sum_to %x               ->     %db = gemm.finalize col (add %p) { yield sum }
 
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
@@ -60,11 +68,12 @@ class SplitReductionsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, coda.NormStatsOp | coda.ReduceOp):
+            if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
                 site = Site.of(op.x)
                 if site is None:
                     continue
-                reduction = _take_apart(op)
+                is_sum = isinstance(op, coda.SumToOp)
+                reduction = _column_sum(op, site) if is_sum else _take_apart(op)
                 if not isinstance(reduction, Refusal):
                     rewriter.passed(op, "split into tile partials")
                     _rewrite(op, site, reduction, rewriter)
@@ -102,6 +111,27 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
     return Reduction([(combiner, _itself)], close)
 
 
+def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
+    """The gradient of a bias, or of a norm's weight: every column summed over all rows."""
+    if site.is_half:
+        return Refusal(
+            "each column is one of the tile",
+            f"the sum runs as a kernel of its own: {name_of(op.x)} has one value per pair",
+        )
+    if shape_of(op.result) != shape_of(op.x)[-1:]:
+        shape = format_shape(shape_of(op.result))
+        return Refusal(
+            "the sum is over all rows",
+            f"the sum runs as a kernel of its own: its shape is {shape}",
+        )
+    type = element_type_of(op.result)
+
+    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        return [builder.result(total[0], type)]
+
+    return Reduction([(Combiner.ADD, _itself)], close, "col")
+
+
 def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
     def rstd(builder: ScalarBuilder, variance: SSAValue) -> SSAValue:
         return builder.rsqrt(builder.add(variance, builder.constant(eps)))
@@ -121,9 +151,10 @@ def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
 
 
 def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
-    partials = add_partials(op, site, reduction.contributions, rewriter)
+    partials = add_partials(op, site, reduction.contributions, rewriter, reduction.axis)
     types = [tensor_type(result) for result in op.results]
-    finalize = make_finalize(partials, types, reduction.close, numerics_mode(op))
+    mode = numerics_mode(op)
+    finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
     finalize.location = op.location
     for old, new in zip(op.results, finalize.outputs, strict=True):
         new.name_hint = old.name_hint
@@ -132,7 +163,11 @@ def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: Function
 
 
 def add_partials(
-    op: Operation, site: Site, contributions: Contributions, rewriter: FunctionRewriter
+    op: Operation,
+    site: Site,
+    contributions: Contributions,
+    rewriter: FunctionRewriter,
+    axis: str = "row",
 ) -> list[tuple[Combiner, SSAValue]]:
     """Yield the contributions of `op` from the epilogue at `site`; returns the partials."""
     editor = EpilogueEditor(site.op, rewriter.order)
@@ -141,10 +176,13 @@ def add_partials(
     for combiner, contribution in contributions:
         builder = editor.builder(site.segment, op.location)
         values = [contribution(builder, lane) for lane in lanes]
-        total = values[0] if len(values) == 1 else builder.combine(combiner, *values)
-        port = ResultPortAttr.partial_row(combiner)
-        type = partial_type(shape_of(op.operands[0])[:-1])
-        indices.append(editor.add_result(site.segment, port, type, [total]))
+        port = ResultPortAttr.partial_col(combiner)
+        type = TensorType(f32, (DYNAMIC_INDEX, *shape_of(op.operands[0])[-1:]))
+        if axis == "row":
+            values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
+            port = ResultPortAttr.partial_row(combiner)
+            type = partial_type(shape_of(op.operands[0])[:-1])
+        indices.append(editor.add_result(site.segment, port, type, values))
     outputs = editor.commit_and_locate(site.segment, indices)
     for output in outputs:
         output.name_hint = "partial"
@@ -156,10 +194,11 @@ def make_finalize(
     types: Sequence[AnyTensor],
     close: Closing,
     mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+    axis: str = "row",
 ) -> FinalizeOp:
     """A finalize of `partials` without ports whose region is written by `close`."""
     block = Block(arg_types=[f32] * len(partials))
     builder = ScalarBuilder(block, mode=mode)
     values = close(builder, block.args)
     block.add_op(YieldOp(*values))
-    return FinalizeOp(partials, [], types, Region(block))
+    return FinalizeOp(partials, [], types, Region(block), axis=axis)

@@ -55,3 +55,29 @@ func.func @matmul(%x: tensor<?x8xf16>, %w: tensor<8x16xf16>) -> tensor<?x16xf16>
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %z : tensor<?x16xf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of a weight sums over all rows, of whatever dimensions; its type may be wider.
+
+func.func @gradient(%dz: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>) -> (tensor<16x8xbf16>, tensor<8x16xf32>) {
+  %dw = coda.weight_gradient %dz, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xbf16>
+  %dv = coda.weight_gradient %x, %dz : (tensor<?x?x8xbf16>, tensor<?x?x16xbf16>) -> tensor<8x16xf32>
+  func.return %dw, %dv : tensor<16x8xbf16>, tensor<8x16xf32>
+}
+
+// CHECK:      func.func @gradient(
+// CHECK-NEXT:   %dw = gemm.fused transposed %dz : tensor<?x?x16xbf16>
+// CHECK-NEXT:     columns(%x : tensor<?x?x8xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<16x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dv = gemm.fused transposed %x : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%dz : tensor<?x?x16xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<8x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dw, %dv : tensor<16x8xbf16>, tensor<8x16xf32>
+// CHECK-NEXT: }

@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p convert-linear-to-gemm | filecheck %s
-// RUN: coda-opt %s -p convert-linear-to-gemm --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p convert-linear-to-gemm --split-input-file | filecheck %s
+// RUN: coda-opt %s -p convert-linear-to-gemm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // GEMMs accumulate in float32.
 
@@ -13,3 +13,22 @@ func.func @double(%x: tensor<?x8xf64>, %w: tensor<16x8xf64>) -> tensor<?x16xf64>
 // CHECK:      func.func @double(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xf64>, tensor<16x8xf64>) -> tensor<?x16xf64>
 // CHECK-NEXT:   func.return %z : tensor<?x16xf64>
+
+// -----
+
+// A gradient in f64, and one of a single row.
+
+func.func @gradients(%dz: tensor<?x16xf64>, %x: tensor<?x8xf64>, %dy: tensor<16xbf16>, %y: tensor<8xbf16>) -> (tensor<16x8xf64>, tensor<16x8xbf16>) {
+  %dw = coda.weight_gradient %dz, %x : (tensor<?x16xf64>, tensor<?x8xf64>) -> tensor<16x8xf64>
+  %dv = coda.weight_gradient %dy, %y : (tensor<16xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
+  func.return %dw, %dv : tensor<16x8xf64>, tensor<16x8xbf16>
+}
+
+// REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %x has element type f64; failed condition: float32 holds every value; costs 128*d0 + 64*d1 + 1024 bytes
+// REMARK: help: use f32, or the reference target
+// REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %y is a single row: the outer product runs as a kernel of its own; failed condition: a weight's gradient is a sum over rows; costs 304 bytes
+// CHECK:      func.func @gradients(
+// CHECK-NEXT:   %dw = coda.weight_gradient %dz, %x : (tensor<?x16xf64>, tensor<?x8xf64>) -> tensor<16x8xf64>
+// CHECK-NEXT:   %dv = coda.weight_gradient %dy, %y : (tensor<16xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   func.return %dw, %dv : tensor<16x8xf64>, tensor<16x8xbf16>
+// CHECK-NEXT: }

@@ -96,3 +96,90 @@ func.func @hoisted(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<16x8xf3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %b : tensor<?x16xf32>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Gradients of weights that multiply one h: it becomes the input, and the tiles are transposed.
+
+func.func @gradients(%h: tensor<?x?x8xbf16>, %dq: tensor<?x?x16xbf16>, %dk: tensor<?x?x4xbf16>, %dv: tensor<?x?x4xbf16>, %g: tensor<4x8xf32>, %r: tensor<4xf32>, %s: tensor<f32>) -> (tensor<16x8xbf16>, tensor<4x8xf32>, tensor<4x8xbf16>) {
+  %dwq = gemm.fused transposed %dq : tensor<?x?x16xbf16>
+    columns(%h : tensor<?x?x8xbf16>) kn
+      -> (tile : tensor<16x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %dwk = gemm.fused transposed %dk : tensor<?x?x4xbf16>
+    columns(%h : tensor<?x?x8xbf16>) kn tile(%g : tensor<4x8xf32>)
+      -> (accumulate<0> : tensor<4x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  %dwv = gemm.fused transposed %dv : tensor<?x?x4xbf16>
+    columns(%h : tensor<?x?x8xbf16>) kn col(%r : tensor<4xf32>) scalar(%s : tensor<f32>)
+      -> (tile : tensor<4x8xbf16>) {
+    ^bb0(%acc: f32, %row: f32, %scale: f32):
+      %0 = arith.mulf %acc, %row : f32
+      %1 = arith.mulf %0, %scale : f32
+      gemm.yield %1 : f32
+    }
+  func.return %dwq, %dwk, %dwv : tensor<16x8xbf16>, tensor<4x8xf32>, tensor<4x8xbf16>
+}
+
+// CHECK:      func.func @gradients(
+// CHECK-NEXT:   %dwq, %dwk, %dwv = gemm.fused transposed %h : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%dq : tensor<?x?x16xbf16>) kn
+// CHECK-NEXT:       -> (tile_t : tensor<16x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%dk : tensor<?x?x4xbf16>) kn tile_t(%g : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<4x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_1: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc_1 : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%dv : tensor<?x?x4xbf16>) kn row(%r : tensor<4xf32>) scalar(%s : tensor<f32>)
+// CHECK-NEXT:       -> (tile_t : tensor<4x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc_2: f32, %row: f32, %scale: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc_2, %row : f32
+// CHECK-NEXT:       %1 = arith.mulf %0, %scale : f32
+// CHECK-NEXT:       gemm.yield %1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dwq, %dwk, %dwv : tensor<16x8xbf16>, tensor<4x8xf32>, tensor<4x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Gradients of two weights by one dz keep it as their input.
+
+func.func @one_dz(%h: tensor<?x?x8xbf16>, %y: tensor<?x?x4xbf16>, %dz: tensor<?x?x16xbf16>) -> (tensor<16x8xbf16>, tensor<16x4xbf16>) {
+  %dw = gemm.fused transposed %dz : tensor<?x?x16xbf16>
+    columns(%h : tensor<?x?x8xbf16>) kn
+      -> (tile : tensor<16x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %dv = gemm.fused transposed %dz : tensor<?x?x16xbf16>
+    columns(%y : tensor<?x?x4xbf16>) kn
+      -> (tile : tensor<16x4xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %dw, %dv : tensor<16x8xbf16>, tensor<16x4xbf16>
+}
+
+// CHECK:      func.func @one_dz(
+// CHECK-NEXT:   %dw, %dv = gemm.fused transposed %dz : tensor<?x?x16xbf16>
+// CHECK-NEXT:     columns(%h : tensor<?x?x8xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<16x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%y : tensor<?x?x4xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<16x4xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc_1: f32):
+// CHECK-NEXT:       gemm.yield %acc_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dw, %dv : tensor<16x8xbf16>, tensor<16x4xbf16>
+// CHECK-NEXT: }

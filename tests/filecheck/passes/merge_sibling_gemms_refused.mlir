@@ -86,3 +86,40 @@ func.func @input(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %w: tensor<16x8xf32>)
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %b : tensor<?x16xf32>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum over the rows of a gradient, which become columns.
+
+func.func @rows(%h: tensor<?x?x8xbf16>, %dq: tensor<?x?x16xbf16>, %dk: tensor<?x?x4xbf16>) -> (tensor<16x8xbf16>, tensor<4x?xf32>) {
+  %dwq = gemm.fused transposed %dq : tensor<?x?x16xbf16>
+    columns(%h : tensor<?x?x8xbf16>) kn
+      -> (tile : tensor<16x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %dwk = gemm.fused transposed %dk : tensor<?x?x4xbf16>
+    columns(%h : tensor<?x?x8xbf16>) kn
+      -> (partial_row<add> : tensor<4x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %dwq, %dwk : tensor<16x8xbf16>, tensor<4x?xf32>
+}
+
+// REMARK: remark[missed] merge-sibling-gemms: gemm.fused: reads its weights again: its epilogue would have to combine columns instead of rows; failed condition: an epilogue whose rows become columns combines neither; costs 16*d0*d1 + 8*d4*d5 + 16*tiles0 bytes
+// CHECK:      func.func @rows(
+// CHECK-NEXT:   %dwq = gemm.fused transposed %h : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%dq : tensor<?x?x16xbf16>) kn
+// CHECK-NEXT:       -> (tile_t : tensor<16x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dwk = gemm.fused transposed %dk : tensor<?x?x4xbf16>
+// CHECK-NEXT:     columns(%h : tensor<?x?x8xbf16>) kn
+// CHECK-NEXT:       -> (partial_row<add> : tensor<4x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dwq, %dwk : tensor<16x8xbf16>, tensor<4x?xf32>
+// CHECK-NEXT: }

@@ -211,3 +211,61 @@ func.func @symbolic(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %sum : tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Every column of a tile is summed over all rows: the gradient of a bias, in pair mode too.
+
+func.func @bias(%x: tensor<?x?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<16xbf16>) {
+  %dz = gemm.fused %x : tensor<?x?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) pair<halves, 8>
+      -> (tile : tensor<?x?x16xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %b, %a : f32, f32
+    }
+  %db = coda.sum_to %dz : (tensor<?x?x16xbf16>) -> tensor<16xbf16>
+  func.return %dz, %db : tensor<?x?x16xbf16>, tensor<16xbf16>
+}
+
+// CHECK:      func.func @bias(
+// CHECK-NEXT:   %dz, %partial = gemm.fused %x : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<halves, 8>
+// CHECK-NEXT:       -> (tile : tensor<?x?x16xbf16>, partial_col<add> : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       gemm.yield %b, %a, %b, %a : f32, f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %db = gemm.finalize col (add %partial : tensor<?x16xf32>) -> (tensor<16xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %dz, %db : tensor<?x?x16xbf16>, tensor<16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A pointwise kernel sums its columns as well; the result may have another type.
+
+func.func @pointwise(%x: tensor<?x8xbf16>) -> tensor<8xf32> {
+  %y = gemm.map tile(%x : tensor<?x8xbf16>)
+      -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%a: f32):
+      %0 = arith.mulf %a, %a : f32
+      gemm.yield %0 : f32
+    }
+  %dgamma = coda.sum_to %y : (tensor<?x8xbf16>) -> tensor<8xf32>
+  func.return %dgamma : tensor<8xf32>
+}
+
+// CHECK:      func.func @pointwise(
+// CHECK-NEXT:   %y, %partial = gemm.map tile(%x : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, partial_col<add> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %a : f32
+// CHECK-NEXT:       gemm.yield %0, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dgamma = gemm.finalize col (add %partial : tensor<?x8xf32>) -> (tensor<8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %dgamma : tensor<8xf32>
+// CHECK-NEXT: }

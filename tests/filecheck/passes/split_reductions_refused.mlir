@@ -96,3 +96,35 @@ func.func @layer_of_float32(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tenso
 // CHECK-NEXT:   %rstd, %mean = coda.norm_stats %z {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x16xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   func.return %rstd, %mean : tensor<?x1xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Sums over a part of the rows, and of one value per pair.
+
+func.func @sums(%x: tensor<?x4x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<4x16xbf16>, tensor<8xbf16>) {
+  %z, %y = gemm.fused %x : tensor<?x4x8xbf16>
+    columns(%w : tensor<16x8xbf16>) pair<halves>
+      -> (tile : tensor<?x4x16xbf16>, half : tensor<?x4x8xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %a, %b, %0 : f32, f32, f32
+    }
+  %s = coda.sum_to %z : (tensor<?x4x16xbf16>) -> tensor<4x16xbf16>
+  %t = coda.sum_to %y : (tensor<?x4x8xbf16>) -> tensor<8xbf16>
+  func.return %s, %t : tensor<4x16xbf16>, tensor<8xbf16>
+}
+
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: its shape is 4x16; failed condition: the sum is over all rows; costs 128*d0 + 128 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: %y has one value per pair; failed condition: each column is one of the tile; costs 64*d0 + 16 bytes
+// CHECK:      func.func @sums(
+// CHECK-NEXT:   %z, %y = gemm.fused %x : tensor<?x4x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<halves>
+// CHECK-NEXT:       -> (tile : tensor<?x4x16xbf16>, half : tensor<?x4x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %b : f32
+// CHECK-NEXT:       gemm.yield %a, %b, %0 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = coda.sum_to %z : (tensor<?x4x16xbf16>) -> tensor<4x16xbf16>
+// CHECK-NEXT:   %t = coda.sum_to %y : (tensor<?x4x8xbf16>) -> tensor<8xbf16>
+// CHECK-NEXT:   func.return %s, %t : tensor<4x16xbf16>, tensor<8xbf16>
+// CHECK-NEXT: }

@@ -1,0 +1,191 @@
+"""Pass `merge-gemm-sums`: the sum of several products is one GEMM with several inputs."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp, NumericsMode, ResultKind, Segment, numerics_mode
+from coda_ir.passes.legality import name_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.remarks import fuse_locations
+
+
+@dataclass(frozen=True)
+class MergeGemmSumsPass(FunctionPass):
+    """A sum of products is accumulated in one place: the loops over K follow one another.
+
+        %a = gemm.fused %dq columns(%wq) kn          %dh = gemm.fused %dq + %dk
+        %b = gemm.fused %dk columns(%wk) kn    ->      columns(%wq) + (%wk) kn
+        %dh = coda.add %a, %b
+
+    The gradient of a value that several linear maps read is such a sum, and so is that of a weight
+    with several uses. Sums of more than two, and sums with other addends, are taken apart first.
+    Legal iff each product has no other use (so none depends on another) and no epilogue of its own,
+    they have the same type, and their weights the same layout. Rounds once where the products were
+    rounded before, which the mode eager-exact forbids.
+    """
+
+    name: ClassVar[str] = "merge-gemm-sums"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.AddOp) and not _is_part_of_sum(op):
+                addends = list(_addends(op))
+                products = [value for value in addends if isinstance(value.owner, FusedOp)]
+                if len(products) > 1:
+                    groups = _groups(op, products, rewriter)
+                    if groups:
+                        _rewrite(op, addends, groups, rewriter)
+
+
+def _is_part_of_sum(op: coda.AddOp) -> bool:
+    """Whether `op` is an addend of a sum that is merged as a whole."""
+    uses = list(op.result.uses)
+    return (
+        len(uses) == 1
+        and isinstance(uses[0].operation, coda.AddOp)
+        and uses[0].operation.result.type == op.result.type
+    )
+
+
+def _addends(root: coda.AddOp) -> Iterator[SSAValue]:
+    """The values that a sum adds up, from left to right."""
+    pending = [root.rhs, root.lhs]
+    while pending:
+        value = pending.pop()
+        op = value.owner
+        if isinstance(op, coda.AddOp) and value.type == root.result.type and _is_part_of_sum(op):
+            pending += [op.rhs, op.lhs]
+        else:
+            yield value
+
+
+def _groups(
+    root: coda.AddOp, products: Sequence[SSAValue], rewriter: FunctionRewriter
+) -> list[list[SSAValue]]:
+    """The products that one accumulator can hold, two and more at a time."""
+    if numerics_mode(root) == NumericsMode.EAGER_EXACT:
+        rewriter.missed(root, _EAGER_ROUNDS)
+        return []
+    groups: dict[Hashable, list[SSAValue]] = {}
+    for value in products:
+        refusal = _check_product(value, root)
+        if refusal is None:
+            groups.setdefault(_kind(value), []).append(value)
+        else:
+            rewriter.missed(root, refusal)
+    if len(groups) > 1:
+        rewriter.missed(root, _ARE_STORED_DIFFERENTLY)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+_EAGER_ROUNDS = Refusal(
+    "the numerics mode lets rounding points move",
+    "the products are stored and added one by one: eager rounds each, and the mode is eager-exact",
+    "use the mode fp32-epilogue or deterministic",
+)
+
+_ARE_STORED_DIFFERENTLY = Refusal(
+    "the weights of all products are stored alike",
+    "the products are stored and added one by one: weights of N x K and of K x N",
+)
+
+
+def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
+    """Whether an addend is nothing but a product of the type of the sum."""
+    gemm = value.owner
+    assert isinstance(gemm, FusedOp)
+    if len(list(value.uses)) > 1:
+        return Refusal(
+            "a product that is added has no other use",
+            f"{name_of(value)} is stored and loaded again: it is used elsewhere too",
+        )
+    segments = gemm.segments()
+    if value.type != root.result.type or len(segments) > 1 or not _is_plain(segments[0]):
+        return Refusal(
+            "the products are added as they are",
+            f"{name_of(value)} is stored and loaded again: it has an epilogue of its own",
+        )
+    return None
+
+
+def _is_plain(segment: Segment) -> bool:
+    """Whether the epilogue stores the accumulator and nothing else."""
+    kinds = [result.port.kind.data for result in segment.results]
+    return (
+        segment.pairing is None
+        and not segment.ports
+        and kinds == [ResultKind.TILE]
+        and segment.yielded(0)[0] is segment.accumulators[0]
+    )
+
+
+def _kind(value: SSAValue) -> Hashable:
+    """Equal for products that one operator can add up."""
+    gemm = value.owner
+    assert isinstance(gemm, FusedOp)
+    (segment,) = gemm.segments()
+    columns = tuple(segment.weight_columns(index) for index in range(len(segment.weights)))
+    return (
+        element_type_of(gemm.x),
+        gemm.is_transposed,
+        gemm.schedule,
+        gemm.order,
+        segment.layout,
+        columns,
+    )
+
+
+def _rewrite(
+    root: coda.AddOp,
+    addends: Sequence[SSAValue],
+    groups: Sequence[Sequence[SSAValue]],
+    rewriter: FunctionRewriter,
+) -> None:
+    """Put one GEMM per group before the sum, which adds up what is left, from left to right."""
+    left = list(addends)
+    for group in groups:
+        rewriter.passed(root, f"{len(group)} products add up in one accumulator")
+        merged = _merged(group, root)
+        rewriter.order.insert_before(merged, root)
+        left[left.index(group[0])] = merged.outputs[0]
+        left = [value for value in left if value not in group]
+    total, *others = left
+    for other in others:
+        add = coda.AddOp(total, other)
+        add.location = root.location
+        rewriter.order.insert_before(add, root)
+        total = add.result
+    total.name_hint = root.result.name_hint
+    root.result.replace_all_uses_with(total)
+    _erase_unused(root, rewriter)
+
+
+def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
+    gemms = [value.owner for value in group if isinstance(value.owner, FusedOp)]
+    first = gemms[0]
+    (segment,) = first.take_segments()
+    terms = [weights for gemm in gemms for weights in gemm.segments()[0].terms]
+    segment.weights, segment.more_weights = terms[0], terms[1:]
+    inputs = [x for gemm in gemms for x in gemm.inputs]
+    merged = FusedOp(inputs, [segment], first.schedule, first.order, transposed=first.is_transposed)
+    merged.location = fuse_locations(*(gemm.location for gemm in gemms), root.location)
+    merged.outputs[0].name_hint = group[0].name_hint
+    return merged
+
+
+def _erase_unused(root: Operation, rewriter: FunctionRewriter) -> None:
+    """Erase a sum that is not used any more, with the sums and products that only it used."""
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        operands = dict.fromkeys(value.owner for value in op.operands)
+        rewriter.order.erase(op)
+        for owner in operands:
+            is_addend = isinstance(owner, coda.AddOp | FusedOp)
+            if is_addend and not any(result.uses for result in owner.results):
+                pending.append(owner)
