@@ -14,6 +14,7 @@ from coda_ir.remarks import REMARK_KINDS, RemarkKind
 Fallback: TypeAlias = Literal["eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
 ErrorHandling: TypeAlias = Literal["fallback", "raise"]
+Backward: TypeAlias = Literal["derived", "autograd"]
 
 REMARKS_VARIABLE = "CODA_REMARKS"
 """Environment variable with the kinds of remarks to show: `CODA_REMARKS=missed,passed`, `all`."""
@@ -43,6 +44,12 @@ class Options:
     """The numerics mode of the programs (see docs/numerics.md)."""
     schedule: str | None = None
     """Options of the pass `schedule`."""
+    backward: Backward = "derived"
+    """What differentiates a graph: the pass `differentiate`, or PyTorch's autograd, operator by
+    operator, which also is for the graphs that the pass leaves alone.
+    """
+    memory_budget: int | None = None
+    """Bytes that a graph may save for its backward; by default time alone counts."""
     cuda_graphs: bool = False
     """Replay programs without gradients as CUDA graphs, one for each combination of sizes."""
     pack_weights: bool = False
@@ -74,6 +81,8 @@ class Options:
         _check_choice("fallback", self.fallback, get_args(Fallback))
         _check_choice("target", self.target, get_args(TargetChoice))
         _check_choice("errors", self.errors, get_args(ErrorHandling))
+        _check_choice("backward", self.backward, get_args(Backward))
+        _check_type("memory_budget", self.memory_budget or 0, int, "a number of bytes")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")

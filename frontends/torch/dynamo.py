@@ -1,8 +1,9 @@
 """`torch.compile(model, backend="coda")`: graphs of TorchDynamo as programs of the IR.
 
-AOTAutograd makes the graphs functional and, where gradients are needed, cuts them into a forward
-and a backward graph; each is imported, raised and compiled like an exported model. A graph without
-a GEMM, or one that cannot be expressed, runs as before, and a message says why.
+AOTAutograd makes the graphs functional; each is imported, raised and compiled like an exported
+model. Where gradients are needed, the backward is derived from the imported graph; a graph whose
+gradients only PyTorch knows is cut into a forward and a backward graph, which are compiled. A graph
+without a GEMM, or one that cannot be expressed, runs as before, and a message says why.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import torch
 from torch.fx import GraphModule
@@ -34,8 +35,8 @@ from coda_ir.frontends.torch.graph_inputs import (
     needs_gradients,
     weight_positions,
 )
-from coda_ir.frontends.torch.graph_runner import GraphRunner, Run
-from coda_ir.frontends.torch.importer import GraphImporter
+from coda_ir.frontends.torch.graph_runner import GraphRunner, Run, TrainingRunner
+from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
 from coda_ir.frontends.torch.inductor_fallback import compile_with_inductor
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.regions import (
@@ -46,13 +47,29 @@ from coda_ir.frontends.torch.regions import (
     split_graph,
 )
 from coda_ir.frontends.torch.remark_log import log_remarks
+from coda_ir.frontends.torch.training_graphs import (
+    NotDerivedError,
+    check_traced,
+    forward_graph,
+    inputs_with_gradients,
+)
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
-from coda_ir.remarks import collect_remarks
+from coda_ir.remarks import Remark, collect_remarks
 
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph: takes the list of its inputs, which it may clear."""
 
 logger = logging.getLogger(__name__)
+
+
+class Choices(TypedDict):
+    """Arguments of `coda_ir.compile`."""
+
+    target: Literal["triton", "reference"]
+    device: torch.device
+    schedule: str | None
+    numerics: str | None
+    pack_weights: bool
 
 
 def coda(
@@ -68,17 +85,32 @@ def coda(
     """
     chosen = Options.of(mode, options)
     fix_numbers_of_modules(graph)
-    aot_autograd: Any = import_module("torch._dynamo.backends.common").aot_autograd
-    if needs_gradients(graph, example_inputs):
-        chosen = replace(chosen, cuda_graphs=False)
-        backend = aot_autograd(
-            fw_compiler=GraphCompiler(chosen), bw_compiler=GraphCompiler(chosen, is_backward=True)
-        )
-        return backend(graph, example_inputs)
-    compiler = GraphCompiler(chosen)
+    if not needs_gradients(graph, example_inputs):
+        return _trace_whole(GraphCompiler(chosen), graph, example_inputs)
+    chosen = replace(chosen, cuda_graphs=False)
+    if chosen.backward == "derived":
+        try:
+            with torch.no_grad():
+                return _trace_whole(TrainingCompiler(chosen), forward_graph(graph), example_inputs)
+        except NotDerivedError as reason:
+            logger.info("the gradients of a graph are left to autograd: %s", reason)
+    backend = _aot_autograd(
+        fw_compiler=GraphCompiler(chosen), bw_compiler=GraphCompiler(chosen, is_backward=True)
+    )
+    return backend(graph, example_inputs)
+
+
+def _trace_whole(
+    compiler: GraphCompiler, graph: GraphModule, example_inputs: list[Any]
+) -> Callable[..., Any]:
+    """Let AOTAutograd make a graph functional without decomposing its operators, and compile it."""
     with keep_operators_whole():
-        backend = aot_autograd(fw_compiler=compiler, decompositions=dict(decompositions()))
+        backend = _aot_autograd(fw_compiler=compiler, decompositions=dict(decompositions()))
         return backend(graph, example_inputs)
+
+
+def _aot_autograd(**compilers: Any) -> Any:
+    return import_module("torch._dynamo.backends.common").aot_autograd(**compilers)
 
 
 class GraphCompiler:
@@ -127,23 +159,33 @@ class GraphCompiler:
 
     def _compile(self, graph: GraphModule) -> GraphRunner:
         captured = DynamoGraph(graph, () if self._is_backward else weight_positions())
-        target = self._target(captured.device)
+        imported, remarks = self._import(captured)
+        compiled: CompiledFunction = compile(imported.module, **self._choices(captured.device))
+        self._report([*remarks, *compiled.remarks])
+        if not _has_gemm(compiled.module("scheduled")):
+            raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
+        return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
+
+    def _import(self, captured: DynamoGraph) -> tuple[ImportedGraph, list[Remark]]:
+        """The raised module of a graph, and what became of the operators that it spells out."""
         with collect_remarks() as remarks:
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
             TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()
-        compiled = compile(
-            imported.module,
-            target=target,
-            device=captured.device,
-            schedule=self.options.schedule,
-            numerics=self.options.numerics,
-            pack_weights=self.options.pack_weights,
-        )
-        log_remarks([*remarks, *compiled.remarks], self.options.shown_remarks)
-        if not _has_gemm(compiled.module("scheduled")):
-            raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
-        return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
+        return imported, remarks
+
+    def _choices(self, device: torch.device) -> Choices:
+        """What is handed to `coda_ir.compile`."""
+        return {
+            "target": self._target(device),
+            "device": device,
+            "schedule": self.options.schedule,
+            "numerics": self.options.numerics,
+            "pack_weights": self.options.pack_weights,
+        }
+
+    def _report(self, remarks: Sequence[Remark]) -> None:
+        log_remarks(remarks, self.options.shown_remarks)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
         """What puts CUDA graphs around a program, where they were asked for and can be had."""
@@ -163,6 +205,48 @@ class GraphCompiler:
                 "Triton has no kernels for the CPU", "use a GPU, or set TRITON_INTERPRET=1 to test"
             )
         return "triton"
+
+
+class TrainingCompiler(GraphCompiler):
+    """Compiles graphs that AOTAutograd traced without gradients, together with their backward."""
+
+    def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+        """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
+        try:
+            check_traced()
+            return self._compile(graph)
+        except NotDerivedError:
+            raise
+        except CodaError as error:
+            raise NotDerivedError(error.message, error.remedy) from error
+        except Exception as error:
+            # The model has to run, whatever is wrong with this compiler.
+            if self.options.errors == "raise":
+                raise
+            logger.exception("the gradients of a graph cannot be derived: a defect of coda_ir")
+            raise NotDerivedError("a defect of coda_ir", "report it") from error
+
+    def _compile(self, graph: GraphModule) -> GraphRunner:
+        captured = DynamoGraph(graph, weight_positions())
+        imported, remarks = self._import(captured)
+        trained = compile(
+            imported.module,
+            training=True,
+            memory_budget=self.options.memory_budget,
+            **self._choices(captured.device),
+        )
+        trained.prepare(_with_gradients(captured, imported), captured.size_hints)
+        self._report([*remarks, *trained.remarks])
+        if not _has_gemm(trained.module("scheduled")):
+            raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
+        return TrainingRunner(captured, imported, trained)
+
+
+def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:
+    """The names of the arguments that require gradients."""
+    required = inputs_with_gradients()
+    named = zip(imported.inputs, captured.inputs, strict=True)
+    return [name for name, given in named if name and required[captured.position(given.node)]]
 
 
 def _boxed(runner: Runner) -> Any:

@@ -49,6 +49,19 @@ class DynamoGraph:
         """The number of an input among those of the graph."""
         return self._positions[self.sizes.get(node, node)]
 
+    @property
+    def size_hints(self) -> dict[str, int]:
+        """The sizes of the symbols in the call that the graph was captured in."""
+        hints: dict[str, int] = {}
+        for node in self._positions:
+            value: object = node.meta.get("val")
+            sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+            for size in sizes:
+                text = symbolic_text(size) if isinstance(size, torch.SymInt) else ""
+                if text.isidentifier():
+                    hints.setdefault(text, _hint(size))
+        return hints
+
     def _input(self, node: Node) -> GraphInput:
         value: object = node.meta.get("val")
         symbol = _symbol_of(value)
@@ -58,6 +71,10 @@ class DynamoGraph:
         stand_in.meta["val"] = _extent_of_size(value)
         self.sizes[stand_in] = node
         return GraphInput(stand_in, stand_in.name)
+
+
+def _hint(size: Any) -> int:
+    return int(size.node.hint)
 
 
 def weight_positions() -> Collection[int]:

@@ -14,6 +14,7 @@ from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
 from coda_ir.frontends.torch.importer import ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.types import symbolic_text
+from coda_ir.training import TrainableFunction
 
 Argument: TypeAlias = Callable[[list[Any]], torch.Tensor]
 """Finds an argument of the compiled function among the inputs of its graph."""
@@ -28,7 +29,7 @@ class GraphRunner:
         self,
         graph: DynamoGraph,
         imported: ImportedGraph,
-        compiled: CompiledFunction,
+        compiled: CompiledFunction | TrainableFunction,
         around: Callable[[Run, GraphRunner], Run] | None = None,
     ):
         """`around` may put something, such as CUDA graphs, around the function."""
@@ -45,6 +46,14 @@ class GraphRunner:
     def __call__(self, inputs: list[Any]) -> list[Any]:
         results = self._run([argument(inputs) for argument in self._arguments])
         return [output(results, inputs) for output in self._outputs]
+
+
+class TrainingRunner(GraphRunner):
+    """A graph with a derived backward, which AOTAutograd calls as one without gradients."""
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        with torch.enable_grad():
+            return super().__call__(inputs)
 
 
 def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:

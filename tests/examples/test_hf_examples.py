@@ -1,5 +1,6 @@
 """The examples with models of Hugging Face, small and without a download."""
 
+import json
 import re
 import runpy
 import sys
@@ -31,13 +32,28 @@ def test_tables_and_results(name: str, capsys: pytest.CaptureFixture[str]):
     assert float(errors[0]) <= max(1.25 * float(errors[1]), 1e-6)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [*SCRIPTS, "train_llama"])
 def test_without_transformers(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SystemExit, match="this example needs transformers: pip install"):
         runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
+TRAINING = ["--steps", "4", "--rate", "1e-2", "--layers", "1", "--width", "32", "--length", "16"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_training(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    script: dict[str, Any] = runpy.run_path(str(EXAMPLES / "train_llama.py"))
+    script["main"]([*TRAINING, "--dtype", dtype, "--output", str(tmp_path)])
+    losses = json.loads((tmp_path / "train_llama.json").read_text())
+    assert len(losses["coda"]) == 4 and losses["coda"][-1] < losses["coda"][0]
+    tolerance = 1e-5 if dtype == "f32" else 2e-2
+    assert losses["coda"] == pytest.approx(losses["eager"], abs=tolerance)
+    assert (tmp_path / "train_llama.png").read_bytes().startswith(b"\x89PNG")
+    assert "4/4" in capsys.readouterr().out
+
+
 def test_every_example_is_run():
     used = {p.stem for p in EXAMPLES.glob("*.py") if "transformers" in p.read_text()}
-    assert used == set(SCRIPTS)
+    assert used == {*SCRIPTS, "train_llama"}
