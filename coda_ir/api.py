@@ -14,29 +14,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
-from xdsl.dialects.builtin import ModuleOp
-
 from coda_ir.cache.origin import Origin
-from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.ir_reader import read_module
-from coda_ir.ir_writer import located_text
 from coda_ir.lowering import Level, Lowering, count_operators, find_entry
-from coda_ir.remarks import Remark
 from coda_ir.sources import read_source
 
 if TYPE_CHECKING:
     import torch
+    from xdsl.dialects.builtin import ModuleOp
 
     from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
     from coda_ir.cache.artifact import Artifact
+    from coda_ir.remarks import Remark
     from coda_ir.training import TrainableFunction
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Target: TypeAlias = Literal["triton", "reference"]
-Program: TypeAlias = ModuleOp | str | os.PathLike[str]
+Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
 __all__ = [
@@ -97,6 +93,8 @@ def _parse_text(
         return parse_text(text, name, constants=constants, read=read)
     if constants:
         raise CodaError(f"{name}: an .mlir program has no constants to override")
+    from coda_ir.ir_reader import read_module
+
     return read_module(text, name)
 
 
@@ -167,7 +165,6 @@ def compile(
         architecture_name,
         default_device,
         resolve_device,
-        schedule_options,
     )
 
     if target not in get_args(Target):
@@ -176,7 +173,7 @@ def compile(
     place = default_device() if device is None else resolve_device(device)
     lower = partial(
         Lowering,
-        schedule=schedule_options(place) if schedule is None else schedule,
+        schedule=schedule,
         pack_weights=pack_weights,
         architecture=architecture_name(place),
     )
@@ -198,14 +195,8 @@ def _origin(
     program: Program, constants: Mapping[str, int | float] | None, numerics: str | None
 ) -> Origin:
     """Where the module of a program comes from; a module may be changed afterwards."""
-    if isinstance(program, ModuleOp):
-        if constants:
-            raise CodaError(
-                "constants are folded when a program is parsed", "pass them to coda_ir.parse"
-            )
-        copy = program.clone()
-        identity = {"module": located_text(program), "numerics": numerics}
-        return Origin(identity, lambda _: _with_numerics(copy.clone(), numerics))
+    if not isinstance(program, str | os.PathLike):
+        return _module_origin(program, constants, numerics)
     text, name, syntax = _read(program)
     identity = {
         "text": text,
@@ -221,9 +212,24 @@ def _origin(
     return Origin(identity, make)
 
 
+def _module_origin(
+    module: ModuleOp, constants: Mapping[str, int | float] | None, numerics: str | None
+) -> Origin:
+    from coda_ir.ir_writer import located_text
+
+    if constants:
+        raise CodaError(
+            "constants are folded when a program is parsed", "pass them to coda_ir.parse"
+        )
+    copy = module.clone()
+    identity = {"module": located_text(module), "numerics": numerics}
+    return Origin(identity, lambda _: _with_numerics(copy.clone(), numerics))
+
+
 def _with_numerics(module: ModuleOp, numerics: str | None) -> ModuleOp:
     """The module itself, changed where `numerics` says something else than it does."""
     if numerics is not None:
+        from coda_ir.context import make_context
         from coda_ir.passes.set_numerics import SetNumericsPass
 
         SetNumericsPass(numerics).apply(make_context(), module)

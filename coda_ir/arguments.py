@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DictionaryAttr, StringAttr, TensorType
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
-from xdsl.utils.hints import isa
 
-from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.diagnostics import CodaError
-from coda_ir.symbolic_shapes import Dims, SymbolicSize, declared_dims
+from coda_ir.symbolic_size import SymbolicSize
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import DictionaryAttr
+    from xdsl.dialects.func import FuncOp
+    from xdsl.ir import Attribute
 
 
 class ArgumentError(CodaError):
@@ -183,6 +184,14 @@ def _count(number: int, noun: str) -> str:
 def _specs(
     types: Sequence[Attribute], attributes: Sequence[DictionaryAttr], prefix: str
 ) -> tuple[TensorSpec, ...]:
+    # A program of the cache has its specs: it needs no IR.
+    from xdsl.dialects.builtin import StringAttr, TensorType
+    from xdsl.ir import Attribute
+    from xdsl.utils.hints import isa
+
+    from coda_ir.backends.reference.numerics import stated_dtype
+    from coda_ir.symbolic_shapes import known_dims
+
     specs: list[TensorSpec] = []
     for index, type in enumerate(types):
         if not isa(type, TensorType[Attribute]):
@@ -195,19 +204,12 @@ def _specs(
         specs.append(
             TensorSpec(
                 named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
-                _known_dims(type, declared_dims(metadata)),
+                known_dims(type, metadata),
                 stated_dtype(type),
                 metadata is not None and "coda.weight" in metadata.data,
             )
         )
     return tuple(specs)
-
-
-def _known_dims(type: TensorType[Attribute], declared: Dims | None) -> tuple[int | str | None, ...]:
-    shape = type.get_shape()
-    if declared is not None and len(declared) == len(shape):
-        return declared
-    return tuple(None if extent == DYNAMIC_INDEX else extent for extent in shape)
 
 
 def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:

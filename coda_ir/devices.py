@@ -66,14 +66,14 @@ def _is_interpreting() -> bool:
     return type(library.sigmoid).__name__ == "InterpretedFunction"
 
 
-def schedule_options(device: torch.device) -> str:
-    """The options of the pass `schedule` that fit `device`."""
+def default_schedule(architecture: str) -> str:
+    """The options of the pass `schedule` that fit what `architecture_name` gives."""
     from coda_ir.backends.triton.aot import ARCHITECTURES
 
-    if device.type == "cpu":
+    if architecture == "cpu":
         return "target=interpreter"
-    architecture = ARCHITECTURES.get(architecture_name(device))
-    return "target=portable" if architecture is None else architecture.schedule
+    known = ARCHITECTURES.get(architecture)
+    return "target=portable" if known is None else known.schedule
 
 
 def architecture_name(device: torch.device) -> str:

@@ -1,25 +1,26 @@
-"""A program at its levels, and what is emitted for one of its functions."""
+"""A program at its levels, and what is emitted for one of its functions.
+
+What lowers is imported where it is used: a program of the cache needs none of it, nor xDSL.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-
 from coda_ir.cache.origin import Origin
-from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
-from coda_ir.pipeline import PassManager, PipelineError, parse_pipeline
-from coda_ir.registry import get_all_passes
-from coda_ir.remarks import Remark, collect_remarks, emit_remark, is_collecting_remarks
 
 if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
     from coda_ir.cache.artifact import Artifact
+    from coda_ir.remarks import Remark
 
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
@@ -32,6 +33,8 @@ PASSES: dict[Level, str] = {
 
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     """The public function named `entry`, or the only one. Raises CodaError where there is none."""
+    from xdsl.dialects.func import FuncOp
+
     functions = {
         op.sym_name.data: op
         for op in module.ops
@@ -69,17 +72,18 @@ class Lowering:
     def __init__(
         self,
         program: ModuleOp | Origin,
-        schedule: str = "target=interpreter",
+        schedule: str | None = "target=interpreter",
         *,
         pack_weights: bool = True,
         architecture: str = "cpu",
     ):
+        """`schedule` has options of the pass `schedule`; None for those that fit `architecture`."""
         self._origin = program if isinstance(program, Origin) else None
-        self._schedule = schedule
+        self._chosen_schedule = schedule
         self.pack_weights = pack_weights
         self._architecture = architecture
         self._modules: dict[Level, ModuleOp] = {}
-        if isinstance(program, ModuleOp):
+        if not isinstance(program, Origin):
             self._modules["block"] = program
         self._artifacts: dict[str | None, Artifact] = {}
         self.origin_remarks: list[Remark] = []
@@ -89,7 +93,16 @@ class Lowering:
 
     @cached_property
     def context(self) -> Context:
+        from coda_ir.context import make_context
+
         return make_context()
+
+    @cached_property
+    def _schedule(self) -> str:
+        from coda_ir.devices import default_schedule
+
+        chosen = self._chosen_schedule
+        return default_schedule(self._architecture) if chosen is None else chosen
 
     def module(self, level: Level) -> ModuleOp:
         """The module at `level`; it must not be changed."""
@@ -107,6 +120,8 @@ class Lowering:
         return self._lower(before, self._passes(level))
 
     def _original(self) -> ModuleOp:
+        from coda_ir.remarks import collect_remarks
+
         assert self._origin is not None, "a module is given, or where it comes from"
         with collect_diagnostics() as warnings, collect_remarks() as remarks:
             module = self._origin.module()
@@ -121,6 +136,10 @@ class Lowering:
         return PASSES[level].format(schedule=self._schedule, pack_weights=packs)
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
+        from coda_ir.pipeline import PassManager, PipelineError, parse_pipeline
+        from coda_ir.registry import get_all_passes
+        from coda_ir.remarks import collect_remarks
+
         module = before.clone()
         try:
             pipeline = parse_pipeline(passes, get_all_passes())
@@ -149,7 +168,7 @@ class Lowering:
             return self._emit(function)
         from coda_ir.cache.programs import Request, fetch
 
-        options = {level: self._passes(level) for level in PASSES}
+        options = {"schedule": self._chosen_schedule, "pack_weights": self.pack_weights}
         request = Request(self._origin, function, self._architecture, options)
         artifact = fetch(request, lambda: self._emit(function))
         if "scheduled" not in self._modules:
@@ -181,6 +200,10 @@ def _tell(artifact: Artifact) -> None:
     """Say what would have been said, had the program been lowered now."""
     for warning in artifact.warnings:
         emit_diagnostic(warning)
+    if "coda_ir.remarks" not in sys.modules:
+        return  # nobody can be collecting them
+    from coda_ir.remarks import emit_remark, is_collecting_remarks
+
     if is_collecting_remarks():
         for remark in (*artifact.origin_remarks, *artifact.remarks):
             emit_remark(remark)

@@ -61,6 +61,16 @@ def declared_dims(attributes: DictionaryAttr | None) -> Dims | None:
     return None if attributes is None else _dims_attribute(attributes.data.get("coda.dims"))
 
 
+def known_dims(
+    type: TensorType[Attribute], attributes: DictionaryAttr | None
+) -> tuple[int | str | None, ...]:
+    """The declared dimensions of a tensor, else its shape, with None for what is not known."""
+    shape, declared = type.get_shape(), declared_dims(attributes)
+    if declared is not None and len(declared) == len(shape):
+        return declared
+    return tuple(None if extent == DYNAMIC_INDEX else extent for extent in shape)
+
+
 def _dims_attribute(attribute: Attribute | None) -> Dims | None:
     if not isinstance(attribute, ArrayAttr):
         return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from hashlib import sha256
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 from coda_ir.cache.folder import MODULES, cache_directory, mark_used, write_whole
 
@@ -31,7 +33,7 @@ def load_source(source: str, stem: str) -> ModuleType:
 
 
 def module_name(source: str, stem: str) -> str:
-    """The name of the file of a module, without suffix; CODA_MODULE matches it."""
+    """The name of the file of a module, without suffix."""
     return f"{stem}_{sha256(source.encode()).hexdigest()[:16]}"
 
 
@@ -47,6 +49,12 @@ class _Loader(SourceFileLoader):
 
     def get_data(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
         return self._data if path == self.path else super().get_data(os.fsdecode(path))
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        """What Python compares with its byte code: the time says when the file was last used."""
+        if path != self.path:
+            return super().path_stats(path)
+        return {"mtime": 0, "size": len(self._data)}
 
     def get_code(self, fullname: str) -> CodeType:
         """The byte code of the file where Python has it. Damaged byte code is not used."""
