@@ -45,13 +45,14 @@ class NoDerivativeError(CodaError):
 class DeriveGradientPass(ModulePass):
     """Adds the joint function of a function of the block level: its results and its gradients.
 
-        @f(x, w) -> (y)    ->    @f_joint(x, w, d_y) -> (y, d_x, d_w)
+        @f(x, w) -> (y)    ->    private @f_joint(x, w, d_y) -> (y, d_x, d_w)
 
     The backward follows the forward in one body, so that rewrites see both. Every operator is
     differentiated by its rule in `passes/derivatives`, what has several uses gets the sum of
     what they contribute, and what no wanted argument needs is not computed. `wrt` names the
-    arguments whose gradients are wanted: by default those of floats on which a result depends. One
-    that is named and on which nothing depends has a gradient of zeros.
+    arguments whose gradients are wanted: by default those of floats on which a result depends,
+    other than the tables of rotary embeddings. One that is named and on which nothing depends has a
+    gradient of zeros.
 
     Legal iff the function is on the block level and every operator between a wanted argument and
     a result has a rule: raises NoDerivativeError otherwise.
@@ -91,6 +92,7 @@ class _Joint:
         self.func = func
         self.joint = func.clone()
         self.joint.sym_name = StringAttr(func.sym_name.data + SUFFIX)
+        self.joint.sym_visibility = StringAttr("private")
         if len(self.joint.body.blocks) != 1:
             raise NoDerivativeError(
                 f"derive-gradient: @{func.sym_name.data} has several blocks",
@@ -131,6 +133,12 @@ class _Joint:
         if not self.wrt:
             wanted = differentiable_arguments(self.block, floats)
             self._report(set(floats) - set(wanted))
+            if not wanted:
+                raise NoDerivativeError(
+                    f"derive-gradient: no result of @{self.func.sym_name.data} depends on an "
+                    "argument with a gradient",
+                    "give it an argument of floats that its results depend on",
+                )
             return wanted
         by_name = {self._name(value): value for value in floats}
         for name in self.wrt:

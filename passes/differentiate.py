@@ -51,6 +51,9 @@ class DifferentiatePass(ModulePass):
             CommonSubexpressionElimination(),
             DeadCodeElimination(),
             SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "Rule",
     "differentiable_operands",
     "expose_dropout",
+    "is_constant_operand",
     "refusal",
 ]
 
@@ -75,13 +76,18 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
     return floats
 
 
+def is_constant_operand(op: Operation, operand: int) -> bool:
+    """Whether an operand counts as a constant although a derivative exists: a rotary table."""
+    return isinstance(op, coda.RopeOp) and operand > 0
+
+
 def refusal(op: Operation, operand: int) -> str | None:
     """Why `op` has no derivative for its operand number `operand`, if so."""
     if type(op) not in RULES:
         return NOT_DIFFERENTIATED.get(type(op), "it is not an operator of the block level")
     if isinstance(op, CallOp):
         return refusal_of_call(op)
-    if isinstance(op, coda.RopeOp) and operand > 0:
+    if is_constant_operand(op, operand):
         table = ("cos", "sin")[operand - 1]
         return f"the table {table} of a rotary embedding counts as a constant"
     if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:

@@ -9,7 +9,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
-from coda_ir.passes.derivatives import differentiable_operands, refusal
+from coda_ir.passes.derivatives import differentiable_operands, is_constant_operand, refusal
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,12 @@ def obstacles(block: Block, active: Collection[SSAValue]) -> list[Obstacle]:
 
 
 def differentiable_arguments(block: Block, candidates: Sequence[SSAValue]) -> list[SSAValue]:
-    """Those of `candidates` on which a result depends, by operators with a derivative only."""
+    """Those of `candidates` on which a result depends, and not as a constant by convention."""
     useful = contributing_to(block, float_results(block))
     wanted: list[SSAValue] = []
     for argument in candidates:
-        active = depending_on(block, [argument]) & useful
-        if argument in useful and not obstacles(block, active):
+        found = obstacles(block, depending_on(block, [argument]) & useful)
+        is_constant = any(is_constant_operand(each.op, each.operand) for each in found)
+        if argument in useful and not is_constant:
             wanted.append(argument)
     return wanted

@@ -113,7 +113,8 @@ class Adjoint:
         """`value` with another element type, itself where it has that type."""
         if element_type_of(value) == type:
             return value
-        return self.insert(coda.CastOp(value, type))
+        names = () if value.name_hint is None else (value.name_hint,)
+        return self.insert(coda.CastOp(value, type), *names)
 
     def widened(self, value: SSAValue) -> SSAValue:
         """`value` as float32, as float64 where it is that: what sums and norms compute in."""
@@ -141,9 +142,13 @@ class Adjoint:
     def scale(self, a: SSAValue, factor: float) -> SSAValue:
         return self.mul(a, self.constant(factor, a))
 
-    def reduced(self, a: SSAValue, kind: str) -> SSAValue:
-        """The row sum or mean of `a`, as a column."""
-        return self.insert(coda.ReduceOp(a, kind))
+    def sum_of(self, a: SSAValue, *names: str) -> SSAValue:
+        """The sum of each row, as a column."""
+        return self.insert(coda.ReduceOp(a, "sum"), *names)
+
+    def mean_of(self, a: SSAValue, *names: str) -> SSAValue:
+        """The mean of each row, as a column."""
+        return self.insert(coda.ReduceOp(a, "mean"), *names)
 
     def reshaped(self, value: SSAValue, like: SSAValue) -> SSAValue:
         """`value` with the shape of `like`, which has as many elements."""

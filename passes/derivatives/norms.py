@@ -55,16 +55,17 @@ def _give_norm(
     x, dy = adjoint.widened(x), adjoint.widened(dy)
     centered = adjoint.sub(x, mean[0]) if mean else x
     normed = adjoint.insert(coda.MulOp(centered, rstd), "normed")
-    scaled = dy
+    d_normed = dy
     for weight in weights:
         if adjoint.wants(weight):
             adjoint.give(weight, adjoint.mul(dy, normed))
-        scaled = adjoint.mul(dy, adjoint.cast(weight, wide_type(x)))
+        scaled = coda.MulOp(dy, adjoint.cast(weight, wide_type(x)))
+        d_normed = adjoint.insert(scaled, "d_normed")
     if not adjoint.wants(operand):
         return
-    moment = adjoint.reduced(adjoint.mul(normed, scaled), "mean")
-    inner = adjoint.sub(scaled, adjoint.reduced(scaled, "mean")) if mean else scaled
-    dx = adjoint.mul(adjoint.sub(inner, adjoint.mul(normed, moment)), rstd)
+    along = adjoint.mean_of(adjoint.mul(normed, d_normed), "along")
+    inner = adjoint.sub(d_normed, adjoint.mean_of(d_normed, "shift")) if mean else d_normed
+    dx = adjoint.mul(adjoint.sub(inner, adjoint.mul(normed, along)), rstd)
     if len(shape_of(dx)) != len(shape_of(operand)):
         dx = adjoint.reshaped(dx, operand)
     adjoint.give(operand, dx)
@@ -77,9 +78,9 @@ def _statistics(adjoint: Adjoint, x: SSAValue, op: Norm, kind: str) -> Sequence[
         stats = coda.NormStatsOp(x, kind, eps)
         adjoint.insert(stats, "rstd", "mean")
         return stats.stats
-    mean = [adjoint.reduced(x, "mean")] if kind == "layer" else []
+    mean = [adjoint.mean_of(x, "mean")] if kind == "layer" else []
     centered = adjoint.sub(x, mean[0]) if mean else x
-    variance = adjoint.reduced(adjoint.mul(centered, centered), "mean")
+    variance = adjoint.mean_of(adjoint.mul(centered, centered), "variance")
     shifted = adjoint.add(variance, adjoint.constant(eps, variance))
     return [adjoint.insert(coda.RsqrtOp(shifted), "rstd"), *mean]
 
@@ -102,7 +103,7 @@ def _norm_stats(op: coda.NormStatsOp, adjoint: Adjoint) -> None:
 def _softmax(op: coda.SoftmaxOp, adjoint: Adjoint) -> None:
     """dx = y ⊙ (dy − Σ y ⊙ dy), in float32 as PyTorch has it."""
     y, dy = adjoint.widened(op.result), adjoint.widened(adjoint.dy)
-    total = adjoint.reduced(adjoint.mul(y, dy), "sum")
+    total = adjoint.sum_of(adjoint.mul(y, dy))
     adjoint.give(op.x, adjoint.mul(y, adjoint.sub(dy, total)))
 
 

@@ -28,7 +28,7 @@ def _give_maximum(op: coda.ReduceOp, adjoint: Adjoint) -> None:
     one = adjoint.constant(1.0, x)
     # One half where x is the largest element, 0 elsewhere.
     chosen = adjoint.insert(coda.MaximumGradOp(x, largest, one), "chosen")
-    share = adjoint.div(adjoint.widened(adjoint.dy), adjoint.reduced(chosen, "sum"))
+    share = adjoint.div(adjoint.widened(adjoint.dy), adjoint.sum_of(chosen))
     adjoint.give(op.x, adjoint.mul(chosen, share))
 
 

@@ -76,7 +76,7 @@ def _run_lines(path: Path) -> list[str]:
 def _runs(line: str) -> Iterator[_Run]:
     """The input and the passes of the first command of a RUN line."""
     words = shlex.split(line.partition("|")[0])
-    if words[:1] == ["coda-opt"] and "-p" in words:
+    if words[:1] == ["coda-opt"] and "-p" in words and "--verify-diagnostics" not in words:
         yield _Run(words[1], words[words.index("-p") + 1], "--split-input-file" in words)
 
 

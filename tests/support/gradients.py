@@ -17,6 +17,7 @@ from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.support.joint import Joint
 from coda_ir.random_inputs import random_arguments
 from support.equivalence import assert_results_close
+from support.joints import function_of
 from support.programs import parse_mlir
 
 Tensors = Sequence[torch.Tensor]
@@ -29,7 +30,7 @@ def joint_of(module: ModuleOp, wrt: Sequence[str] = (), function: str | None = N
     DeriveGradientPass(function=name, wrt=tuple(wrt)).apply(make_context(), module)
     module.verify()
     parse_mlir(str(module))
-    joint = Joint.of(find_entry(module, f"{name}_joint"))
+    joint = Joint.of(function_of(module, f"{name}_joint"))
     assert joint is not None
     return joint
 

@@ -1,0 +1,35 @@
+// RUN: coda-opt %s -p derive-gradient{wrt=x},canonicalize,dce | filecheck %s
+// RUN: coda-opt %s -p derive-gradient --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix REMARK
+// RUN: coda-opt %s -p derive-gradient{wrt=w,cos},canonicalize,dce 2>&1 | filecheck %s --check-prefix ZERO
+// RUN: not coda-opt %s -p derive-gradient{wrt=sin} 2>&1 | filecheck %s --check-prefix TABLE
+// RUN: not coda-opt %s -p derive-gradient{wrt=i} 2>&1 | filecheck %s --check-prefix INTEGER
+// RUN: not coda-opt %s -p derive-gradient{function=g} 2>&1 | filecheck %s --check-prefix FUNCTION
+
+// A frozen weight costs nothing: there is no weight gradient, and nothing that only it needs.
+// CHECK:      func.func private @f_joint(
+// CHECK-SAME: wrt = ["x"]
+// CHECK-NEXT: %z = coda.linear %x, %w
+// CHECK-NEXT: %y = coda.rope %z, %sin, %sin
+// CHECK-NEXT: %d_z = coda.rope %d_y, %sin, %sin {head_dim = 8 : i64, layout = "half_split", transposed}
+// CHECK-NEXT: %d_x = coda.matmul %d_z, %w
+// CHECK-NEXT: func.return %y, %i, %d_x :
+
+// REMARK: remark[analysis] derive-gradient: f: cos, sin count as constants: no gradient is derived
+
+// What nothing depends on has a gradient of zeros where it is asked for.
+// ZERO:      %d_w = coda.weight_gradient %d_z, %x
+// ZERO-NEXT: [[zero:%[0-9]+]] = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// ZERO-NEXT: %d_cos = coda.broadcast [[zero]], %cos : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+
+// TABLE: derive_gradient_wrt.mlir:33:8: error: coda.rope has no derivative for %sin: the table cos of a rotary embedding counts as a constant
+// TABLE: help: leave out of wrt what it depends on, or detach it
+// INTEGER: derive-gradient: @f has no argument 'i' of a floating-point type
+// INTEGER: help: it has x, w, cos, sin
+// FUNCTION: derive-gradient: no @g, and the module has f
+// FUNCTION: help: name one: derive-gradient{function=...}
+
+func.func @f(%x: tensor<?x8xf32> {coda.name = "x"}, %w: tensor<8x8xf32> {coda.name = "w"}, %cos: tensor<?x4xf32> {coda.name = "cos"}, %sin: tensor<?x4xf32> {coda.name = "sin"}, %i: tensor<i64> {coda.name = "i"}) -> (tensor<?x8xf32> {coda.name = "y"}, tensor<i64>) {
+  %z = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  %y = coda.rope %z, %sin, %sin {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  func.return %y, %i : tensor<?x8xf32>, tensor<i64>
+}
