@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,13 @@ class SymbolicSize:
                 else:
                     symbols.append(factor)
         return _from_terms([(tuple(sorted(symbols)), coefficient)])
+
+    @staticmethod
+    def of(dim: int | str) -> SymbolicSize:
+        """An extent as a number or as text, which may be a sum: `2*M + 1`."""
+        terms = filter(None, re.split(r"(?=[+-])", str(dim).replace(" ", "")))
+        factors = ((term.lstrip("+-"), -1 if term.startswith("-") else 1) for term in terms)
+        return sum(map(SymbolicSize.product, factors), SymbolicSize())
 
     @property
     def symbols(self) -> frozenset[str]:

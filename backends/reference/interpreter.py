@@ -21,7 +21,7 @@ from coda_ir.backends.reference.numerics import (
     place,
     stated_dtype,
 )
-from coda_ir.backends.reference.torch_calls import call_torch, vjp_of_torch
+from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
@@ -188,7 +188,11 @@ class _Run:
             return self._call(op, operands)
         if isinstance(op, TorchCallOp):
             exact = self.precision == "float64"
-            return call_torch(op, operands, self._symbols, exact=exact)
+            results = call_torch(op, operands, self._symbols, exact=exact)
+            assert self._shapes is not None, "the function calls PyTorch"
+            dims = [self._shapes.dims(value) for value in op.outputs]
+            check_results(op, results, dims, self._symbols, exact=exact)
+            return results
         if isinstance(op, VjpOp):
             exact = self.precision == "float64"
             return vjp_of_torch(op, operands, self._symbols, exact=exact)

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from coda_ir.backends.reference.numerics import place
+from coda_ir.backends.reference.numerics import place, stated_dtype
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.symbolic_shapes import Dim, Dims, SymbolicSize
 
 Tensors = Sequence[torch.Tensor]
 
@@ -70,6 +71,47 @@ def _results(
         ) from error
     result = function(*arguments, **named)
     return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def check_results(
+    op: CallOp,
+    results: Tensors,
+    dims: Sequence[Dims],
+    symbols: Mapping[str, int],
+    *,
+    exact: bool,
+) -> None:
+    """Raise CodaError unless the results of a call have the types that the program states.
+
+    `dims` are those of the results; where `exact`, floats have any floating-point type.
+    """
+    if len(results) != len(op.outputs):
+        raise _other_results(op, f"{len(results)} results", str(len(op.outputs)))
+    for value, result, extents in zip(op.outputs, results, dims, strict=True):
+        shape = [_extent(dim, symbols) for dim in extents]
+        dtype = stated_dtype(value.type)
+        dtype = torch.float64 if exact and dtype.is_floating_point else dtype
+        is_float = exact and dtype.is_floating_point and result.is_floating_point()
+        fits = len(shape) == result.ndim and all(
+            stated in (None, actual) for stated, actual in zip(shape, result.shape, strict=True)
+        )
+        if not fits or not (is_float or result.dtype == dtype):
+            stated = ", ".join("?" if extent is None else str(extent) for extent in shape)
+            actual = f"{result.dtype} {list(result.shape)}"
+            raise _other_results(op, actual, f"{dtype} [{stated}]")
+
+
+def _extent(dim: Dim, symbols: Mapping[str, int]) -> int | None:
+    """An extent where its symbols are known."""
+    size = SymbolicSize.of(dim)
+    return size.evaluate(symbols) if size.symbols <= symbols.keys() else None
+
+
+def _other_results(op: CallOp, actual: str, stated: str) -> CodaError:
+    return CodaError(
+        f"{op.callee.data}{place(op)} gives {actual}, but the program states {stated}",
+        "state the type that PyTorch gives",
+    )
 
 
 def _grouped_mm(

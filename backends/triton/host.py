@@ -211,6 +211,18 @@ class HostProgram:
             self._keep(result, [name])
             self.bind_shape(result)
 
+    def expect(self, result: SSAValue, call: str) -> None:
+        """Check what PyTorch gave: kernels rely on the type that the program states."""
+        name, dims = self._variables[result], self.dims(result)
+        extents = [
+            f"{name}.shape[{axis}]" if self.symbols.unbound(dim) else self.symbols.extent(dim)
+            for axis, dim in enumerate(dims)
+        ]
+        shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
+        dtype = torch_type(element_type_of(result))
+        self.helpers.add("expect")
+        self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
+
     def _keep(self, value: SSAValue, variables: list[str]) -> None:
         root = storage_root(value)
         if root in self._storage:

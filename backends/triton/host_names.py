@@ -12,6 +12,8 @@ from xdsl.ir import Attribute
 from coda_ir.backends.triton.kernel import NameAllocator, triton_type
 from coda_ir.symbolic_shapes import Dim, Dims
 
+_NAME = re.compile(r"[^\W\d]\w*")
+
 _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "i1": "bool"}
 
 
@@ -63,8 +65,9 @@ class SymbolNames:
         if isinstance(dim, int):
             return str(dim)
         self.used.update(symbols_of(dim))
-        factors = [self._variables.get(factor, factor) for factor in dim.split("*")]
-        return " * ".join(factors)
+        text = _NAME.sub(lambda name: self._variables.get(name[0], name[0]), dim)
+        text = " * ".join(factor.strip() for factor in text.split("*"))
+        return f"({text})" if "+" in text or "-" in text else text
 
     def shape(self, dims: Dims) -> str:
         """A tuple of extents."""
@@ -73,7 +76,8 @@ class SymbolNames:
 
 
 def symbols_of(dim: Dim) -> list[str]:
-    return [] if isinstance(dim, int) else [f for f in dim.split("*") if is_symbol(f)]
+    """The symbols of an extent, which may be a sum: `2*M + 1`."""
+    return [] if isinstance(dim, int) else _NAME.findall(dim)
 
 
 def is_symbol(dim: Dim) -> bool:

@@ -13,6 +13,14 @@ def dense(x):
     return x.clone() if x.data_ptr() % 16 else x
 ''',
     "attention": ATTENTION,
+    "expect": '''\
+def expect(x, dtype, shape, call):
+    """Raise ValueError unless x, a result of PyTorch, has the type that the program states."""
+    if isinstance(x, torch.Tensor) and x.dtype == dtype and x.shape == shape:
+        return
+    actual = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+    raise ValueError(f"{call} gives {actual}, but the program states {dtype} {shape}")
+''',
     "scaled": '''\
 def scaled(weight, factor):
     """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
@@ -94,6 +102,7 @@ HOST_NAMES = (
     *ATTENTION_NAMES,
     *GRADIENT_HELPERS,
     "dense",
+    "expect",
     "scaled",
     "PackedWeights",
     "PACKED",

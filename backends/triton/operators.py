@@ -342,6 +342,8 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
         host.assign(op.outputs[0], call, is_dense=False, hint=hint)
     else:
         host.assign_all(op.outputs, call, hint=hint)
+    for result in op.outputs:
+        host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 
 
 def _concat(host: HostProgram, op: Operation) -> None:

@@ -5,8 +5,10 @@ import torch
 from support.programs import parse_mlir
 
 import coda_ir
+from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.coda_text import parse_text
 
 PROGRAM = """
 func.func @f(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8 : i64]},
@@ -56,3 +58,63 @@ def test_an_operator_that_pytorch_does_not_have():
     (func,) = module.ops
     with pytest.raises(CodaError, match=r"PyTorch has no operator aten\.cum_sum\.default"):
         run_function(func, [torch.randn(2, 8), torch.randn(8, 8)])  # pyright: ignore
+
+
+STATED = """
+func.func @f(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8 : i64]})
+    -> tensor<?x4xf32> {
+  %a = torch.call "CALL"(%x) {arguments = "ARGUMENTS", coda.dims = ["M", 4 : i64]} : (tensor<?x8xf32>) -> tensor<?x4xf32>
+  %y = coda.silu %a : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("callee", "arguments", "actual", "stated"),
+    [
+        ("aten.narrow.default", "{0}, 1, 0, 4", None, None),
+        ("aten.narrow.default", "{0}, 1, 0, 2", "torch.float.. .3, 2.", "torch.float.. .3, 4."),
+        ("aten.narrow.default", "{0}, 0, 0, 2", "torch.float.. .2, 8.", "torch.float.. .3, 4."),
+        ("aten.sum.dim_IntList", "{0}, [1]", "torch.float.. .3.", "torch.float.. .3, 4."),
+        ("aten.argsort.default", "{0}", "torch.int64 .3, 8.", "torch.float.. .3, 4."),
+        ("aten.unbind.int", "{0}, 1", "8 results|list|tuple", ""),
+    ],
+)
+def test_the_type_that_is_stated(callee: str, arguments: str, actual: str | None, stated: str):
+    module = parse_mlir(STATED.replace("CALL", callee).replace("ARGUMENTS", arguments))
+    (func,) = module.ops
+    compiled, x = coda_ir.compile(module, device="cpu"), torch.randn(3, 8)
+    if actual is None:
+        torch.testing.assert_close(compiled(x), torch.nn.functional.silu(x[:, :4]))
+        return
+    with pytest.raises(ValueError, match=rf"{callee} gives ({actual}).*states.*{stated}"):
+        compiled(x)
+    for precision in ("float64", "stated"):
+        with pytest.raises(CodaError, match=rf"{callee} .*gives ({actual}).*states.*{stated}"):
+            run_function(func, [x], precision)  # pyright: ignore
+
+
+SUMS = """\
+fn f(x: f32[M, 8], y: f32[N, 8]) -> f32[2 * M + N + 1, 8] {
+    z = torch(
+        "aten.new_ones.default({0}, [2 * M + N + 1, 8])", x, dtype=f32, shape=[2 * M + N + 1, 8]
+    )
+    return silu(z)
+}
+"""
+
+
+def test_sizes_that_are_sums():
+    module = parse_text(SUMS, "sums.coda")
+    tensors = torch.randn(3, 8), torch.randn(4, 8)
+    wanted = torch.nn.functional.silu(torch.ones(11, 8))
+    torch.testing.assert_close(coda_ir.compile(module, device="cpu")(*tensors), wanted)
+    (result,) = run_function(find_entry(module), tensors, "stated")
+    torch.testing.assert_close(result, wanted)
+    wrong = parse_text(SUMS.replace("[2 * M + N + 1, 8])", "[2 * M + N, 8])"), "sums.coda")
+    message = r"sums.coda:2:9.*new_ones.*states torch.float32 .11, 8."
+    with pytest.raises(ValueError, match=message):
+        coda_ir.compile(wrong, device="cpu")(*tensors)
+    with pytest.raises(CodaError, match=r"sums.coda:2:9 gives .*10, 8.*states torch.float64 .11"):
+        run_function(find_entry(wrong), tensors)
