@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import Level, Lowering, count_operators, find_entry
+from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
 from coda_ir.sources import read_source
 
 if TYPE_CHECKING:
@@ -183,7 +183,9 @@ def compile(
         policy = SavePolicy(memory_budget, tuple(save), tuple(recompute))
         module = origin.module()
         func = find_trained(module, entry)
-        return TrainableFunction(module, func, target, place, lower, policy)
+        return TrainableFunction(
+            module, func, target, place, lower, policy, pack_weights=pack_weights
+        )
     if memory_budget is not None or save or recompute:
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
     compiled = CompiledFunction(lower(origin), entry, target, place)
@@ -326,9 +328,24 @@ class CompiledFunction:
         return tuple(self._lowering.remarks)
 
     @property
+    def origin_remarks(self) -> tuple[Remark, ...]:
+        """Of a derived program, what was decided while it was derived."""
+        if self.target == "triton":
+            return self._artifact.origin_remarks
+        self._lowering.module("block")
+        return tuple(self._lowering.origin_remarks)
+
+    @property
     def kernels(self) -> tuple[str, ...]:
         """Names of the generated kernels in the order of their first launch; () for `reference`."""
         return self._artifact.kernels if self.target == "triton" else ()
+
+    @cached_property
+    def used_arguments(self) -> tuple[bool, ...]:
+        """For each argument whether the function needs it."""
+        if self.target == "triton":
+            return self._artifact.used_arguments
+        return used_arguments(find_entry(self._lowering.module("block"), self._function))
 
     @cached_property
     def operators(self) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from coda_ir.api import CompiledFunction, find_entry
+from coda_ir.api import CompiledFunction
 from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
@@ -78,7 +78,6 @@ class GradientPair:
         backward: CompiledFunction,
         count: int,
         compile_without: Callable[[Sequence[str]], CompiledFunction],
-        remarks: Sequence[Remark] = (),
     ):
         """`count` is the number of results of the function itself, which come first;
         `compile_without` makes the backward program for gradients that are not there.
@@ -86,7 +85,6 @@ class GradientPair:
         Raises BackwardProgramError where the backward program needs what nobody gives it.
         """
         self.forward, self.backward = forward, backward
-        self._differentiation_remarks = tuple(remarks)
         self._count = count
         self._compile_without = compile_without
         full = _Backward(backward, forward.signature, count)
@@ -114,7 +112,7 @@ class GradientPair:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What was saved and recomputed, what was fused and what not, in both programs."""
-        return (*self._differentiation_remarks, *self.forward.remarks)
+        return (*self.forward.origin_remarks, *self.forward.remarks)
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -124,9 +122,9 @@ class GradientPair:
     @cached_property
     def differentiable(self) -> frozenset[int]:
         """Positions of the results whose gradients the backward program uses."""
-        func = find_entry(self.backward.module("block"), self.backward.name)
-        used = zip(func.body.block.args, self._backwards[frozenset()].sources, strict=True)
-        return frozenset(s.index for arg, s in used if s.kind == "gradient" and arg.uses)
+        sources = self._backwards[frozenset()].sources
+        pairs = zip(sources, self.backward.used_arguments, strict=True)
+        return frozenset(s.index for s, is_used in pairs if s.kind == "gradient" and is_used)
 
     def require(self, wrt: Sequence[str]) -> None:
         """Raises BackwardProgramError where a gradient is wanted that the pair does not give."""

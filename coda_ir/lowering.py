@@ -59,6 +59,11 @@ def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[st
     return Counter(op.name for op in find_entry(module, function).walk())
 
 
+def used_arguments(func: FuncOp) -> tuple[bool, ...]:
+    """For each argument whether the function needs it."""
+    return tuple(bool(argument.uses) for argument in func.args)
+
+
 def _is_private(func: FuncOp) -> bool:
     return func.sym_visibility is not None and func.sym_visibility.data == "private"
 
@@ -186,7 +191,7 @@ class Lowering:
         program = emit_program(scheduled, name)
         return Artifact(
             signature=Signature.of(func),
-            used_arguments=tuple(bool(argument.uses) for argument in func.args),
+            used_arguments=used_arguments(func),
             source=program.source,
             kernels=tuple(kernel.name for kernel in program.kernels),
             operators=count_operators(scheduled, name),

@@ -10,8 +10,9 @@ define the two itself (see `gradient_pair`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,9 +22,12 @@ from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
 from coda_ir.arguments import Signature, TensorSpec
+from coda_ir.cache.origin import Origin
+from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.gradient_pair import GradientPair, Tensors
-from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.ir_writer import located_text
+from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
 
 if TYPE_CHECKING:
@@ -60,15 +64,17 @@ class TrainableFunction:
         func: FuncOp,
         target: Target,
         device: torch.device,
-        lower: Callable[[ModuleOp], Lowering],
+        lower: Callable[[Origin], Lowering],
         policy: SavePolicy = SavePolicy(),
+        *,
+        pack_weights: bool = True,
     ):
         self.name = func.sym_name.data
         self.signature: Signature = Signature.of(func)
         self.target: Target = target
         self.device = device
         self.policy = policy
-        self._module, self._lower = module, lower
+        self._module, self._lower, self._pack_weights = module, lower, pack_weights
         self._pairs: dict[Wrt, GradientPair] = {}
         self._latest: GradientPair | None = None
 
@@ -125,22 +131,17 @@ class TrainableFunction:
         return tuple(spec.name for spec in specs if spec.dtype.is_floating_point)
 
     def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int]) -> GradientPair:
-        from coda_ir.passes.drop_zero_gradients import DropZeroGradientsPass
-
         names = (f"{self.name}_forward", f"{self.name}_backward")
-        module, remarks = self._module, list[Remark]()
-        if not set(names) <= _functions(module).keys():
-            module, remarks = self._differentiate(wrt, sizes)
-        lowering = self._lower(_only(module, *names))
+        is_given = set(names) <= _functions(self._module).keys()
+        origin = self._part(*names) if is_given else self._derived(wrt, sizes)
+        lowering = self._lower(origin)
         forward, backward = (self._compiled(lowering, name) for name in names)
 
         def compile_without(missing: Sequence[str]) -> CompiledFunction:
-            smaller = _only(module, backward.name)
-            DropZeroGradientsPass(backward.name, tuple(missing)).apply(lowering.context, smaller)
+            smaller = _without_gradients(origin, lowering, backward.name, missing)
             return self._compiled(self._lower(smaller), backward.name)
 
-        count = len(self.signature.results)
-        pair = GradientPair(forward, backward, count, compile_without, remarks)
+        pair = GradientPair(forward, backward, len(self.signature.results), compile_without)
         pair.require(wrt)
         forward.prepare()
         backward.prepare()
@@ -149,29 +150,41 @@ class TrainableFunction:
     def _compiled(self, lowering: Lowering, name: str) -> CompiledFunction:
         return CompiledFunction(lowering, name, self.target, self.device)
 
-    def _differentiate(self, wrt: Wrt, sizes: Mapping[str, int]) -> tuple[ModuleOp, list[Remark]]:
+    @cached_property
+    def _text(self) -> str:
+        """What names the program in the cache."""
+        return located_text(self._module)
+
+    def _part(self, *names: str) -> Origin:
+        """Some of the functions."""
+        identity = {"module": self._text, "functions": names}
+        return Origin(identity, lambda _: _only(self._module, *names))
+
+    def _derived(self, wrt: Wrt, sizes: Mapping[str, int]) -> Origin:
+        """The forward and the backward program, which are derived when they are asked for."""
+        options = {
+            "function": self.name,
+            "wrt": wrt,
+            "extents": ",".join(f"{name}={size}" for name, size in sizes.items() if size),
+            "pack_weights": self._pack_weights,
+            **asdict(self.policy),
+        }
+        identity = {"module": self._text, "differentiate": options}
+        return Origin(identity, lambda _: self._differentiate(options))
+
+    def _differentiate(self, options: Mapping[str, Any]) -> ModuleOp:
         from coda_ir.passes.differentiate import DifferentiatePass
 
         module = _only(self._module, self.name)
-        lowering, policy = self._lower(module), self.policy
-        differentiate = DifferentiatePass(
-            function=self.name,
-            wrt=wrt,
-            memory_budget=policy.memory_budget,
-            save=policy.save,
-            recompute=policy.recompute,
-            extents=",".join(f"{name}={size}" for name, size in sizes.items() if size),
-            pack_weights=lowering.pack_weights,
-        )
-        with collect_remarks() as remarks:
-            differentiate.apply(lowering.context, module)
+        DifferentiatePass(**options).apply(make_context(), module)
         module.verify()
-        return module, remarks
+        names = (f"{self.name}_forward", f"{self.name}_backward")
+        return _only(module, *names)
 
     @cached_property
     def plain(self) -> CompiledFunction:
         """The function alone, which runs where no gradient is wanted."""
-        return self._compiled(self._lower(_only(self._module, self.name)), self.name)
+        return self._compiled(self._lower(self._part(self.name)), self.name)
 
     def prepare(
         self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
@@ -214,6 +227,12 @@ class TrainableFunction:
         return self.pair().kernels
 
     @property
+    def operators(self) -> Mapping[str, int]:
+        """How many operators of each name both scheduled programs have, epilogues included."""
+        pair = self.pair()
+        return Counter(pair.forward.operators) + Counter(pair.backward.operators)
+
+    @property
     def saved(self) -> tuple[TensorSpec, ...]:
         """The tensors that a call keeps for its backward beside arguments and results."""
         return self.pair().saved
@@ -233,6 +252,21 @@ def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
     pairs = {f"{name}_{part}" for name in functions for part in ("forward", "backward")}
     alone = [name for name in functions if name not in pairs]
     return find_entry(module, alone[0] if entry is None and len(alone) == 1 else entry)
+
+
+def _without_gradients(
+    origin: Origin, lowering: Lowering, name: str, missing: Sequence[str]
+) -> Origin:
+    """The backward program `name` where the gradients `missing` are zero."""
+
+    def make(_: Origin) -> ModuleOp:
+        from coda_ir.passes.drop_zero_gradients import DropZeroGradientsPass
+
+        smaller = _only(lowering.module("block"), name)
+        DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, smaller)
+        return smaller
+
+    return Origin({**origin.identity, "backward": name, "without": tuple(missing)}, make)
 
 
 def _functions(module: ModuleOp) -> dict[str, FuncOp]:

@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 import torch
 from torch.fx import GraphModule
-from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import CompiledFunction, compile
 from coda_ir.context import make_context
@@ -55,6 +54,7 @@ from coda_ir.frontends.torch.training_graphs import (
 )
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.training import TrainableFunction
 
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph: takes the list of its inputs, which it may clear."""
@@ -162,7 +162,7 @@ class GraphCompiler:
         imported, remarks = self._import(captured)
         compiled: CompiledFunction = compile(imported.module, **self._choices(captured.device))
         self._report([*remarks, *compiled.remarks])
-        if not _has_gemm(compiled.module("scheduled")):
+        if not _has_gemm(compiled):
             raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
         return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
@@ -237,7 +237,7 @@ class TrainingCompiler(GraphCompiler):
         )
         trained.prepare(_with_gradients(captured, imported), captured.size_hints)
         self._report([*remarks, *trained.remarks])
-        if not _has_gemm(trained.module("scheduled")):
+        if not _has_gemm(trained):
             raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
         return TrainingRunner(captured, imported, trained)
 
@@ -262,7 +262,7 @@ def _boxed(runner: Runner) -> Any:
 def _why_not_captured(compiled: CompiledFunction) -> str | None:
     if compiled.device.type != "cuda" or compiled.target != "triton":
         return "only programs that run on a GPU have them"
-    calls = [op for op in compiled.module("scheduled").walk() if isinstance(op, CallOp)]
+    calls = [op for op in compiled.module("block").walk() if isinstance(op, CallOp)]
     if any(op.random for op in calls):
         return "it draws random numbers"
     if any("size(" in op.arguments.data for op in calls):
@@ -270,5 +270,5 @@ def _why_not_captured(compiled: CompiledFunction) -> str | None:
     return None
 
 
-def _has_gemm(module: ModuleOp) -> bool:
-    return any(isinstance(op, FusedOp) for op in module.walk())
+def _has_gemm(program: CompiledFunction | TrainableFunction) -> bool:
+    return FusedOp.name in program.operators
