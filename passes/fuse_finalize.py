@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of, tensor_type
@@ -13,6 +14,7 @@ from coda_ir.dialects.gemm import (
     Port,
     PortKind,
     ScalarBuilder,
+    YieldOp,
     numerics_mode,
     region_type,
 )
@@ -32,16 +34,86 @@ class FuseFinalizePass(FunctionPass):
         %r = coda.rsqrt %m                                   }
 
     Legal iff every operand is a result of the finalize, a constant, or a column or scalar that
-    does not depend on it.
+    does not depend on it. Two finalizes whose results meet become one, where neither depends on
+    the other.
     """
 
     name: ClassVar[str] = "fuse-finalize"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if is_pointwise(op) and (finalize := _producer(op, rewriter.order)) is not None:
-                rewriter.passed(op, "fused into gemm.finalize")
-                _fuse(op, finalize, rewriter.order)
+            if is_pointwise(op):
+                _join_producers(op, rewriter)
+                finalize = _producer(op, rewriter.order)
+                if finalize is not None:
+                    rewriter.passed(op, "fused into gemm.finalize")
+                    _fuse(op, finalize, rewriter.order)
+
+
+def _join_producers(op: Operation, rewriter: FunctionRewriter) -> None:
+    """Make one finalize of those whose results the pointwise operator `op` combines."""
+    shape = shape_of(op.results[0])
+    first: FinalizeOp | None = None
+    for operand in op.operands:
+        second = operand.owner
+        if not isinstance(second, FinalizeOp) or second is first or shape_of(operand) != shape:
+            continue
+        if first is None:
+            first = second
+        elif _can_join(first, second, rewriter.order):
+            rewriter.passed(second, "joins the gemm.finalize with which it is combined")
+            first = _join(first, second, rewriter.order)
+
+
+def _can_join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> bool:
+    alike = (first.axis, first.order) == (second.axis, second.order)
+    earlier, later = sorted((first, second), key=order.position)
+    return alike and order.slices_after(later.operands, earlier) is not None
+
+
+def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeOp:
+    """One finalize in the place of the earlier one, with the partials and the results of both."""
+    first, second = sorted((first, second), key=order.position)
+    order.hoist(second.operands, first)
+    outputs = [*first.outputs, *second.outputs]
+    partials = [*first.partial_list, *second.partial_list]
+    ports = [*first.port_list, *second.port_list]
+    sources = [first.detach_region(first.body), second.detach_region(second.body)]
+    block = Block(arg_types=[f32] * len(partials))
+    yielded: list[SSAValue] = []
+    taken = 0
+    for source, finalize in zip(sources, (first, second), strict=True):
+        count = len(finalize.partial_list)
+        extra = [block.insert_arg(a.type, len(block.args)) for a in source.block.args[count:]]
+        arguments = [*block.args[taken : taken + count], *extra]
+        taken += count
+        yielded += _move_code(source.block, block, arguments)
+    block.add_op(YieldOp(*yielded))
+    types = [tensor_type(output) for output in outputs]
+    axis = first.axis.data
+    new = FinalizeOp(partials, ports, types, Region(block), axis=axis, order=first.order)
+    new.location = fuse_locations(first.location, second.location)
+    for old, output in zip(outputs, new.outputs, strict=True):
+        output.name_hint = old.name_hint
+        old.replace_all_uses_with(output)
+    order.replace(first, new)
+    order.erase(second)
+    return new
+
+
+def _move_code(source: Block, target: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+    """Move the operators of a region to the end of `target`; returns what it yielded."""
+    for argument, value in zip(source.args, arguments, strict=True):
+        value.name_hint = argument.name_hint
+        argument.replace_all_uses_with(value)
+    terminator = source.last_op
+    assert isinstance(terminator, YieldOp)
+    yielded = list(terminator.operands)
+    for inner in list(source.ops):
+        if inner is not terminator:
+            inner.detach()
+            target.add_op(inner)
+    return yielded
 
 
 def _producer(op: Operation, order: BlockOrder) -> FinalizeOp | None:

@@ -1,5 +1,6 @@
 """Pass `outline-pointwise`: pointwise operators that found no GEMM become kernels together."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,8 +37,9 @@ class OutlinePointwisePass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         waiting: list[Operation] = []
+        left: set[Operation] = set() if self.statistics else _on_statistics(rewriter.ops)
         for op in rewriter.ops:
-            if is_pointwise(op) and (self.statistics or not _reads_statistics(op)):
+            if is_pointwise(op) and op not in left:
                 if _is_repeated_by_consumers(op) or _comes_along(op):
                     waiting.append(op)
                 else:
@@ -63,9 +65,15 @@ def _comes_along(op: Operation) -> bool:
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
 
 
-def _reads_statistics(op: Operation) -> bool:
-    is_column = shape_of(op.results[0])[-1:] == (1,)
-    return is_column and any(isinstance(v.owner, coda.NormStatsOp) for v in op.operands)
+def _on_statistics(ops: Iterable[Operation]) -> set[Operation]:
+    """The pointwise operators on statistics of rows: columns that follow from a reduction."""
+    found: set[Operation] = set()
+    for op in ops:
+        if is_pointwise(op) and shape_of(op.results[0])[-1:] == (1,):
+            makers = [value.owner for value in op.operands]
+            if any(isinstance(m, coda.NormStatsOp | coda.ReduceOp) or m in found for m in makers):
+                found.add(op)
+    return found
 
 
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:

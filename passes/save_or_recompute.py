@@ -77,6 +77,7 @@ class SaveOrRecomputePass(ModulePass):
 
     def _split(self, joint: Joint) -> None:
         choice = _Choice(joint, self.save, self.recompute, parse_extents(self.extents))
+        choice.name_values()
         choice.check_names()
         choice.spell_out_norms()
         saved = choice.values_to_save(self.memory_budget)
@@ -135,6 +136,13 @@ class _Choice:
             raise CodaError(
                 f"save-or-recompute: '{name}' is named by save and by recompute", "name it once"
             )
+
+    def name_values(self) -> None:
+        """Give names to the results of linear maps that have none, for options and for remarks."""
+        for op in self.joint.block.ops:
+            if isinstance(op, coda.LinearOp | coda.MatmulOp) and op in self.forward:
+                if op.result.name_hint is None and op.weight.name_hint is not None:
+                    op.result.name_hint = f"{op.weight.name_hint}_out"
 
     def spell_out_norms(self) -> None:
         """Let the backward apply the statistics of norms, where it needs their results."""

@@ -155,3 +155,48 @@ func.func @scalar(%p: tensor<?xf32>, %t: tensor<f32>) -> tensor<f32> {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %m : tensor<f32>
 // CHECK-NEXT: }
+
+// -----
+
+// What combines two finalizes makes one of them, with the ports of both; what the later one needs
+// comes before.
+
+func.func @two_finalizes(%p: tensor<?x?xf32>, %c: tensor<?x1xf32>, %s: tensor<f32>, %x: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  %a = gemm.finalize row (add %p : tensor<?x?xf32>) col(%c : tensor<?x1xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32, %1: f32):
+    %2 = arith.mulf %0, %1 : f32
+    gemm.yield %2 : f32
+  }
+  %e = coda.exp %a : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %partial, %other = gemm.map tile(%x : tensor<?x8xf32>)
+    -> (partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0, %0 : f32, f32
+  }
+  %b = gemm.finalize row (add %partial : tensor<?x?xf32>, max %other : tensor<?x?xf32>) scalar(%s : tensor<f32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32, %1: f32, %2: f32):
+    %3 = arith.addf %0, %1 : f32
+    %4 = arith.mulf %3, %2 : f32
+    gemm.yield %4 : f32
+  }
+  %y = coda.add %a, %b : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  func.return %y, %e : tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @two_finalizes(
+// CHECK-NEXT:   %partial, %other = gemm.map tile(%x : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%0: f32):
+// CHECK-NEXT:       gemm.yield %0, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %e, %y = gemm.finalize row (add %p : tensor<?x?xf32>, add %partial : tensor<?x?xf32>, max %other : tensor<?x?xf32>) col(%c : tensor<?x1xf32>) scalar(%s : tensor<f32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32, %3: f32, %4: f32):
+// CHECK-NEXT:     %5 = arith.mulf %0, %3 : f32
+// CHECK-NEXT:     %6 = math.exp %5 : f32
+// CHECK-NEXT:     %7 = arith.addf %1, %2 : f32
+// CHECK-NEXT:     %8 = arith.mulf %7, %4 : f32
+// CHECK-NEXT:     %9 = arith.addf %5, %8 : f32
+// CHECK-NEXT:     gemm.yield %6, %9 : f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %e : tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -123,3 +123,51 @@ func.func @columns(%p: tensor<?x8xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:   %e = coda.exp %s : (tensor<8xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   func.return %e : tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// One finalize needs what the other one gives.
+
+func.func @one_after_the_other(%p: tensor<?x?xf32>, %x: tensor<?x8xf32>) -> tensor<?x1xf32> {
+  %a = gemm.finalize row (max %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %partial = gemm.map tile(%x : tensor<?x8xf32>) col(%a : tensor<?x1xf32>)
+    -> (partial_row<add> : tensor<?x?xf32>) {
+  ^bb0(%0: f32, %1: f32):
+    %2 = arith.subf %0, %1 : f32
+    gemm.yield %2 : f32
+  }
+  %b = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = coda.softmax %a : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %z = coda.add %b, %y : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  %w = coda.add %a, %b : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  %r = coda.mul %z, %w : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  func.return %r : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @one_after_the_other(
+// CHECK-NEXT:   %a = gemm.finalize row (max %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %partial = gemm.map tile(%x : tensor<?x8xf32>) col(%a : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%0: f32, %1: f32):
+// CHECK-NEXT:       %2 = arith.subf %0, %1 : f32
+// CHECK-NEXT:       gemm.yield %2 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = coda.softmax %a : (tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %r = gemm.finalize row (add %partial : tensor<?x?xf32>) col(%y : tensor<?x1xf32>, %a : tensor<?x1xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32):
+// CHECK-NEXT:     %3 = arith.addf %0, %1 : f32
+// CHECK-NEXT:     %4 = arith.addf %2, %0 : f32
+// CHECK-NEXT:     %5 = arith.mulf %3, %4 : f32
+// CHECK-NEXT:     gemm.yield %5 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %r : tensor<?x1xf32>
+// CHECK-NEXT: }
