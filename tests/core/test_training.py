@@ -1,0 +1,269 @@
+"""`coda_ir.compile(training=True)`: derived gradients of the examples, and PyTorch's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from support.examples import DTYPES, Example, mean_errors
+from torch import nn
+
+import coda_ir
+from coda_ir.diagnostics import CodaError
+from coda_ir.training import TrainableFunction
+
+SIZES = {
+    "llama_layer": {"D": 96, "F": 100, "HEAD": 32, "KV_HEADS": 1},
+    "llama_mlp": {"D": 80, "F": 101},
+    "gpt2_block": {"D": 72, "HEAD": 24},
+    "qwen3_block": {"D": 88, "F": 101, "HEAD": 24, "HEADS": 2, "KV_HEADS": 1},
+    "gemma_block": {"D": 88, "F": 101, "HEAD": 24, "HEADS": 2, "KV_HEADS": 1},
+    "lm_head_cross_entropy": {"D": 73, "V": 93},
+    "linear_bias_gelu": {"K": 50, "N": 73},
+}
+TABLES = ("cos", "sin")
+
+# PyTorch has no complete types for them.
+grad: Any = torch.autograd.grad
+checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
+optim: Any = torch.optim
+
+Tensors = Mapping[str, torch.Tensor]
+Function = Any
+
+
+@lru_cache
+def example(name: str, dtype: torch.dtype) -> Example:
+    return Example(name, dtype, SIZES[name])
+
+
+@lru_cache
+def trainable(
+    name: str, dtype: torch.dtype, target: Literal["reference", "triton"]
+) -> TrainableFunction:
+    program = example(name, dtype)
+    return coda_ir.compile(program.module("block"), training=True, target=target)
+
+
+def leaves(inputs: Tensors) -> dict[str, torch.Tensor]:
+    """The inputs as leaves of a graph: all but integers and tables require a gradient."""
+    return {
+        name: x.detach().clone().requires_grad_(x.is_floating_point() and name not in TABLES)
+        for name, x in inputs.items()
+    }
+
+
+def gradients(function: Function, inputs: Tensors, seed: int = 0) -> list[torch.Tensor]:
+    """Of a random linear form of the floating-point results."""
+    given = leaves(inputs)
+    results = function(given)
+    generator = torch.Generator().manual_seed(seed)
+    pairs = [
+        (r, torch.randn(r.shape, generator=generator).bfloat16().to(r))
+        for r in results
+        if r.is_floating_point()
+    ]
+    wanted = [x for x in given.values() if x.requires_grad]
+    found = grad([r for r, _ in pairs], wanted, [s for _, s in pairs], allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
+
+
+def called(function: TrainableFunction) -> Function:
+    """`function` as a function of tensors by name to a tuple of results."""
+
+    def call(inputs: Tensors) -> tuple[torch.Tensor, ...]:
+        results: Any = function(**{name: x.to(function.device) for name, x in inputs.items()})
+        return (results,) if isinstance(results, torch.Tensor) else results
+
+    return call
+
+
+def modelled(program: Example) -> Function:
+    """The PyTorch model of an example as a function of tensors by name."""
+
+    def call(inputs: Tensors) -> tuple[torch.Tensor, ...]:
+        return program.model(dict(inputs), program.constants)
+
+    return call
+
+
+def check(name: str, dtype: torch.dtype, target: Literal["reference", "triton"]) -> None:
+    """Errors against float64 are at most 1.25 times those of PyTorch eager."""
+    program, function = example(name, dtype), trainable(name, dtype, target)
+    runs: dict[str, list[list[torch.Tensor]]] = {"ours": [], "eager": [], "exact": []}
+    for seed in range(3 if target == "reference" else 1):
+        inputs = program.inputs({"M": 57} if program.is_flat else {"B": 3, "T": 19}, seed)
+        double = {n: x.double() if x.is_floating_point() else x for n, x in inputs.items()}
+        model = modelled(program)
+        runs["ours"].append(gradients(called(function), inputs, seed))
+        runs["eager"].append(gradients(model, inputs, seed))
+        runs["exact"].append(gradients(model, double, seed))
+    ours, eager = (mean_errors(runs[kind], runs["exact"]) for kind in ("ours", "eager"))
+    floor = 2e-7 if dtype == torch.float32 else 1e-4
+    for got, allowed in zip(ours, eager, strict=True):
+        assert got <= max(1.25 * allowed, floor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=DTYPES.get)
+@pytest.mark.parametrize("name", SIZES)
+def test_gradients_of_examples(name: str, dtype: torch.dtype):
+    check(name, dtype, "reference")
+
+
+@pytest.mark.parametrize("name", ["llama_mlp", "gpt2_block"])
+def test_gradients_of_generated_kernels(name: str):
+    check(name, torch.bfloat16, "triton")
+
+
+def test_two_runs_of_generated_kernels_are_bit_equal():
+    inputs = example("llama_mlp", torch.bfloat16).inputs({"B": 1, "T": 19}, 0)
+    function = called(trainable("llama_mlp", torch.bfloat16, "triton"))
+    first, second = (gradients(function, inputs) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_a_program_of_kernels_has_no_derivative():
+    module = example("llama_mlp", torch.float32).module("gemm")
+    function = coda_ir.compile(module, training=True, target="reference")
+    with pytest.raises(CodaError, match=r"no derivative .*\n  help: differentiate before"):
+        function.prepare()
+
+
+def test_a_memory_budget_saves_less():
+    """GEMMs run again, and nothing else changes."""
+    program = example("llama_layer", torch.float32)
+    sizes = {"B": 3, "T": 11}
+    inputs = program.inputs(sizes, 0)
+    module = program.module("block")
+    found: list[tuple[int, list[torch.Tensor]]] = []
+    for budget in (None, 20_000, 0):
+        function = coda_ir.compile(module, training=True, target="reference", memory_budget=budget)
+        found.append((0, gradients(called(function), inputs)))
+        found[-1] = (function.saved_bytes.evaluate(sizes), found[-1][1])
+    saved = [size for size, _ in found]
+    assert saved[0] > 20_000 >= saved[1] > saved[2]
+    for _, other in found[1:]:
+        torch.testing.assert_close(other, found[0][1], rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_saved_can_be_told():
+    module = example("llama_mlp", torch.float32).module("block")
+    saving = coda_ir.compile(module, training=True, target="reference", save=["h"])
+    assert "h" in [spec.name for spec in saving.saved]
+    usual = coda_ir.compile(module, training=True, target="reference")
+    assert "h" not in [spec.name for spec in usual.saved]
+    with pytest.raises(CodaError, match="recompute names 'q'"):
+        coda_ir.compile(module, training=True, target="reference", recompute=["q"]).prepare()
+
+
+# What PyTorch does around a function in training, on the feed-forward network of a Llama
+
+
+class Network(nn.Module):
+    """The weights of `llama_mlp`, and a function of them: ours, or the model in PyTorch."""
+
+    def __init__(self, function: Function):
+        super().__init__()
+        inputs = example("llama_mlp", torch.float32).inputs({"B": 1, "T": 1}, 0)
+        weights = {name: nn.Parameter(x) for name, x in inputs.items() if name != "x"}
+        self.weights = nn.ParameterDict(weights)
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function({"x": x, **{n: w.to(x.dtype) for n, w in self.weights.items()}})[0]
+
+
+def networks(dtype: torch.dtype = torch.float32) -> tuple[Network, Network]:
+    """Ours and PyTorch's."""
+    program = example("llama_mlp", dtype)
+    ours = called(trainable("llama_mlp", dtype, "reference"))
+    return Network(ours), Network(modelled(program))
+
+
+def batches(count: int, dtype: torch.dtype = torch.float32) -> Iterator[torch.Tensor]:
+    for seed in range(count):
+        yield example("llama_mlp", dtype).inputs({"B": 2, "T": 5}, seed)["x"]
+
+
+def assert_same_weights(ours: Network, theirs: Network, tolerance: float = 1e-5) -> None:
+    pairs = zip(ours.parameters(), theirs.parameters(), strict=True)
+    for mine, other in pairs:
+        torch.testing.assert_close(mine, other, rtol=tolerance, atol=tolerance)
+
+
+def test_optimizer_with_accumulated_gradients():
+    trained = networks()
+    for network in trained:
+        optimizer = optim.AdamW(network.parameters(), lr=1e-2)
+        for step, x in enumerate(batches(6)):
+            network(x).square().mean().backward()
+            if step % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    assert_same_weights(*trained)
+
+
+def test_frozen_weights():
+    ours, theirs = trained = networks()
+    for network in trained:
+        for name in ("norm", "w_up"):
+            network.weights[name].requires_grad_(False)
+        network(next(batches(1))).square().mean().backward()
+    assert ours.weights["norm"].grad is None and ours.weights["w_up"].grad is None
+    for name in ("w_gate", "w_down"):
+        torch.testing.assert_close(ours.weights[name].grad, theirs.weights[name].grad)
+
+
+def test_scaled_gradients_in_half_precision():
+    """A step with infinite gradients is left out, and the scale is made smaller."""
+    trained = networks(torch.float16)
+    for network in trained:
+        scaler: Any = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+        optimizer = optim.SGD(network.parameters(), lr=1e-2)
+        steps = 0
+        for x in batches(10, torch.float16):
+            optimizer.zero_grad()
+            scaler.scale(network(x).float().square().mean()).backward()
+            before = scaler.get_scale()
+            scaler.step(optimizer)
+            scaler.update()
+            steps += scaler.get_scale() == before
+        assert 0 < steps < 10
+    assert_same_weights(*trained, tolerance=2e-3)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_layers(reentrant: bool):
+    ours, theirs = networks()
+    for network in (ours, theirs):
+        h: Any = next(batches(1)).requires_grad_()
+        for _ in range(2):
+            h = checkpoint(network, h, use_reentrant=reentrant)
+        h.square().mean().backward()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_distributed_data_parallel(tmp_path: Path):
+    distributed: Any = import_module("torch.distributed")
+    wrap: Any = import_module("torch.nn.parallel").DistributedDataParallel
+    store = f"file://{tmp_path / 'store'}"
+    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    try:
+        ours, theirs = networks()
+        parallel = wrap(ours)
+        first, second = batches(2)
+        with parallel.no_sync():
+            parallel(first).square().mean().backward()
+        parallel(second).square().mean().backward()
+        for x in (first, second):
+            theirs(x).square().mean().backward()
+    finally:
+        distributed.destroy_process_group()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-5, atol=1e-5)
