@@ -1,11 +1,15 @@
 """Which values share memory: views, results that take the place of an operand, and the roots."""
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects.coda import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
-from coda_ir.dialects.gemm import FusedOp, MapOp, ResultKind
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.torch import CallOp
+
+DONATED = "coda.donated"
+"""The attribute of an argument that its caller gives up: results may be stored in its memory."""
 
 VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, BroadcastOp)
 
@@ -42,3 +46,25 @@ def storage_root(value: SSAValue) -> SSAValue:
             value = operand
         else:
             return value
+
+
+def is_donated(argument: BlockArgument) -> bool:
+    """Whether the caller of a function gives up the memory of an argument."""
+    func = argument.owner.parent_op()
+    if not isinstance(func, FuncOp) or func.arg_attrs is None:
+        return False
+    return DONATED in func.arg_attrs.data[argument.index].data
+
+
+def may_be_overwritten(value: SSAValue) -> bool:
+    """Whether nobody else needs the memory of `value`, whose only use stores a result there: that
+    of a kernel's result, or of a donated argument, without other views.
+    """
+    while is_view(value.owner):
+        assert isinstance(value.owner, Operation)
+        value = value.owner.operands[0]
+        if len(list(value.uses)) > 1:
+            return False
+    if isinstance(value, BlockArgument):
+        return is_donated(value)
+    return isinstance(value.owner, FusedOp | MapOp | FinalizeOp)

@@ -33,7 +33,7 @@ from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.remarks import format_location
-from coda_ir.storage import is_view, storage_root
+from coda_ir.storage import is_view, may_be_overwritten, overwritten, storage_root
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
 SHARED_PREFIX = "b"
@@ -109,7 +109,7 @@ class HostProgram:
             names = None if is_view(op) else op.attributes.get("coda.buffers")
             if isa(names, ArrayAttr[StringAttr]) and len(names.data) == len(op.results):
                 for result, name in zip(op.results, names.data, strict=True):
-                    if name.data.startswith(SHARED_PREFIX):
+                    if name.data.startswith(SHARED_PREFIX) and overwritten(result) is None:
                         self._buffer[result] = name.data
                         self._takers[name.data].append(position)
         self._last_use = last_use
@@ -230,11 +230,21 @@ class HostProgram:
         elif not isinstance(root, BlockArgument):
             self._storage[root] = Storage(variables, self._last_use[root])
 
-    def overwrite(self, result: SSAValue, operand: SSAValue) -> str:
-        """The tensor of an operand, in which a kernel stores its result."""
-        name = self.operand(operand)
-        self._variables[result] = self._dense[result] = name
-        return name
+    def owned(self, value: SSAValue) -> str:
+        """The tensor of an operand in whose place a kernel stores a result: a copy of what the
+        caller keeps.
+        """
+        name = self.operand(value)
+        if may_be_overwritten(value):
+            return name
+        copy = self.names.fresh(f"{name}_copy")
+        self.lines.append(f"{copy} = {name}.clone()")
+        self._keep(value, [copy])
+        return copy
+
+    def overwrite(self, result: SSAValue, tensor: str) -> None:
+        """Give a result the tensor of the operand in whose place it is stored."""
+        self._variables[result] = self._dense[result] = tensor
 
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
         """A tensor for a result: a new one, or the buffer of a value that is dead."""

@@ -98,18 +98,23 @@ def _kernel(
 def _launch(
     host: HostProgram, op: Operation, kernel: EmittedKernel, rows: str, operands: Sequence[str]
 ) -> None:
-    outputs = [_output(host, result) for result in op.results]
+    outputs: list[str] = []
+    for result in op.results:
+        operand = overwritten(result)
+        if operand is None:
+            outputs.append(host.allocate(result))
+        else:
+            outputs.append(operands[list(op.operands).index(operand)])
+            host.overwrite(result, outputs[-1])
     host.launch(kernel, rows, operands, outputs)
 
 
-def _output(host: HostProgram, result: SSAValue) -> str:
-    """The tensor of a result: a new one, or that of the operand in whose place it is stored."""
-    operand = overwritten(result)
-    return host.allocate(result) if operand is None else host.overwrite(result, operand)
-
-
 def _operands(host: HostProgram, op: Operation) -> list[str]:
-    return [host.operand(operand) for operand in op.operands]
+    in_place = [overwritten(result) for result in op.results]
+    return [
+        host.owned(operand) if operand in in_place else host.operand(operand)
+        for operand in op.operands
+    ]
 
 
 # Kernels of the GEMM level
@@ -162,7 +167,11 @@ def _launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: D
     kernel = _kernel(
         host, op, lambda names: emit_map(op, segment, names, hint=_block_level_name(op))
     )
-    operands = [_map_operand(host, value, lowered, domain) for value in op.operands]
+    in_place = [overwritten(result) for result in op.results]
+    operands = [
+        host.owned(value) if value in in_place else _map_operand(host, value, lowered, domain)
+        for value in op.operands
+    ]
     _launch(host, op, kernel, host.size(_rows_of(domain, segment.columns)), operands)
 
 

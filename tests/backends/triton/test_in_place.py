@@ -1,0 +1,96 @@
+"""Results that take the place of an operand: `accumulate` ports in emitted modules."""
+
+import pytest
+import torch
+from support.emitted import load_module
+
+from coda_ir.api import parse
+from coda_ir.backends.reference import run_module
+from coda_ir.backends.triton import emit_module
+from coda_ir.context import make_context
+from coda_ir.passes.plan_buffers import PlanBuffersPass
+from coda_ir.passes.schedule import SchedulePass
+
+GRAD = "tensor<16x8xf32>"
+SUM = """{
+  ^epilogue(%acc: f32, %o: f32):
+    %n = arith.addf %o, %acc : f32
+    gemm.yield %n : f32
+  }"""
+
+
+def gradient(name: str, old: str) -> str:
+    return f"""
+  %{name} = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%{old} : {GRAD})
+    -> (accumulate<0> : {GRAD}) {SUM}"""
+
+
+def program(body: str, results: int, attributes: str = "") -> str:
+    types = ", ".join([GRAD] * results)
+    return f"""
+func.func @f(%dy: tensor<?x16xf32> {{coda.dims = ["M", 16]}}, %x: tensor<?x8xf32>,
+             %old: {GRAD} {{{attributes}}}) -> ({types}) {{{body}
+}}"""
+
+
+def run(text: str, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The results of the emitted module, which agree with the reference."""
+    module = parse(text)
+    expected = run_module(module, [argument.clone() for argument in arguments])
+    SchedulePass(target="interpreter").apply(make_context(), module)
+    PlanBuffersPass().apply(make_context(), module)
+    result: torch.Tensor | tuple[torch.Tensor, ...] = load_module(emit_module(module)).run(
+        *arguments
+    )
+    results = (result,) if isinstance(result, torch.Tensor) else result
+    for actual, wanted in zip(results, expected, strict=True):
+        torch.testing.assert_close(actual.double(), wanted, rtol=1e-5, atol=1e-5)
+    return results
+
+
+@pytest.fixture
+def arguments() -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((21, 16), (21, 8), (16, 8))
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def test_a_donated_argument_holds_the_result(arguments: tuple[torch.Tensor, ...]):
+    text = program(f"{gradient('dw', 'old')}\n  func.return %dw : {GRAD}", 1, "coda.donated")
+    (result,) = run(text, *arguments)
+    assert result.data_ptr() == arguments[2].data_ptr()
+
+
+def test_an_argument_that_the_caller_keeps_is_copied(arguments: tuple[torch.Tensor, ...]):
+    before = arguments[2].clone()
+    text = program(f"{gradient('dw', 'old')}\n  func.return %dw : {GRAD}", 1)
+    run(text, *arguments)
+    assert torch.equal(arguments[2], before)
+
+
+def test_a_chain_of_sums_needs_one_buffer(arguments: tuple[torch.Tensor, ...]):
+    body = f"""{gradient("a", "old")}{gradient("b", "a")}
+  %c = gemm.map tile(%b : {GRAD})
+    -> (accumulate<0> : {GRAD}) {{
+  ^epilogue(%o: f32):
+    %n = arith.negf %o : f32
+    gemm.yield %n : f32
+  }}
+  func.return %c : {GRAD}"""
+    (result,) = run(program(body, 1, "coda.donated"), *arguments)
+    assert result.data_ptr() == arguments[2].data_ptr()
+
+
+def test_other_views_of_an_operand_keep_its_values(arguments: tuple[torch.Tensor, ...]):
+    body = f"""
+  %y = gemm.map tile(%old : {GRAD})
+    -> (tile : {GRAD}) {{
+  ^epilogue(%o: f32):
+    %n = arith.negf %o : f32
+    gemm.yield %n : f32
+  }}
+  %v = coda.reshape %y : ({GRAD}) -> {GRAD}{gradient("dw", "v")}
+  %z = coda.exp %y : ({GRAD}) -> {GRAD}
+  func.return %dw, %z : {GRAD}, {GRAD}"""
+    run(program(body, 2), *arguments)
