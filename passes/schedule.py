@@ -138,7 +138,7 @@ class SchedulePass(ModulePass):
         for bm in (128, 64, 32, 16):
             for bn in (256, 128, 64, 32, 16):
                 warps = self.warps or _warps(bm, bn, op)
-                for bk in _depths(op):
+                for bk in _depths(op, self.target):
                     yield bm, bn, bk, warps
 
     def _evaluate(self, op: FusedOp, bm: int, bn: int, bk: int, warps: int) -> Choice | None:
@@ -279,13 +279,13 @@ def _depth(op: FusedOp) -> int:
     return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)
 
 
-def _depths(op: FusedOp) -> Sequence[int]:
+def _depths(op: FusedOp, target: str) -> Sequence[int]:
     """BK: 128 or 64 bytes of a row, less where K is small or registers are scarce."""
     if op.order is not None:
         return (op.order["depth"],)
     k = _depth(op)
     padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
-    if not _is_f32(op):
+    if target == "interpreter" or not _is_f32(op):
         return min(64, padded_k), min(32, padded_k)
     return (16,) if _epilogue_elements(op) < 32 else (min(32, padded_k),)
 

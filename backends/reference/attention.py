@@ -5,7 +5,7 @@ from math import sqrt
 
 import torch
 
-from coda_ir.backends.reference.numerics import Numerics, split_columns
+from coda_ir.backends.reference.numerics import Numerics, product_of, split_columns
 from coda_ir.dialects import coda
 
 Tensors = Sequence[torch.Tensor]
@@ -37,7 +37,7 @@ def _attend(op: coda.AttentionLike, operands: Tensors) -> torch.Tensor:
     sharing = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
     scale = 1 / sqrt(head_dim) if op.scale is None else op.scale.value.data
-    scores = q @ k.transpose(-1, -2) * scale
+    scores = product_of(q, k.transpose(-1, -2)) * scale
     if op.softcap is not None:
         cap = op.softcap.value.data
         scores = torch.tanh(scores / cap) * cap
@@ -45,7 +45,8 @@ def _attend(op: coda.AttentionLike, operands: Tensors) -> torch.Tensor:
         scores = _masked(scores, mask)
     scores = scores.masked_fill(~_seen(op, *scores.shape[-2:]), -torch.inf)
     weights = _softmax(scores, sinks)
-    return (weights @ v).transpose(1, 2).reshape(x.shape)
+    mixed = product_of(weights, v)
+    return mixed.transpose(1, 2).reshape(x.shape)
 
 
 def _heads(x: torch.Tensor, head_dim: int) -> torch.Tensor:

@@ -11,7 +11,14 @@ import torch
 import torch.nn.functional as F
 
 from coda_ir.backends.reference.attention import attention
-from coda_ir.backends.reference.numerics import Handler, Handlers, Numerics, split_columns
+from coda_ir.backends.reference.numerics import (
+    Handler,
+    Handlers,
+    Numerics,
+    product_of,
+    rounded_once,
+    split_columns,
+)
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes
@@ -104,24 +111,28 @@ def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tens
 
 def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, weight, *bias = operands
-    product = x @ weight.T
+    product = product_of(x, weight.T)
     return [product + bias[0] if bias else product]
 
 
 def matmul(op: coda.MatmulOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    x, weight = operands
-    return [x @ weight]
+    return [product_of(*operands)]
+
+
+def _mean(x: torch.Tensor) -> torch.Tensor:
+    """Of the last dimension, which is kept as 1."""
+    return rounded_once(lambda x: x.mean(-1, keepdim=True), x)
 
 
 def rms_rstd(x: torch.Tensor, eps: float) -> torch.Tensor:
     """1 / sqrt(mean(x²) + eps) of the last dimension, which is kept as 1."""
-    return torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return torch.rsqrt(_mean(x.square()) + eps)
 
 
 def layer_stats(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """1 / sqrt(var(x) + eps) and mean(x) of the last dimension, which is kept as 1."""
-    mean = x.mean(-1, keepdim=True)
-    variance = (x - mean).square().mean(-1, keepdim=True)
+    mean = _mean(x)
+    variance = _mean((x - mean).square())
     return torch.rsqrt(variance + eps), mean
 
 
@@ -161,7 +172,7 @@ _REDUCTIONS: dict[str, Function] = {
 
 
 def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [_REDUCTIONS[op.kind.data](operands[0])]
+    return [rounded_once(_REDUCTIONS[op.kind.data], *operands)]
 
 
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:

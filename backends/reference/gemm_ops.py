@@ -13,7 +13,13 @@ import torch.nn.functional as F
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.reference.numerics import Handlers, Numerics, place, split_columns
+from coda_ir.backends.reference.numerics import (
+    Handlers,
+    Numerics,
+    place,
+    product_of,
+    split_columns,
+)
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
@@ -175,11 +181,14 @@ def _multiply(
     order: OrderAttr | None,
     numerics: Numerics,
 ) -> torch.Tensor:
-    """The sum of the products of (M x K, K x N): M x N, in steps of K where an order is stated."""
-    if order is None or numerics.exact:
-        total, *others = (x @ weights for x, weights in terms)
-        return sum(others, total)
+    """The sum of the products of (M x K, K x N): M x N, in steps of K where an order is stated.
+
+    A step, or else the whole sum, is rounded once.
+    """
     x, weights = terms[0]
+    if order is None or numerics.exact:
+        total, *others = (x.double() @ weights.double() for x, weights in terms)
+        return sum(others, total).to(x.dtype)
     total = x.new_zeros(x.shape[0], weights.shape[1])
     for x, weights in terms:
         for start in range(0, x.shape[-1], order["depth"]):
@@ -345,13 +354,12 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def _combine_tiles(
     combiner: Combiner, partial: torch.Tensor, order: OrderAttr | None
 ) -> torch.Tensor:
-    """(..., T) to one value per row, tile after tile, as the kernels do it."""
+    """(..., T) to one value per row; where an order is stated, one tree of it after another."""
     by_row = partial.reshape(-1, partial.shape[-1])
-    if order is not None:
-        by_row = _partial(
-            combiner, by_row, Tiling(1, [Cut(0, by_row.shape[-1], order["partials"])], True)
-        )
-    tiles = by_row.unbind(-1)
+    if order is None:
+        return reduce_last(combiner, by_row)
+    trees = Tiling(1, [Cut(0, by_row.shape[-1], order["partials"])], is_ordered=True)
+    tiles = _partial(combiner, by_row, trees).unbind(-1)
     total = tiles[0]
     for tile in tiles[1:]:
         total = _COMBINE[combiner](total, tile)
@@ -360,7 +368,8 @@ def _combine_tiles(
 
 def pack_weight(op: PackWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
     weight, vector = operands
-    return [(weight if op.layout.data == Layout.NK else weight.T) @ vector]
+    rows = weight if op.layout.data == Layout.NK else weight.T
+    return [product_of(rows, vector)]
 
 
 def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from coda_ir.backends.reference.attention import attention_grad
-from coda_ir.backends.reference.numerics import Handlers, Numerics
+from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of, rounded_once
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 
@@ -45,12 +45,13 @@ def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tens
 
 def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:
     dy, x = (operand.reshape(-1, operand.shape[-1]) for operand in operands)
-    return [dy.T @ x]
+    return [product_of(dy.T, x)]
 
 
 def sum_to(op: coda.SumToOp, operands: Tensors, _: Numerics) -> Tensors:
     (x,) = operands
-    summed = x.sum(op.summed_dims, keepdim=True) if op.summed_dims else x
+    dims = op.summed_dims
+    summed = rounded_once(lambda x: x.sum(dims, keepdim=True), x) if dims else x
     missing = x.dim() - len(shape_of(op.result))
     return [summed.reshape(summed.shape[missing:])]
 

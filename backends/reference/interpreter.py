@@ -48,8 +48,9 @@ def run_function(
     * `precision="float64"`: every float is a float64 and nothing is rounded; float results are
       float64.
     * `precision="stated"`: floats are rounded to the types that the IR states. Operators compute
-      and accumulate in float32 (in float64 where a value states f64) and round their results;
-      partials are per tile of the schedule, of 128 columns without one.
+      in float32 (in float64 where a value states f64) and round their results; a sum is rounded to
+      that once, or in the steps of a stated order; partials are per tile of the schedule, of 128
+      columns without one.
 
     NaN and infinities go through as in PyTorch. Raises CodaError for arguments that do not
     fit and for operators that the backend does not know.

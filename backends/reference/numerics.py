@@ -129,6 +129,20 @@ def unrounded(value: float) -> float:
     return value
 
 
+def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """`function(x)` in float64, rounded to the type of x.
+
+    For sums whose order is not stated: they are as exact as their type allows, so that no
+    implementation that sums in some order is closer, and the processor's library does not matter.
+    """
+    return function(x.double()).to(x.dtype)
+
+
+def product_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a @ b, whose sums are rounded once."""
+    return rounded_once(lambda wide: wide @ b.double(), a)
+
+
 def split_columns(x: torch.Tensor, *sizes: int) -> torch.Tensor:
     """The last dimension of `x` as several, the first of which is what remains after `sizes`."""
     return x.reshape(*x.shape[:-1], x.shape[-1] // prod(sizes), *sizes)

@@ -13,7 +13,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.backends.reference.numerics import Numerics, place, split_columns
+from coda_ir.backends.reference.numerics import Numerics, place, rounded_once, split_columns
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, NumericsMode, YieldOp
 
@@ -37,21 +37,19 @@ class Domain:
 
 
 def reduce_last(kind: Combiner, x: torch.Tensor, *, ordered: bool = False) -> torch.Tensor:
-    """Combine the last dimension, which must not be empty; `ordered`: sums are `tree_sum`."""
-    total = tree_sum if ordered else _sum
-    if kind == Combiner.ADD:
-        return total(x)
-    largest = x.amax(-1)
+    """Combine the last dimension, which must not be empty.
+
+    Sums are rounded once, or `ordered`, as `tree_sum`.
+    """
     if kind == Combiner.MAX:
-        return largest
+        return x.amax(-1)
+    if kind == Combiner.ADD:
+        return tree_sum(x) if ordered else rounded_once(lambda x: x.sum(-1), x)
     if not ordered:
-        return torch.logsumexp(x, -1)
+        return rounded_once(lambda x: torch.logsumexp(x, -1), x)
+    largest = x.amax(-1)
     shift = torch.where(largest == -torch.inf, 0.0, largest)
-    return shift + total((x - shift[..., None]).exp()).log()
-
-
-def _sum(x: torch.Tensor) -> torch.Tensor:
-    return x.sum(-1)
+    return shift + tree_sum((x - shift[..., None]).exp()).log()
 
 
 def tree_sum(x: torch.Tensor) -> torch.Tensor:

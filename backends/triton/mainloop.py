@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import Layout, ScheduleAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
@@ -45,6 +45,16 @@ class MainLoop(Protocol):
         ...
 
 
+def sum_type(op: Operation) -> str:
+    """What a sum over K is computed in: float32 where the order of its steps is stated."""
+    return "tl.float32" if isinstance(op, FusedOp) and op.order is not None else "SUM_TYPE"
+
+
+def _last_argument(op: Operation) -> list[str]:
+    """The argument of a helper for `sum_type`, where it is not the default."""
+    return ["    tl.float32,"] if sum_type(op) == "tl.float32" else []
+
+
 @dataclass
 class PointerMainLoop:
     """Loads through pointers: portable, for every layout and alignment."""
@@ -75,7 +85,8 @@ class PointerMainLoop:
         for index, column in enumerate(self.weight_columns(segment, lanes, accumulator_columns)):
             weight = segment.weights[columns.weights[min(index, len(columns.weights) - 1)]]
             lines.append(f"    {self._column_pointers(segment, weight, column)},")
-        return [*lines, "    K,", f"    {step},", "    BLOCK_K,", ")"]
+        lines += ["    K,", f"    {step},", "    BLOCK_K,"]
+        return [*lines, *_last_argument(self.arguments.op), ")"]
 
     def _step(self, segment: Segment, columns: ColumnRange) -> str:
         """The distance of two elements of a weight's column."""
@@ -147,6 +158,7 @@ class TmaMainLoop:
             "    tile_m * BLOCK_M,",
             *(f"    {argument}," for argument in arguments[1:]),
             f"    K, {shape},",
+            *_last_argument(self.arguments.op),
             ")",
         ]
 

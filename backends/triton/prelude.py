@@ -1,7 +1,9 @@
 """Device functions that emitted kernels call; a module contains those that it uses.
 
 Portable `tl` only: no libdevice, no inline assembly. In Triton's CPU interpreter bf16 arithmetic
-is wrong and float32 -> bfloat16 truncates, so that `dot` and `to_bf16` take other ways there.
+is wrong and float32 -> bfloat16 truncates, so that `dot` and `to_bf16` take other ways there. A sum
+over K is rounded once there, where no order is stated: it has the accuracy of the program, whatever
+the processor and its BLAS are.
 """
 
 from collections.abc import Iterable
@@ -64,14 +66,20 @@ def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr)
     within = program % (GROUP_M * tiles_n)
     return first + within % rows, within // rows
 '''),
+    "SUM_TYPE": _Helper("""\
+# What a tile is summed in: on a GPU float32; in the interpreter it is rounded to that at the end.
+SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
+"""),
     "dot": _Helper('''\
 @triton.jit
 def dot(a, b, acc):
-    """acc + a @ b in float32."""
+    """acc + a @ b in the type of acc."""
     if INTERPRET:
-        a = a.to(tl.float32)
-        b = b.to(tl.float32)
-    return tl.dot(a, b, acc, input_precision="ieee")
+        a = a.to(tl.float32).to(tl.float64)
+        b = b.to(tl.float32).to(tl.float64)
+        return tl.dot(a, b, acc.to(tl.float64), out_dtype=tl.float64).to(acc.dtype)
+    else:
+        return tl.dot(a, b, acc, input_precision="ieee")
 '''),
     "load_depth": _Helper('''\
 @triton.jit
@@ -218,19 +226,21 @@ def matmul_tile(
     K: tl.constexpr,
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
 ):
     """A tile of a @ b in float32, from pointers to the rows of a and the columns of b.
 
-    B_STEP is the distance of two elements of a column: 1 where b is stored as N x K.
+    B_STEP is the distance of two elements of a column: 1 where b is stored as N x K. SUM is the
+    type that each step of BLOCK_K is rounded to.
     """
-    acc = tl.zeros((a_rows.shape[0], b_columns.shape[1]), tl.float32)
+    acc = tl.zeros((a_rows.shape[0], b_columns.shape[1]), SUM)
     for k in range(0, K, BLOCK_K):
         a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
         b = load_depth(b_columns, k, K, B_STEP, BLOCK_K, 0)
         acc = dot(a, b, acc)
-    return acc
+    return acc.to(tl.float32)
 ''',
-        ("dot", "load_depth"),
+        ("SUM_TYPE", "dot", "load_depth"),
     ),
     "matmul_pair_tile": _Helper(
         '''\
@@ -242,17 +252,18 @@ def matmul_pair_tile(
     K: tl.constexpr,
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
 ):
     """Two tiles of a @ b in float32 that share a: the first and the second columns of pairs."""
-    first = tl.zeros((a_rows.shape[0], b_first.shape[1]), tl.float32)
-    second = tl.zeros((a_rows.shape[0], b_first.shape[1]), tl.float32)
+    first = tl.zeros((a_rows.shape[0], b_first.shape[1]), SUM)
+    second = tl.zeros((a_rows.shape[0], b_first.shape[1]), SUM)
     for k in range(0, K, BLOCK_K):
         a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
         first = dot(a, load_depth(b_first, k, K, B_STEP, BLOCK_K, 0), first)
         second = dot(a, load_depth(b_second, k, K, B_STEP, BLOCK_K, 0), second)
-    return first, second
+    return first.to(tl.float32), second.to(tl.float32)
 ''',
-        ("dot", "load_depth"),
+        ("SUM_TYPE", "dot", "load_depth"),
     ),
     "load_box": _Helper('''\
 @triton.jit
@@ -272,15 +283,16 @@ def tma_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
 ):
     """A tile of a @ bᵀ in float32, from descriptors of a (M x K) and b (N x K, or a view)."""
-    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), SUM)
     for k in range(0, K, BLOCK_K):
         a_tile = a.load((a_row, k))
         acc = dot(a_tile, tl.trans(load_box(b, b_corner, k, BLOCK_N, BLOCK_K)), acc)
-    return acc
+    return acc.to(tl.float32)
 ''',
-        ("dot", "load_box"),
+        ("SUM_TYPE", "dot", "load_box"),
     ),
     "tma_pair_tile": _Helper(
         '''\
@@ -296,19 +308,20 @@ def tma_pair_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
 ):
     """Two tiles of a @ bᵀ in float32 that share a: the first and the second columns of pairs."""
-    first = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    second = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    first = tl.zeros((BLOCK_M, BLOCK_N), SUM)
+    second = tl.zeros((BLOCK_M, BLOCK_N), SUM)
     for k in range(0, K, BLOCK_K):
         a_tile = a.load((a_row, k))
         b_tile = tl.trans(load_box(b_first, first_corner, k, BLOCK_N, BLOCK_K))
         first = dot(a_tile, b_tile, first)
         b_tile = tl.trans(load_box(b_second, second_corner, k, BLOCK_N, BLOCK_K))
         second = dot(a_tile, b_tile, second)
-    return first, second
+    return first.to(tl.float32), second.to(tl.float32)
 ''',
-        ("dot", "load_box"),
+        ("SUM_TYPE", "dot", "load_box"),
     ),
 }
 

@@ -1,11 +1,12 @@
 """Main loops of sums of products and of transposed inputs, written out in the kernel.
 
-acc = tl.zeros((BLOCK_M, 128), tl.float32)
+acc = tl.zeros((BLOCK_M, 128), SUM_TYPE)
 for k in range(0, 4096, BLOCK_K):
     a = load_depth(dq_rows, k, 4096, 1, BLOCK_K, 1)
     acc = dot(a, load_depth(wq_ptr + column[None, :], k, 4096, 2048, BLOCK_K, 0), acc)
 for k in range(0, 1024, BLOCK_K):
     ...
+acc = acc.to(tl.float32)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from coda_ir.backends.triton.mainloop import (
     PointerMainLoop,
     TmaMainLoop,
     descriptor,
+    sum_type,
     usable_box,
 )
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
@@ -71,9 +73,9 @@ class TermLoop(ABC):
         accumulator_columns: Sequence[ColumnIndex],
     ) -> list[str]:
         """Statements that assign the `accumulators`; see `MainLoop.emit`."""
-        self.helpers.add("dot")
-        width = columns.lanes * columns.parts
-        lines = [f"{name} = tl.zeros((BLOCK_M, {width}), tl.float32)" for name in accumulators]
+        self.helpers |= {"SUM_TYPE", "dot"}
+        shape, sum = f"(BLOCK_M, {columns.lanes * columns.parts})", sum_type(self.op)
+        lines = [f"{name} = tl.zeros({shape}, {sum})" for name in accumulators]
         places = self.places(segment, columns, tile, lanes, accumulator_columns)
         for term, weights in enumerate(segment.terms):
             body = [f"a = {self.load_input(term)}"]
@@ -82,7 +84,7 @@ class TermLoop(ABC):
                 body.append(f"b = {self.load_weight(term, segment, columns, weight, place)}")
                 body.append(f"{name} = dot(a, b, {name})")
             lines += [f"for k in range(0, {self._bound(term)}, BLOCK_K):", *indented(body)]
-        return lines
+        return [*lines, *(f"{name} = {name}.to(tl.float32)" for name in accumulators)]
 
     def _bound(self, term: int) -> str:
         if not self.op.is_transposed:
