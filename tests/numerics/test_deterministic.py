@@ -98,6 +98,24 @@ def test_reference_keeps_the_order():
         assert torch.equal(first, second)
 
 
+LINEAR = "fn linear_(x: T[M, 200], weight w: T[96, 200]) -> T[M, 96] { return linear(x, w) }"
+
+
+@types
+def test_reference_has_the_bits_of_the_interpreter(dtype: torch.dtype):
+    """Each step of K is rounded to float32 in both, where its order is stated, and only there."""
+    inputs = {"x": tensors(dtype)["r"], "w": tensors(dtype)["u"]}
+    text = LINEAR.replace("T[", f"{NAMES[dtype]}[")
+    schedule = f"target=interpreter tile=32x64x{DEPTH[dtype]}"
+    runs: dict[str, torch.Tensor] = {}
+    for mode in ("fp32-epilogue", "deterministic"):
+        compiled = coda_ir.compile(text, device="cpu", schedule=schedule, numerics=mode)
+        runs[mode] = compiled(**inputs)
+        expected = compiled.reference(inputs, level="scheduled", precision="stated")
+        assert torch.equal(runs[mode], expected)
+    assert dtype != torch.float32 or not torch.equal(*runs.values())
+
+
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
