@@ -9,12 +9,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from coda_ir.arguments import Signature, TensorSpec, short_name
 from coda_ir.diagnostics import Diagnostic, SourceRange
 
 if TYPE_CHECKING:
+    from coda_ir.arguments import Signature, TensorSpec
     from coda_ir.remarks import Remark
 
 
@@ -70,6 +68,8 @@ class Artifact:
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
         """Raises KeyError, TypeError, ValueError or AttributeError for anything but `to_data`."""
+        from coda_ir.arguments import Signature
+
         return Artifact(
             Signature(data["name"], _specs(data["arguments"]), _specs(data["results"])),
             tuple(data["used_arguments"]),
@@ -96,10 +96,16 @@ def _decoded(data: Sequence[Mapping[str, Any]]) -> tuple[Remark, ...]:
 
 
 def _spec_data(spec: TensorSpec) -> list[Any]:
-    return [spec.name, spec.dims, short_name(spec.dtype), spec.is_weight]
+    dtype = str(spec.dtype).removeprefix("torch.")
+    return [spec.name, spec.dims, dtype, spec.is_weight]
 
 
 def _specs(data: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+    # Looking at what the cache has needs no PyTorch, which takes long to import.
+    import torch
+
+    from coda_ir.arguments import TensorSpec
+
     return tuple(
         TensorSpec(name, tuple(dims), getattr(torch, dtype), bool(is_weight))
         for name, dims, dtype, is_weight in data

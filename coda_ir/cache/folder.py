@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 from coda_ir.diagnostics import CodaError
 
@@ -83,12 +84,22 @@ def program_path(key: str) -> Path:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing. Raises OSError."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: Path) -> Generator[BinaryIO]:
+    """A file to write, which is at `path` when the `with` block ends well, and else nowhere.
+
+    Raises OSError where it cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name[:150]}.{os.getpid()}.{token_hex(4)}.tmp")
     with ExitStack() as undo:
         undo.callback(_remove, temporary)
         with open(temporary, "xb") as file:
-            file.write(data)
+            yield file
         os.replace(temporary, path)
         undo.pop_all()
 
@@ -172,9 +183,9 @@ def prune_to_limit() -> None:
     prune(max_bytes=size_limit())
 
 
-def remove_programs(paths: Iterable[Path]) -> None:
-    for path in paths:
-        _remove(path)
+def remove(files: Sequence[CachedFile]) -> list[CachedFile]:
+    """Remove these files; those that are gone. What cannot be removed stays."""
+    return [file for file in files if _remove(file.path)]
 
 
 def _bytes(files: Sequence[CachedFile]) -> int:

@@ -13,14 +13,20 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from coda_ir.cache.folder import MODULES, cache_directory, mark_used, write_whole
+from coda_ir.cache.folder import (
+    MODULES,
+    cache_directory,
+    mark_used,
+    size_limit,
+    write_whole,
+)
 
 
 def load_source(source: str, stem: str) -> ModuleType:
     """Import `source` from a file of the cache that is named after `stem` and its content.
 
-    The same source gives the same module object. Where the cache cannot be written, the module
-    is made without a file.
+    The same source gives the same module object. Where the cache is off or cannot be written, the
+    module is made without a file.
     """
     name = module_name(source, stem)
     full_name = f"coda_ir_cache.{name}"
@@ -58,6 +64,8 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """The byte code of the file where Python has it. Damaged byte code is not used."""
+        if not size_limit():
+            return self.source_to_code(self._data, self.path)
         try:
             _write_unless_equal(Path(self.path), self._data)
             code = super().get_code(fullname)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from coda_ir.cache.artifact import Artifact
@@ -132,6 +133,17 @@ def load(key: str) -> Entry | None:
     if entry.header.key != key:
         raise DamagedEntryError(f"it is the entry {entry.header.key}")
     return entry
+
+
+def read_header(path: Path) -> Header | None:
+    """What an entry says about itself, without reading the rest; None where it is damaged."""
+    try:
+        with path.open("rb") as file:
+            magic = file.readline(len(MAGIC) + 80)
+            header = Header(**json.loads(file.readline(1 << 16)))
+    except (OSError, ValueError, TypeError):
+        return None
+    return header if magic.startswith(f"{MAGIC} ".encode()) else None
 
 
 def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artifact:

@@ -1,0 +1,247 @@
+"""`coda-cache`: list the compiled programs of the cache, prune them, move them between machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coda_ir.cache.archive import export_cache, import_cache
+from coda_ir.cache.folder import (
+    CachedFile,
+    cache_directory,
+    cached_files,
+    format_size,
+    parse_size,
+    prune,
+    remove,
+    size_limit,
+)
+from coda_ir.cache.programs import Header, read_header
+from coda_ir.cache.toolchain import toolchain
+from coda_ir.cache.triton_files import triton_cache_directory
+from coda_ir.diagnostics import CodaError
+from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
+
+SUCCESS, FAILURE, USAGE, DEFECT = 0, 1, 2, 3
+
+ENVIRONMENT = """
+environment:
+  CODA_CACHE_DIR    the folder, by default coda_ir in $XDG_CACHE_HOME or ~/.cache
+  CODA_CACHE_LIMIT  its largest size, such as 500MB, by default 1GiB; 0 switches the cache off
+
+Exit codes: 0, 1 for input that is wrong, 2 for a wrong command line, 3 for a defect of the tool.
+"""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the tool on command-line arguments; the exit codes are those of coda-opt."""
+    options = _parser().parse_args(args)
+    action: Callable[[argparse.Namespace], None] = options.action
+    try:
+        action(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough; Python flushes once more when it exits, which must not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except CodaError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename or cache_directory()}: {error.strerror or error}")
+    except Exception as error:
+        # The boundary of the tool: a defect is told in one line.
+        if options.debug:
+            raise
+        _fail(f"internal error: {type(error).__name__}: {error}")
+        return DEFECT
+    return SUCCESS
+
+
+def _fail(message: str) -> int:
+    print(f"coda-cache: error: {message}", file=sys.stderr)
+    return FAILURE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coda-cache",
+        description=__doc__,
+        epilog=ENVIRONMENT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of a defect")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes command lines in this shell, and exit",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add = _adder(commands)
+    add("path", _print_path, "print the folder of the cache")
+    listing = add("list", _list, "list the programs, the last used first")
+    listing.add_argument("--json", action="store_true", help="as JSON, one program a line")
+    add("stats", _stats, "say how much there is")
+    pruning = add("prune", _prune, "remove what was not used for long; by default beyond the limit")
+    _add_pruning_arguments(pruning)
+    exporting = add("export", _export, "write programs and their compiled kernels to an archive")
+    exporting.add_argument("file", action=FileAction, metavar="FILE", help="the archive")
+    exporting.add_argument(
+        "--function", action="append", default=[], metavar="NAME", help="only programs of NAME"
+    )
+    exporting.add_argument(
+        "--no-kernels", action="store_true", help="without what Triton has compiled"
+    )
+    importing = add("import", _import, "add an archive, which is code: import what you trust")
+    importing.add_argument("file", action=FileAction, metavar="FILE", help="the archive")
+    return parser
+
+
+def _adder(commands: Any) -> Callable[..., argparse.ArgumentParser]:
+    def add(
+        name: str, action: Callable[[argparse.Namespace], None], text: str
+    ) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+        parser.set_defaults(action=action)
+        return parser
+
+    return add
+
+
+def _add_pruning_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-size", type=_size, metavar="SIZE", help="keep at most SIZE, such as 100MB or 1GiB"
+    )
+    parser.add_argument(
+        "--max-age",
+        type=_age,
+        metavar="AGE",
+        help="keep what was used within AGE: 12h, 30d",
+    )
+    parser.add_argument(
+        "--outdated", action="store_true", help="remove programs that other versions made"
+    )
+    parser.add_argument("--all", action="store_true", help="remove everything")
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no size; write bytes, or a size such as 500MB or 2GiB"
+        ) from None
+
+
+def _age(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no age; write one such as 45m, 12h or 30d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _print_path(_: argparse.Namespace) -> None:
+    print(cache_directory())
+
+
+def _programs() -> list[tuple[CachedFile, Header | None]]:
+    """The programs, the last used first, with what they say about themselves if they can."""
+    files = [file for file in reversed(cached_files()) if file.is_program]
+    return [(file, read_header(file.path)) for file in files]
+
+
+def _list(options: argparse.Namespace) -> None:
+    programs, now = _programs(), time.time()
+    if options.json:
+        for file, header in programs:
+            known = {} if header is None else asdict(header)
+            data = {"key": file.path.stem, "size": file.size, "used": file.used, **known}
+            print(json.dumps(data))
+        return
+    rows = [("KEY", "FUNCTION", "TARGET", "SIZE", "USED", "VERSIONS")]
+    for file, header in programs:
+        age = _format_age(now - file.used)
+        key, size = file.path.stem[:12], format_size(file.size)
+        if header is None:
+            rows.append((key, "?", "?", size, age, "damaged"))
+        else:
+            versions = "outdated" if _is_outdated(header) else "current"
+            rows.append((key, header.function, header.architecture, size, age, versions))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+def _is_outdated(header: Header) -> bool:
+    return header.toolchain != toolchain()
+
+
+def _format_age(seconds: float) -> str:
+    for unit, length in reversed(_UNITS.items()):
+        if seconds >= length:
+            return f"{int(seconds / length)}{unit} ago"
+    return "now"
+
+
+def _stats(_: argparse.Namespace) -> None:
+    files, programs = cached_files(), _programs()
+    modules = [file for file in files if file.path.suffix == ".py"]
+    total, limit = sum(file.size for file in files), size_limit()
+    outdated = sum(header is None or _is_outdated(header) for _, header in programs)
+    print(f"folder     {cache_directory()}")
+    print(f"programs   {_total([file for file, _ in programs])}, {outdated} of other versions")
+    print(f"modules    {_total(modules)}")
+    share = f"{total / limit:.0%} of {format_size(limit)}" if limit else "the cache is off"
+    print(f"together   {format_size(total)}: {share}")
+    print(f"kernels    in Triton's cache {triton_cache_directory()}")
+
+
+def _total(files: Sequence[CachedFile]) -> str:
+    return f"{len(files)} ({format_size(sum(file.size for file in files))})"
+
+
+def _prune(options: argparse.Namespace) -> None:
+    chosen = options.max_size is not None or options.max_age is not None or options.outdated
+    largest = options.max_size if chosen else size_limit()
+    removed = removed_bytes = 0
+    if options.outdated:
+        old = [file for file, header in _programs() if header is None or _is_outdated(header)]
+        gone = remove(old)
+        removed, removed_bytes = len(gone), sum(file.size for file in gone)
+    done = prune(max_bytes=largest, max_age=options.max_age, everything=options.all)
+    removed, removed_bytes = removed + done.removed, removed_bytes + done.removed_bytes
+    print(
+        f"removed {removed} files ({format_size(removed_bytes)}), "
+        f"{done.left} are left ({format_size(done.left_bytes)})"
+    )
+
+
+def _export(options: argparse.Namespace) -> None:
+    contents = export_cache(
+        Path(options.file), options.function, with_kernels=not options.no_kernels
+    )
+    print(f"{options.file}: {contents.programs} programs, {contents.kernels} kernels of Triton")
+
+
+def _import(options: argparse.Namespace) -> None:
+    contents = import_cache(Path(options.file))
+    print(f"imported {contents.programs} programs, {contents.kernels} kernels of Triton")
+    if contents.outdated:
+        print(
+            f"coda-cache: warning: {contents.outdated} programs were left out: other versions of "
+            "CODA IR, xDSL, Triton or PyTorch made them",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
