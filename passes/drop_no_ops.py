@@ -14,6 +14,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.symbolic_shapes import dims_attribute
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class DropNoOpsPass(FunctionPass):
         cast(cast(x) to a wider type) to the type of x   -> x
         expand(x) to the dimensions of x                 -> x
         reshape(x) to the dimensions of x, at once or by another reshape -> x
+        transpose that moves extents of 1 alone          -> reshape
         slice of a slice of the same dimension           -> one slice
         slice inside of one part of a concat             -> slice of that part
         concat(x, a part without elements)               -> x
@@ -52,6 +54,8 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             inner = defined_by(op.x, coda.ReshapeOp)
             restored = _if_same_dims(inner.x, op, rewriter) if inner else None
             return restored or _if_same_dims(op.x, op, rewriter)
+        case coda.TransposeOp():
+            return _reshaped(op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case coda.SliceOp():
@@ -66,6 +70,16 @@ def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSA
     (result,) = op.results
     same = element_type_of(x) == element_type_of(result) and x.type == result.type
     return x if same and rewriter.shapes.dims(x) == rewriter.shapes.dims(result) else None
+
+
+def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    extents = shape_of(op.x)
+    moved = [axis for axis in op.permutation if extents[axis] != 1]
+    if moved != sorted(moved):
+        return None
+    reshape = coda.ReshapeOp(op.x, shape_of(op.result))
+    reshape.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
+    return OpInserter(rewriter, op, op.location).insert(reshape)
 
 
 def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import TypeVar
 
 from xdsl.ir import Operation, SSAValue
@@ -20,9 +21,12 @@ def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number that `value` is, where it is a constant, converted or not."""
+    """The number that `value` is, where it is a constant or its square root, converted or not."""
     while isinstance(value.owner, coda.CastOp):
         value = value.owner.operand
+    if isinstance(value.owner, coda.SqrtOp):
+        number = number_of(value.owner.operand)
+        return None if number is None or number < 0 else sqrt(number)
     return float(value.owner.number) if isinstance(value.owner, coda.ConstantOp) else None
 
 

@@ -77,23 +77,31 @@ class AttentionFinder:
     def through(self, value: SSAValue) -> SSAValue:
         """`value` before conversions, and before batch and heads were merged or split."""
         while True:
-            value, reshape = unconverted(value), defined_by(value, coda.ReshapeOp)
-            if reshape is not None and self._merges_heads(reshape):
-                value = reshape.x
-            elif not isinstance(value.owner, coda.CastOp):
+            value = unconverted(value)
+            split = self._other_layout(value)
+            if split is None:
                 return value
+            value = split
 
     def unmerged(self, value: SSAValue) -> SSAValue:
         """`value` (B·heads x R x C) before batch and heads were merged; others as they are."""
-        merge = defined_by(value, coda.ReshapeOp)
-        is_merge = merge is not None and len(shape_of(value)) == 3 and self._merges_heads(merge)
-        return merge.x if merge is not None and is_merge else value
+        split = self._other_layout(value) if len(shape_of(value)) == 3 else None
+        return value if split is None else split
 
-    def _merges_heads(self, op: coda.ReshapeOp) -> bool:
-        """Whether two leading dimensions become one, or one becomes two."""
-        short, long = sorted(map(self.shapes.dims, (op.x, op.result)), key=len)
-        merged = SymbolicSize.product(long[:2]) == SymbolicSize.product(short[:1])
-        return len(short) == 3 and len(long) == 4 and merged and long[2:] == short[1:]
+    def _other_layout(self, value: SSAValue) -> SSAValue | None:
+        """What `value` was reshaped from, with the same rows and columns: batch and heads were
+        one dimension and are two, or the other way round.
+        """
+        source, dims = value, self.shapes.dims
+        while isinstance(source.owner, coda.ReshapeOp):
+            source = source.owner.x
+            short, long = sorted(map(dims, (source, value)), key=len)
+            merged = SymbolicSize.product(long[:2]) == SymbolicSize.product(short[:1])
+            if len(short) == 3 and len(long) == 4 and merged and long[2:] == short[1:]:
+                return source
+            if dims(source) == dims(value):
+                return source
+        return None
 
     def _from_scores(
         self, value: SSAValue, weights: SSAValue, found: SpelledAttention
@@ -113,7 +121,7 @@ class AttentionFinder:
             value = self.through(step)
         if isinstance(product, Refusal):
             return product
-        found.q, found.transposed_k = (as_narrow_as(x, found.v) for x in product)
+        found.q, found.transposed_k = (as_narrow_as(_unscaled(x, found), found.v) for x in product)
         return None
 
     def _step(self, value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal:
@@ -232,6 +240,16 @@ def _product_and_sum(
         found.mask.add(op.inputs[0], is_flat=True)
     found.scale = float(alpha)
     return op.inputs[1], op.inputs[2]
+
+
+def _unscaled(value: SSAValue, found: SpelledAttention) -> SSAValue:
+    """A factor of the scores before it was multiplied by a number, of which `found` takes note."""
+    while isinstance(value.owner, coda.MulOp | coda.DivOp) and (
+        number := number_of(value.owner.rhs)
+    ):
+        found.scale *= number if isinstance(value.owner, coda.MulOp) else 1 / number
+        value = value.owner.lhs
+    return value
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:

@@ -56,3 +56,18 @@ func.func @rejoined(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
 
 // CHECK-LABEL: func.func @rejoined(
 // CHECK-NEXT:    func.return %x
+
+// -----
+
+// An extent of 1 has moved.
+
+func.func @unit(%x: tensor<?x4x1x8xf32> {coda.dims = ["B", 4 : i64, 1 : i64, 8 : i64]}) -> (tensor<?x4x8x1xf32>, tensor<?x8x4x1xf32>) {
+  %a = coda.transpose %x {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<?x4x1x8xf32>) -> tensor<?x4x8x1xf32>
+  %b = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<?x4x1x8xf32>) -> tensor<?x8x4x1xf32>
+  func.return %a, %b : tensor<?x4x8x1xf32>, tensor<?x8x4x1xf32>
+}
+
+// CHECK-LABEL: func.func @unit(
+// CHECK-NEXT:    %a = coda.reshape %x {coda.dims = ["B", 4 : i64, 8 : i64, 1 : i64]}
+// CHECK-NEXT:    %b = coda.transpose %x
+// CHECK-NEXT:    func.return %a, %b
