@@ -26,6 +26,7 @@ PASS_CLASSES = {
     "merge-sibling-gemms": "MergeSiblingGemmsPass",
     "move-norm-gradient-sums": "MoveNormGradientSumsPass",
     "outline-pointwise": "OutlinePointwisePass",
+    "outline-rope": "OutlineRopePass",
     "pair-glu": "PairGluPass",
     "pair-rope": "PairRopePass",
     "place-column-scale": "PlaceColumnScalePass",

@@ -22,6 +22,7 @@ from coda_ir.passes.join_pointwise import JoinPointwisePass
 from coda_ir.passes.merge_gemm_sums import MergeGemmSumsPass
 from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.outline_pointwise import OutlinePointwisePass
+from coda_ir.passes.outline_rope import OutlineRopePass
 from coda_ir.passes.pair_glu import PairGluPass
 from coda_ir.passes.pair_rope import PairRopePass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
@@ -53,6 +54,7 @@ STEPS: tuple[ModulePass, ...] = (
     FusePointwisePass(),
     FuseCrossEntropyPass(),
     # What is computed again on tensors that an epilogue loads.
+    OutlineRopePass(),
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.

@@ -87,7 +87,7 @@ def _rewrite(
 ) -> None:
     reduce = found.reduce
     insert = OpInserter(rewriter, reduce, reduce.location)
-    products = [_product(insert, found, each) for each in maps]
+    products = [(_product(insert, found, each), each.rotated() is not None) for each in maps]
     total = _sum(insert, [_row_sum(insert, same) for same in _by_shape(products)])
     for factor in found.outside:
         total = insert.mul(total, insert.cast(factor, f32))
@@ -99,13 +99,26 @@ def _rewrite(
     rewriter.order.erase(reduce)
 
 
-def _by_shape(values: Sequence[SSAValue]) -> list[list[SSAValue]]:
-    """Products that have one shape, which are added before they are summed by row."""
-    groups: dict[object, list[SSAValue]] = {}
-    for value in values:
+def _by_shape(products: Sequence[tuple[SSAValue, bool]]) -> list[list[SSAValue]]:
+    """Products that have one shape, which are added before they are summed by row.
+
+    At most one product of each group is of what is rotated, so that all that reads a rotated
+    gradient fits one kernel.
+    """
+    groups: list[list[SSAValue]] = []
+    with_rotation: list[bool] = []
+    for value, is_rotated in products:
         shape = shape_of(value)
-        groups.setdefault(value if shape[-1] == DYNAMIC_INDEX else shape, []).append(value)
-    return list(groups.values())
+        for index, group in enumerate(groups):
+            same = shape == shape_of(group[0]) and shape[-1] != DYNAMIC_INDEX
+            if same and not (is_rotated and with_rotation[index]):
+                group.append(value)
+                with_rotation[index] |= is_rotated
+                break
+        else:
+            groups.append([value])
+            with_rotation.append(is_rotated)
+    return groups
 
 
 def _row_sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:

@@ -1,7 +1,10 @@
 """Pass `pair-rope`: rotary embedding in a pair epilogue of the projection."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
@@ -35,12 +38,7 @@ class PairRopePass(FunctionPass):
 
 
 def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
-    interleaved = op.layout.data == "interleaved"
-    pairing = (
-        PairingAttr.adjacent_columns()
-        if interleaved
-        else PairingAttr.halves(op.head_dim.value.data)
-    )
+    pairing = pairing_of(op)
     site = check_pairing(op.x, pairing)
     if not isinstance(site, Refusal) and not rewriter.order.hoist([op.cos, op.sin], site.op):
         site = Refusal(
@@ -56,18 +54,32 @@ def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     _fuse_rope(op, rewriter)
 
 
+def pairing_of(op: coda.RopeOp) -> PairingAttr:
+    """Which columns of a head a rotation pairs up."""
+    if op.layout.data == "interleaved":
+        return PairingAttr.adjacent_columns()
+    return PairingAttr.halves(op.head_dim.value.data)
+
+
 def _fuse_rope(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     site = Site.of(op.x)
     assert site is not None
     editor = EpilogueEditor(site.op, rewriter.order)
-    segment = editor.segments[site.segment]
+    rotate_lanes(op, editor, site.segment, editor.segments[site.segment].yielded(site.result))
+
+
+def rotate_lanes(
+    op: coda.RopeOp, editor: EpilogueEditor, number: int, lanes: Sequence[SSAValue]
+) -> None:
+    """Rotate the two columns of a pair in segment `number`, in place of `op`."""
+    segment = editor.segments[number]
     (cos,) = segment.add_port(PortKind.HALF_TABLE, op.cos)
     (sin,) = segment.add_port(PortKind.HALF_TABLE, op.sin)
-    a, b = segment.yielded(site.result)
-    builder = editor.builder(site.segment, op.location)
+    a, b = lanes
+    builder = editor.builder(number, op.location)
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
     transposed = op.transposed is not None
     rotated = builder.rotate(a, b, cos, sin, types, transposed=transposed)
     port = ResultPortAttr.tile()
-    index = editor.add_result(site.segment, port, tensor_type(op.result), rotated)
-    replace_by_result(editor, op, site.segment, index)
+    index = editor.add_result(number, port, tensor_type(op.result), rotated)
+    replace_by_result(editor, op, number, index)

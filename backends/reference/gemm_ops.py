@@ -202,7 +202,8 @@ def _multiply(
 def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     segment = op.segment()
     shape = _map_shape(op, segment, operands)
-    frame = Frame(shape[:-1], shape[-1] if shape else 1, None)
+    columns = shape[-1] if shape else 1
+    frame = Frame(shape[:-1], columns, pair_columns(segment.pairing, columns))
     domain = frame.domain
     tiling = default_tiling(domain) if op.order is None else stated_tiling(domain, op.order)
     results = _epilogue(segment, [], operands, frame, tiling, numerics)

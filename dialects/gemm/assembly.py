@@ -107,9 +107,9 @@ def print_segment(printer: Printer, segment: Segment) -> None:
             print_typed_values(printer, weights)
         if segment.layout != Layout.NK:
             printer.print_string(f" {segment.layout.value}")
-        if segment.pairing is not None:
-            printer.print_string(" pair")
-            segment.pairing.print_parameters(printer)
+    if segment.pairing is not None:
+        printer.print_string(" pair")
+        segment.pairing.print_parameters(printer)
     print_ports(printer, segment.ports)
     with printer.indented():
         printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
@@ -162,8 +162,8 @@ def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
         terms = _parse_terms(parser, inputs)
         if parser.parse_optional_keyword(Layout.KN.value):
             layout = Layout.KN
-        if parser.parse_optional_keyword("pair"):
-            pairing = PairingAttr.new(PairingAttr.parse_parameters(parser))
+    if parser.parse_optional_keyword("pair"):
+        pairing = PairingAttr.new(PairingAttr.parse_parameters(parser))
     ports = parse_ports(parser)
     parser.parse_punctuation("->")
     results = parser.parse_comma_separated_list(

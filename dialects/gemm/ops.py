@@ -333,6 +333,9 @@ class MapOp(IRDLOperation):
       %s = arith.addf %a, %c : f32
       gemm.yield %s : f32
     }
+
+    With `pair<halves, G>` or `pair<adjacent>` the region takes both columns of a pair, as that of
+    a GEMM does: `gemm.map pair<halves, 128> tile(%x : ...) half_table(%cos : ...) -> ...`.
     """
 
     name = "gemm.map"

@@ -51,7 +51,7 @@ def verify_fused(op: FusedOp) -> None:
             raise VerifyException("columns() has no weight, expected at least one")
         for number, weights in enumerate(segment.terms):
             _verify_weights(op, number, weights, segment)
-        _verify_pairing(segment)
+        _verify_pairing(segment, segment.columns)
         domain = (*op.row_shape, segment.columns)
         _verify_ports(segment, domain)
         _verify_results(segment, domain)
@@ -103,14 +103,16 @@ def _verify_inputs(op: FusedOp) -> None:
 
 
 def verify_map(segment: Segment) -> None:
-    if segment.pairing is not None or segment.weights:
-        raise VerifyException("gemm.map has neither weights nor pairs")
+    pairing = segment.pairing
+    if pairing is not None and pairing.group_size is None and not pairing.is_adjacent:
+        raise VerifyException("pair<halves> of gemm.map has no group, expected its columns")
     kinds = {kind.value for kind, _ in segment.ports} | {
         r.port.kind.data.value for r in segment.results
     }
     if "tile_t" in kinds:
         raise VerifyException("gemm.map has a tile_t port, expected only in gemm.fused")
     domain = _map_domain(segment)
+    _verify_pairing(segment, domain[-1] if domain else 1)
     _verify_ports(segment, domain)
     _verify_results(segment, domain)
     _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
@@ -159,10 +161,10 @@ def _extents(dims: Sequence[int]) -> str:
     return str(dims[0]) if len(dims) == 1 else format_shape(dims)
 
 
-def _verify_pairing(segment: Segment) -> None:
+def _verify_pairing(segment: Segment, n: int) -> None:
+    """The `n` columns of a segment make whole pairs."""
     if segment.pairing is None:
         return
-    n = segment.columns
     group = segment.pairing.group_size
     if group is not None and (group < 2 or group % 2):
         raise VerifyException(f"pair group is {group}, expected an even number")

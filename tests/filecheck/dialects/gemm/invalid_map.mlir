@@ -2,12 +2,36 @@
 
 // What the verifier of gemm.map refuses.
 
-func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{gemm.map has neither weights nor pairs}}
+func.func @f(%x: tensor<?x7xbf16>) {
+  // expected-error@below {{pair mode on 7 columns, expected an even number}}
   %r = "gemm.map"(%x) <{segment = #gemm.segment<0, nk, pair<adjacent>, [tile], [tile]>}> ({
   ^epilogue(%a: f32, %b: f32):
     gemm.yield %a, %b : f32, f32
-  }) : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  }) : (tensor<?x7xbf16>) -> tensor<?x7xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{pair group is 6, expected a divisor of the 8 columns}}
+  %r = gemm.map pair<halves, 6> tile(%x : tensor<?x8xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%a: f32, %b: f32):
+    gemm.yield %a, %b : f32, f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{pair<halves> of gemm.map has no group, expected its columns}}
+  %r = gemm.map pair<halves> tile(%x : tensor<?x8xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%a: f32, %b: f32):
+    gemm.yield %a, %b : f32, f32
+  }
   func.return
 }
 

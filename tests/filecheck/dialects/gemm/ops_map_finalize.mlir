@@ -50,3 +50,19 @@ func.func @finalize(%p: tensor<?x?xf32>, %q: tensor<?x?xf32>, %t: tensor<?xf32>,
   }
   func.return
 }
+
+// CHECK:      func.func @pairs(
+// CHECK-NEXT:   %z, %partial = gemm.map pair<halves, 8> tile(%x : tensor<?x16xbf16>) half_table(%c : tensor<?x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^epilogue
+func.func @pairs(%x: tensor<?x16xbf16>, %c: tensor<?x4xf32>) -> tensor<?x16xbf16> {
+  %z, %partial = gemm.map pair<halves, 8> tile(%x : tensor<?x16xbf16>) half_table(%c : tensor<?x4xf32>)
+    -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>) {
+  ^epilogue(%a: f32, %b: f32, %angle: f32):
+    %0 = arith.mulf %a, %angle : f32
+    %1 = arith.mulf %b, %angle : f32
+    %2 = arith.addf %0, %1 : f32
+    gemm.yield %1, %0, %2 : f32, f32, f32
+  }
+  func.return %z : tensor<?x16xbf16>
+}
