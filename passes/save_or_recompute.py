@@ -14,7 +14,6 @@ from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
-from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.joint import Joint, ops_behind
@@ -23,7 +22,7 @@ from coda_ir.passes.support.norm_gradients import stats_of
 from coda_ir.passes.support.norms import Norm, OpInserter, apply_statistics, norm_stats, params_of
 from coda_ir.passes.support.scalar_code import is_pointwise
 from coda_ir.passes.support.split_joint import split
-from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
+from coda_ir.remarks import Remark, RemarkKind, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOMINAL_EXTENT = 256
@@ -55,8 +54,7 @@ class SaveOrRecomputePass(ModulePass):
     saves the values that together have the fewest bytes, so that everything else is computed
     again from them by pointwise code; of equal ones those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
-    free the most bytes per FLOP. What a location puts into a part with activation checkpointing is
-    computed again, but for random numbers and what the rest of the forward reads. Row statistics are always saved: they are small, and cost a pass
+    free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
     over the rows. `save` and `recompute` name values that are treated so whatever they cost.
     `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
 
@@ -235,7 +233,7 @@ class _Choice:
     def _cost(self, value: SSAValue) -> int | None:
         if value in self.free or value.name_hint in self.save:
             return 0
-        if value.name_hint in self.recompute or self._is_inside_checkpoint(value):
+        if value.name_hint in self.recompute:
             return None
         return max(1, self.size([value]))
 
@@ -243,20 +241,9 @@ class _Choice:
         """Whether the backward may compute the results of `op` instead of being given them."""
         if op in repeatable or any(result.name_hint in self.recompute for result in op.results):
             return True
-        if op in self.forward and checkpoint_of(op.location) is not None:
-            return not (isinstance(op, CallOp) and op.random)
         if isinstance(op, _ROW_STATISTICS):
             return False
         return op not in self.forward or isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
-
-    def _is_inside_checkpoint(self, value: SSAValue) -> bool:
-        """Whether nothing of the forward but one checkpointed part sees `value`."""
-        op = value.owner
-        region = checkpoint_of(op.location) if isinstance(op, Operation) else None
-        if region is None or (isinstance(op, CallOp) and op.random):
-            return False
-        users = [use.operation for use in value.uses if use.operation in self.forward]
-        return all(checkpoint_of(user.location) == region for user in users)
 
     def report(self, saved: Sequence[SSAValue], budget: int | None) -> None:
         """Remarks on what is saved, what is computed again, and whether that fits."""
