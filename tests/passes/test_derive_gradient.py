@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pytest
-from support.gradients import assert_gradcheck, assert_gradients
+import torch
+from support.gradients import assert_gradcheck, assert_gradients, differentiated, joint_of
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, Torch
 from coda_ir.passes.derivatives import NOT_DIFFERENTIATED, RULES
@@ -343,3 +345,51 @@ def test_every_operator_has_a_rule_or_a_reason():
         assert (operator in RULES) != (operator in NOT_DIFFERENTIATED), operator.name
     tested = {type(op) for case in CASES.values() for op in case.module().walk()}
     assert set(RULES) <= tested, [rule.__name__ for rule in set(RULES) - tested]
+
+
+def dropout(callee: str, arguments: str) -> Case:
+    return Case(X, of_call(callee, arguments, ("M", 8), random=True))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        dropout("aten.dropout.default", "{0}, 0.25, True"),
+        dropout("aten.native_dropout.default", "{0}, 0.25, True"),
+        Case(
+            X,
+            of_call(
+                "aten.native_dropout.default",
+                "{0}, 0.25, True",
+                ("M", 8),
+                random=True,
+                positions=[0],
+            ),
+        ),
+    ],
+)
+def test_dropout_keeps_the_same_elements_backward(case: Case):
+    joint = joint_of(case.module())
+    seed = torch.randn(9, 8, dtype=torch.float64)
+    kept, gradient = run_function(joint.func, [torch.ones(9, 8, dtype=torch.float64), seed])
+    assert ((kept == 0) | (kept == 1 / 0.75)).all() and kept.any() and not kept.all()
+    torch.testing.assert_close(gradient, seed * kept, rtol=1e-12, atol=0)
+
+
+def test_what_only_sees_a_shape_is_a_constant():
+    """Dropout that is spelled out: the random numbers have no gradient, their product has."""
+
+    def build(v: Values) -> Ops:
+        noise = CallOp("aten.rand_like.default", [v.x], "{0}", [v.x.type], random=True)
+        return noise, coda.MulOp(v.x, noise.outputs[0])
+
+    joint = joint_of(Case(X, build).module())
+    x, seed = torch.randn(2, 3, 8, dtype=torch.float64)
+    y, gradient = run_function(joint.func, [x, seed])
+    torch.testing.assert_close(gradient, seed * y / x, rtol=1e-12, atol=0)
+
+
+def test_an_argument_of_integers_is_a_constant():
+    case = CASES["embedding"]
+    joint = joint_of(case.module())
+    assert differentiated(joint) == [1]
