@@ -121,7 +121,9 @@ class AttentionFinder:
             value = self.through(step)
         if isinstance(product, Refusal):
             return product
-        found.q, found.transposed_k = (as_narrow_as(_unscaled(x, found), found.v) for x in product)
+        found.q, found.transposed_k = (
+            as_narrow_as(self._unscaled(x, found), found.v) for x in product
+        )
         return None
 
     def _step(self, value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal:
@@ -163,6 +165,15 @@ class AttentionFinder:
             refusal = found.mask.fill(truth, hidden, is_negated=is_negated, is_flat=is_flat)
             return refusal or scores
         return _refused(f"its scores go through {op.callee.data}")
+
+    def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
+        """A factor of the scores before it was multiplied by a number, which `found` notes."""
+        value = self.unmerged(value)
+        while isinstance(op := value.owner, coda.MulOp | coda.DivOp) and number_of(op.rhs):
+            number = number_of(op.rhs) or 1.0
+            found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
+            value = self.unmerged(op.lhs)
+        return value
 
     # Sinks
 
@@ -240,16 +251,6 @@ def _product_and_sum(
         found.mask.add(op.inputs[0], is_flat=True)
     found.scale = float(alpha)
     return op.inputs[1], op.inputs[2]
-
-
-def _unscaled(value: SSAValue, found: SpelledAttention) -> SSAValue:
-    """A factor of the scores before it was multiplied by a number, of which `found` takes note."""
-    while isinstance(value.owner, coda.MulOp | coda.DivOp) and (
-        number := number_of(value.owner.rhs)
-    ):
-        found.scale *= number if isinstance(value.owner, coda.MulOp) else 1 / number
-        value = value.owner.lhs
-    return value
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:

@@ -332,49 +332,37 @@ func.func @sinks(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 
 // -----
 
-// Every position is a document of its own.
+// The keys are scaled by the root of a number, and the scores go through extents of 1, as sums over indices have them.
 
-func.func @documents(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}, %v: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}) -> tensor<?x?x32xf32> {
-  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
-  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
-  %ks = coda.reshape %k {coda.dims = ["B", "T", 2 : i64, 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x8xf32>
-  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x8xf32>) -> tensor<?x2x?x8xf32>
-  %vs = coda.reshape %v {coda.dims = ["B", "T", 2 : i64, 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x8xf32>
-  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x8xf32>) -> tensor<?x2x?x8xf32>
-  %ku = coda.reshape %kh {coda.dims = ["B", 2 : i64, 1 : i64, "T", 8 : i64]} : (tensor<?x2x?x8xf32>) -> tensor<?x2x1x?x8xf32>
-  %ke = torch.call "aten.expand.default"(%ku) {arguments = "{0}, [B, 2, 2, T, 8]", view, coda.dims = ["B", 2 : i64, 2 : i64, "T", 8 : i64]} : (tensor<?x2x1x?x8xf32>) -> tensor<?x2x2x?x8xf32>
-  %kr = coda.reshape %ke {coda.dims = ["B", 4 : i64, "T", 8 : i64]} : (tensor<?x2x2x?x8xf32>) -> tensor<?x4x?x8xf32>
-  %vu = coda.reshape %vh {coda.dims = ["B", 2 : i64, 1 : i64, "T", 8 : i64]} : (tensor<?x2x?x8xf32>) -> tensor<?x2x1x?x8xf32>
-  %ve = torch.call "aten.expand.default"(%vu) {arguments = "{0}, [B, 2, 2, T, 8]", view, coda.dims = ["B", 2 : i64, 2 : i64, "T", 8 : i64]} : (tensor<?x2x1x?x8xf32>) -> tensor<?x2x2x?x8xf32>
-  %vr = coda.reshape %ve {coda.dims = ["B", 4 : i64, "T", 8 : i64]} : (tensor<?x2x2x?x8xf32>) -> tensor<?x4x?x8xf32>
-  %p = torch.call "aten.arange.start_step"() {arguments = "0, T, device=device", coda.dims = ["T"]} : () -> tensor<?xi64>
-  %pq = coda.reshape %p {coda.dims = [1 : i64, 1 : i64, "T", 1 : i64]} : (tensor<?xi64>) -> tensor<1x1x?x1xi64>
-  %pk = coda.reshape %p {coda.dims = [1 : i64, 1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x1x?xi64>
-  %le = torch.call "aten.le.Tensor"(%pk, %pq) {arguments = "{0}, {1}", coda.dims = [1 : i64, 1 : i64, "T", "T"]} : (tensor<1x1x1x?xi64>, tensor<1x1x?x1xi64>) -> tensor<1x1x?x?xi1>
-  %p2 = coda.reshape %p {coda.dims = [1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x?xi64>
-  %ids = torch.call "aten.expand.default"(%p2) {arguments = "{0}, [B, -1]", view, coda.dims = ["B", "T"]} : (tensor<1x?xi64>) -> tensor<?x?xi64>
-  %first = torch.call "aten.slice.Tensor"(%ids) {arguments = "{0}, 1, 0, 1", view, coda.dims = ["B", 1 : i64]} : (tensor<?x?xi64>) -> tensor<?x1xi64>
-  %before = torch.call "aten.sub.Tensor"(%first) {arguments = "{0}, 1", coda.dims = ["B", 1 : i64]} : (tensor<?x1xi64>) -> tensor<?x1xi64>
-  %all = coda.concat %before, %ids {dim = 1 : i64, coda.dims = ["B", "1 + T"]} : (tensor<?x1xi64>, tensor<?x?xi64>) -> tensor<?x?xi64>
-  %left = torch.call "aten.slice.Tensor"(%all) {arguments = "{0}, -1, 0, T", view, coda.dims = ["B", "T"]} : (tensor<?x?xi64>) -> tensor<?x?xi64>
-  %right = torch.call "aten.slice.Tensor"(%all) {arguments = "{0}, -1, 1, (1 + T)", view, coda.dims = ["B", "T"]} : (tensor<?x?xi64>) -> tensor<?x?xi64>
-  %step = torch.call "aten.sub.Tensor"(%right, %left) {arguments = "{0}, {1}", coda.dims = ["B", "T"]} : (tensor<?x?xi64>, tensor<?x?xi64>) -> tensor<?x?xi64>
-  %jump = torch.call "aten.ne.Scalar"(%step) {arguments = "{0}, 2", coda.dims = ["B", "T"]} : (tensor<?x?xi64>) -> tensor<?x?xi1>
-  %doc = torch.call "aten.cumsum.default"(%jump) {arguments = "{0}, -1", coda.dims = ["B", "T"]} : (tensor<?x?xi1>) -> tensor<?x?xi64>
-  %b = torch.call "aten.arange.start_step"() {arguments = "0, B, device=device", coda.dims = ["B"]} : () -> tensor<?xi64>
-  %b4 = coda.reshape %b {coda.dims = ["B", 1 : i64, 1 : i64, 1 : i64]} : (tensor<?xi64>) -> tensor<?x1x1x1xi64>
-  %dq = torch.call "aten.index.Tensor"(%doc, %b4, %pq) {arguments = "{0}, [{1}, {2}]", coda.dims = ["B", 1 : i64, "T", 1 : i64]} : (tensor<?x?xi64>, tensor<?x1x1x1xi64>, tensor<1x1x?x1xi64>) -> tensor<?x1x?x1xi64>
-  %dk = torch.call "aten.index.Tensor"(%doc, %b4, %pk) {arguments = "{0}, [{1}, {2}]", coda.dims = ["B", 1 : i64, 1 : i64, "T"]} : (tensor<?x?xi64>, tensor<?x1x1x1xi64>, tensor<1x1x1x?xi64>) -> tensor<?x1x1x?xi64>
-  %same = torch.call "aten.eq.Tensor"(%dq, %dk) {arguments = "{0}, {1}", coda.dims = ["B", 1 : i64, "T", "T"]} : (tensor<?x1x?x1xi64>, tensor<?x1x1x?xi64>) -> tensor<?x1x?x?xi1>
-  %mask = torch.call "aten.bitwise_and.Tensor"(%le, %same) {arguments = "{0}, {1}", coda.dims = ["B", 1 : i64, "T", "T"]} : (tensor<1x1x?x?xi1>, tensor<?x1x?x?xi1>) -> tensor<?x1x?x?xi1>
-  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kr, %vr, %mask) {arguments = "{0}, {1}, {2}, {3}", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x1x?x?xi1>) -> tensor<?x4x?x8xf32>
-  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
-  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
-  func.return %y : tensor<?x?x32xf32>
+func.func @scaled_keys(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x5x8xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %four = coda.constant {value = 4.0 : f64} : tensor<f32>
+  %root = coda.sqrt %four : (tensor<f32>) -> tensor<f32>
+  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %ks2 = coda.div %kt, %root : (tensor<2x2x4x5xf32>, tensor<f32>) -> tensor<2x2x4x5xf32>
+  %qf = coda.reshape %qh : (tensor<2x2x5x4xf32>) -> tensor<4x5x4xf32>
+  %kf = coda.reshape %ks2 : (tensor<2x2x4x5xf32>) -> tensor<4x4x5xf32>
+  %vf = coda.reshape %vh : (tensor<2x2x5x4xf32>) -> tensor<4x5x4xf32>
+  %s = torch.call "aten.bmm.default"(%qf, %kf) {arguments = "{0}, {1}"} : (tensor<4x5x4xf32>, tensor<4x4x5xf32>) -> tensor<4x5x5xf32>
+  %s5 = coda.reshape %s : (tensor<4x5x5xf32>) -> tensor<2x2x5x1x5xf32>
+  %s4 = coda.reshape %s5 : (tensor<2x2x5x1x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %s4 : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %wf = coda.reshape %w : (tensor<2x2x5x5xf32>) -> tensor<4x5x5xf32>
+  %af = torch.call "aten.bmm.default"(%wf, %vf) {arguments = "{0}, {1}"} : (tensor<4x5x5xf32>, tensor<4x5x4xf32>) -> tensor<4x5x4xf32>
+  %a = coda.reshape %af : (tensor<4x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %y = coda.reshape %at : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  func.return %y : tensor<2x5x8xf32>
 }
 
-// CHECK-LABEL: func.func @documents(
-// CHECK:         %a = coda.attention %q, %k, %v mask(%same : tensor<?x1x?x?xi1>) {head_dim = 8 : i64, causal = true} : (tensor<?x?x32xf32>, tensor<?x?x16xf32>, tensor<?x?x16xf32>) -> tensor<?x?x32xf32>
+// CHECK-LABEL: func.func @scaled_keys(
+// CHECK-NEXT:    %af = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    func.return %af : tensor<2x5x8xf32>
 
 // -----
 
