@@ -1,0 +1,115 @@
+"""What the fused backward of a Llama layer reads and writes: no M x N tensor too many.
+
+The list has what the mathematics needs where every kernel reads its operands and stores its
+results once.
+"""
+
+from collections import Counter
+from functools import cache
+
+from support.goldens import EXAMPLES
+from support.joints import function_of
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.api import parse
+from coda_ir.context import make_context
+from coda_ir.dialects import coda
+from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.symbolic_shapes import SymbolicShapes
+from coda_ir.traffic import total_traffic
+
+D, F, KV = 64, 80, 16
+WIDTHS = {D: "D", F: "F", KV: "KV"}
+
+NEEDED = {
+    # Rotating dk back, with <k, dk> + <v, dv> by row: dk, k, v, dv -> dzk.
+    "rotate k": ("KV KV KV KV", "KV"),
+    # Rotating dq back, with <q, dq>: dq, q -> dzq.
+    "rotate q": ("D D", "D"),
+    # dzq, dzk, dv, and x2 and dx2 in the epilogue -> the gradient of x2, h2.
+    "dX of q, k, v": ("D KV KV D D", "D D"),
+    "dW of q, k, v": ("D D KV KV", ""),
+    # dx2, and the pre-activations in the epilogue -> their gradients, the activation.
+    "dX of down": ("D F F", "F F F"),
+    "dW of down": ("D F", ""),
+    # Both gradients, and x1 and dx2 in the epilogue -> the gradient of x1, h1.
+    "dX of gate and up": ("F F D D", "D D"),
+    "dW of gate and up": ("D F F", ""),
+    "dX of out": ("D", "D"),
+    "dW of out": ("D D", ""),
+}
+"""Columns of the tensors of B x T rows that each kernel reads and writes."""
+
+
+@cache
+def trained_layer() -> ModuleOp:
+    sizes = {"D": D, "F": F, "HEAD": 8, "KV_HEADS": KV // 8}
+    module = parse(EXAMPLES / "llama_layer.coda", constants=sizes)
+    DifferentiatePass().apply(make_context(), module)
+    CodaToGemmPass().apply(make_context(), module)
+    return module
+
+
+def wide(values: set[SSAValue], shapes: SymbolicShapes) -> str:
+    """The widths of those `values` that have B x T rows and more than a column."""
+    dims = [shapes.dims(value) for value in values]
+    widths = [d[-1] for d in dims if d[:2] == ("B", "T") and isinstance(d[-1], int) and d[-1] > 1]
+    return " ".join(sorted(WIDTHS[width] for width in widths))
+
+
+def kernels(func: FuncOp) -> list[Operation]:
+    return [op for op in func.body.block.ops if not isinstance(op, coda.ConstantOp | ReturnOp)]
+
+
+def test_backward_is_gemms_and_finalizes():
+    counts = Counter(
+        op.name for op in kernels(function_of(trained_layer(), "llama_layer_backward"))
+    )
+    # Attention gives dq and dk: no GEMM of the layer has them on chip to rotate them back.
+    assert counts == {"gemm.fused": 8, "gemm.finalize": 4, "gemm.map": 2}
+
+
+def test_backward_moves_what_it_needs():
+    func = function_of(trained_layer(), "llama_layer_backward")
+    shapes = SymbolicShapes(func)
+    moved = Counter(
+        (wide(set(op.operands), shapes), wide(set(op.results), shapes)) for op in kernels(func)
+    )
+    del moved["", ""]
+    needed = Counter(
+        (" ".join(sorted(reads.split())), " ".join(sorted(writes.split())))
+        for reads, writes in NEEDED.values()
+    )
+    assert moved == needed
+
+
+def test_bytes_of_the_backward():
+    """Per row: the tensors above in bf16, and the statistics, their partials and sums in f32."""
+    func = function_of(trained_layer(), "llama_layer_backward")
+    row = {"B": 1, "T": 1}
+    total = total_traffic(func)
+    sizes = {**dict.fromkeys(total.symbols, 0), **row}
+    statistics = total.evaluate(sizes) - total.evaluate({**sizes, "B": 0, "T": 0})
+    columns = {"D": D, "F": F, "KV": KV}
+    tiles = sum(
+        2 * columns[name] for sides in NEEDED.values() for side in sides for name in side.split()
+    )
+    angles = 2 * 2 * 4 * 4
+    # rstd and the sum that is removed from dx for both norms, and the result of each finalize.
+    columns_of_floats = 4 * (2 * 2 + 2)
+    assert statistics == tiles + angles + columns_of_floats
+
+
+def test_forward_stores_what_it_saves():
+    module = trained_layer()
+    names = {
+        entry.data["coda.name"].data  # pyright: ignore
+        for entry in function_of(module, "llama_layer_forward").res_attrs or ()
+    }
+    assert names == {
+        *("x2", "q", "k", "v"),
+        *("x1", "rstd", "rstd_1", "w_gate_out", "w_up_out"),
+    }
