@@ -311,6 +311,9 @@ class SegmentEmitter:
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
         reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
+        if reduction == "tl.sum" and axis == 0:
+            self.helpers.add("sum_rows")
+            return f"sum_rows({value})"
         if reduction != "tl.sum":
             self.helpers.add(reduction)
         return f"{reduction}({value}, {axis})"

@@ -153,6 +153,15 @@ def minimum(a, b):
     """The smaller of two elements; NaN wins."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 '''),
+    "sum_rows": _Helper('''\
+@triton.jit
+def sum_rows(x):
+    """The sum of each column; the interpreter would add row after row in float32."""
+    if INTERPRET:
+        return tl.sum(x.to(tl.float64), 0).to(tl.float32)
+    else:
+        return tl.sum(x, 0)
+'''),
     "reduce_max": _Helper(
         '''\
 @triton.jit
