@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def import_cache(path: Path) -> Contents:
     try:
         with ZipFile(path) as archive:
             return _import(archive, path)
-    except (BadZipFile, NotImplementedError, EOFError) as error:
+    except (BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
         raise ArchiveError(f"{path}: not an archive of the cache: {error}", _HOW) from error
 
 

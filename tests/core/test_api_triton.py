@@ -114,6 +114,7 @@ def test_the_generated_module_is_a_file_of_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CODA_CACHE_LIMIT", "1GiB")
     compiled = coda_ir.compile(MLP, constants={"F": 96})
     (path,) = tmp_path.glob("modules/*.py")
     assert path.read_text() == compiled.source

@@ -12,12 +12,24 @@ from coda_ir.cache import cache_directory, load_source
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CODA_CACHE_LIMIT")
     return tmp_path
 
 
-def test_default_directory(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "base, expected",
+    [
+        (None, Path.home() / ".cache"),
+        ("/var/cache", Path("/var/cache")),
+        ("rel", Path.home() / ".cache"),
+    ],
+)
+def test_default_directory(monkeypatch: pytest.MonkeyPatch, base: str | None, expected: Path):
     monkeypatch.delenv("CODA_CACHE_DIR")
-    assert cache_directory() == Path.home() / ".cache" / "coda_ir"
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if base is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", base)
+    assert cache_directory() == expected / "coda_ir"
 
 
 def test_the_module_has_a_source_file(cache: Path):
@@ -37,6 +49,18 @@ def test_a_damaged_file_is_written_again(cache: Path):
     path.write_text("value = 'wrong'\n")
     del sys.modules[f"coda_ir_cache.{path.stem}"]
     assert load_source("value = 'right'\n", "m").value == "right"
+
+
+def test_damaged_byte_code_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    for kept in (16, 20, 0, 10_000):
+        load_source("value = [1, 2]\n", "m")
+        (compiled,) = cache.glob("modules/__pycache__/*.pyc")
+        compiled.write_bytes(compiled.read_bytes()[:kept])
+        del sys.modules[f"coda_ir_cache.{compiled.name.partition('.')[0]}"]
+        assert load_source("value = [1, 2]\n", "m").value == [1, 2]
+        del sys.modules[f"coda_ir_cache.{compiled.name.partition('.')[0]}"]
 
 
 def test_a_module_that_fails_leaves_nothing_behind(cache: Path):
