@@ -73,6 +73,17 @@ class WeightGradientOp(CodaOp):
         _expect_floats(self.dy, self.result)
 
 
+def summed_dims(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions of `before` that `after`, aligned at the right, lacks or has as 1."""
+    missing = len(before) - len(after)
+    ones = (
+        missing + axis
+        for axis, extent in enumerate(after)
+        if extent == 1 and before[missing + axis] != 1
+    )
+    return (*range(missing), *ones)
+
+
 @irdl_op_definition
 class SumToOp(CodaOp):
     """x summed over the dimensions that the result lacks, or has as 1: the adjoint of broadcasting.
@@ -116,14 +127,7 @@ class SumToOp(CodaOp):
     @property
     def summed_dims(self) -> tuple[int, ...]:
         """The dimensions of x that are summed."""
-        before, after = shape_of(self.x), shape_of(self.result)
-        missing = len(before) - len(after)
-        ones = (
-            missing + axis
-            for axis, extent in enumerate(after)
-            if extent == 1 and before[missing + axis] != 1
-        )
-        return (*range(missing), *ones)
+        return summed_dims(shape_of(self.x), shape_of(self.result))
 
 
 @irdl_op_definition

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.gradients import summed_dims
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.derivatives.padding import join_pads
@@ -96,9 +97,8 @@ class Adjoint:
     def fitted(self, gradient: SSAValue, operand: SSAValue) -> SSAValue:
         """`gradient` summed over what `operand` was broadcast along, with its type."""
         shape, type = shape_of(operand), element_type_of(operand)
-        summed = coda.SumToOp(gradient, shape, result_element_type=type)
-        if summed.summed_dims:
-            return self.insert(summed)
+        if summed_dims(shape_of(gradient), shape):
+            return self.insert(coda.SumToOp(gradient, shape, result_element_type=type))
         gradient = self.cast(gradient, type)
         # One may state an extent that the other leaves open.
         return gradient if shape_of(gradient) == shape else self.reshaped(gradient, operand)
