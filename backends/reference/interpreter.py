@@ -189,6 +189,10 @@ class _Run:
             return self._call(op, operands)
         if isinstance(op, TorchCallOp):
             exact = self.precision == "float64"
+            if not exact:
+                # A number is rounded to its own type here, which decides about that of the result.
+                types = [stated_dtype(value.type) for value in op.operands]
+                operands = [x.to(type) for x, type in zip(operands, types, strict=True)]
             results = call_torch(op, operands, self._symbols, exact=exact)
             assert self._shapes is not None, "the function calls PyTorch"
             dims = [self._shapes.dims(value) for value in op.outputs]

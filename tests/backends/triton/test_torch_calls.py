@@ -95,6 +95,24 @@ def test_the_type_that_is_stated(callee: str, arguments: str, actual: str | None
             run_function(func, [x], precision)  # pyright: ignore
 
 
+def test_numbers_have_the_types_that_are_stated():
+    module = parse_text(
+        """\
+fn f(x: f32[M, 8], m: bool[M, 1]) -> f32[M, 8] {
+    z = torch(
+        "aten.where.self({0}, {1}, {2})", m, cast(1, f32), cast(0.5, f32), dtype=f32, shape=[M, 1]
+    )
+    return x * z
+}
+""",
+        "numbers.coda",
+    )
+    x, m = torch.randn(3, 8), torch.tensor([[True], [False], [True]])
+    wanted = x * torch.where(m, 1.0, 0.5)
+    torch.testing.assert_close(coda_ir.compile(module, device="cpu")(x, m), wanted)
+    torch.testing.assert_close(run_function(find_entry(module), [x, m], "stated")[0], wanted)
+
+
 SUMS = """\
 fn f(x: f32[M, 8], y: f32[N, 8]) -> f32[2 * M + N + 1, 8] {
     z = torch(
