@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.torch import VjpOp
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
 
 
@@ -22,14 +24,14 @@ def _reduce(op: coda.ReduceOp, adjoint: Adjoint) -> None:
 
 
 def _give_maximum(op: coda.ReduceOp, adjoint: Adjoint) -> None:
-    """dy to the largest element; in equal shares where there are several, as `torch.amax`."""
-    x = adjoint.widened(op.x)
-    largest = adjoint.widened(op.result)
-    one = adjoint.constant(1.0, x)
-    # One half where x is the largest element, 0 elsewhere.
-    chosen = adjoint.insert(coda.MaximumGradOp(x, largest, one), "chosen")
-    share = adjoint.div(adjoint.widened(adjoint.dy), adjoint.sum_of(chosen))
-    adjoint.give(op.x, adjoint.mul(chosen, share))
+    """dy to the largest element; in equal shares where there are several, as `torch.amax`.
+
+    Left to PyTorch, which finds the elements again: where rounding points move, x is not bit by
+    bit what the maximum was taken of, and no element might be equal to it.
+    """
+    dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
+    vjp = VjpOp("aten.amax.default", [op.x], [dy], "{0}, [-1], True", of=[0], wrt=[0])
+    adjoint.give(op.x, adjoint.insert(vjp))
 
 
 def _give_lse(op: coda.ReduceOp, adjoint: Adjoint) -> None:
