@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coda_ir.cache.archive import export_cache, import_cache
+from coda_ir.cache.archive import Contents, export_cache, import_cache
 from coda_ir.cache.folder import (
     CachedFile,
     cache_directory,
@@ -220,7 +220,7 @@ def _prune(options: argparse.Namespace) -> None:
     done = prune(max_bytes=largest, max_age=options.max_age, everything=options.all)
     removed, removed_bytes = removed + done.removed, removed_bytes + done.removed_bytes
     print(
-        f"removed {removed} files ({format_size(removed_bytes)}), "
+        f"removed {_count(removed, 'file')} ({format_size(removed_bytes)}), "
         f"{done.left} are left ({format_size(done.left_bytes)})"
     )
 
@@ -229,18 +229,27 @@ def _export(options: argparse.Namespace) -> None:
     contents = export_cache(
         Path(options.file), options.function, with_kernels=not options.no_kernels
     )
-    print(f"{options.file}: {contents.programs} programs, {contents.kernels} kernels of Triton")
+    print(f"{options.file}: {_what(contents)}")
 
 
 def _import(options: argparse.Namespace) -> None:
     contents = import_cache(Path(options.file))
-    print(f"imported {contents.programs} programs, {contents.kernels} kernels of Triton")
+    print(f"imported {_what(contents)}")
     if contents.outdated:
         print(
-            f"coda-cache: warning: {contents.outdated} programs were left out: other versions of "
-            "CODA IR, xDSL, Triton or PyTorch made them",
+            f"coda-cache: warning: left out {_count(contents.outdated, 'program')} that other "
+            "versions of CODA IR, xDSL, Triton or PyTorch made",
             file=sys.stderr,
         )
+
+
+def _what(contents: Contents) -> str:
+    programs, kernels = _count(contents.programs, "program"), _count(contents.kernels, "kernel")
+    return f"{programs}, {kernels} of Triton"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 if __name__ == "__main__":

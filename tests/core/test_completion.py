@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coda_ir.tools import coda_fmt
+from coda_ir.tools import coda_cache, coda_fmt
 from coda_ir.tools.opt.command_line import make_parser
 
 BIN = Path(sys.executable).parent
@@ -66,9 +66,15 @@ def test_coda_fmt_options():
     assert complete("coda-fmt", "--ch") == {"--check"}
 
 
+@NEEDS_BASH
+def test_coda_cache_commands():
+    assert complete("coda-cache", "ex") == {"export"}
+    assert complete("coda-cache", "prune", "--max-s") == {"--max-size"}
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
 def test_every_shell(shell: str, capsys: pytest.CaptureFixture[str]):
-    for run in (make_parser().parse_args, coda_fmt.main):
+    for run in (make_parser().parse_args, coda_fmt.main, coda_cache.main):
         with pytest.raises(SystemExit) as stop:
             run(["--print-completion", shell])
         assert stop.value.code == 0
