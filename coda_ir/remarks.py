@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     NameLoc,
     NoneAttr,
+    StringAttr,
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp
@@ -158,17 +159,36 @@ def source_position(location: Attribute) -> tuple[str, int, int] | None:
 
 def module_name(location: Attribute) -> str | None:
     """The name that a location has, of the first one that has a name where it is fused."""
+    return next((n for n in _names(location) if not n.startswith(_CHECKPOINT)), None)
+
+
+def checkpointed_location(location: LocationAttr, region: str) -> LocationAttr:
+    """The place of an operator whose results the backward computes again, with all of `region`."""
+    return NameLoc(StringAttr(_CHECKPOINT + region), location)
+
+
+def checkpoint_of(location: Attribute) -> str | None:
+    """The region that is computed again in the backward, where an operator is in one."""
+    names = (n for n in _names(location) if n.startswith(_CHECKPOINT))
+    return next((name.removeprefix(_CHECKPOINT) for name in names), None)
+
+
+_CHECKPOINT = "checkpoint: "
+
+
+def _names(location: Attribute) -> Generator[str]:
     match location:
         case NameLoc():
-            return location.desc.data
+            yield location.desc.data
+            yield from _names(location.location)
         case CallSiteLoc():
-            return module_name(location.callee)
+            yield from _names(location.callee)
         case FusedLoc():
             assert isa(location.locations, ArrayAttr[Attribute])
-            names = map(module_name, location.locations)
-            return next((name for name in names if name is not None), None)
+            for inner in location.locations:
+                yield from _names(inner)
         case _:
-            return None
+            return
 
 
 def _first_position(location: FusedLoc) -> tuple[str, int, int] | None:

@@ -9,11 +9,12 @@ from typing import ClassVar, TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.joint import Joint, ops_behind
@@ -21,8 +22,8 @@ from coda_ir.passes.support.min_cut import VertexCut
 from coda_ir.passes.support.norm_gradients import stats_of
 from coda_ir.passes.support.norms import Norm, OpInserter, apply_statistics, norm_stats, params_of
 from coda_ir.passes.support.scalar_code import is_pointwise
-from coda_ir.passes.support.split_joint import split
-from coda_ir.remarks import Remark, RemarkKind, emit_remark
+from coda_ir.passes.support.split_joint import is_expensive, split
+from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOMINAL_EXTENT = 256
@@ -55,7 +56,9 @@ class SaveOrRecomputePass(ModulePass):
     again from them by pointwise code; of equal ones those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
-    over the rows. `save` and `recompute` name values that are treated so whatever they cost.
+    over the rows. What locations put in one part with activation checkpointing is computed again,
+    but for random numbers and what the rest of the forward reads, which is saved. `save` and
+    `recompute` name values that are treated so whatever they cost.
     `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
@@ -189,7 +192,7 @@ class _Choice:
 
     def _expensive_ops(self) -> list[Operation]:
         """The GEMMs and attentions of the forward, by the bytes that a FLOP saves."""
-        ops = [op for op in self.joint.block.ops if op in self.forward and _is_expensive(op)]
+        ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
         worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
         return sorted(ops, key=lambda op: -worth[op])
 
@@ -235,15 +238,33 @@ class _Choice:
             return 0
         if value.name_hint in self.recompute:
             return None
+        if self._is_checkpointed(value.owner):
+            return None if self._is_inside_checkpoint(value) else 0
         return max(1, self.size([value]))
 
     def _is_repeatable(self, op: Operation, repeatable: set[Operation]) -> bool:
         """Whether the backward may compute the results of `op` instead of being given them."""
         if op in repeatable or any(result.name_hint in self.recompute for result in op.results):
             return True
+        if self._is_checkpointed(op):
+            return True
         if isinstance(op, _ROW_STATISTICS):
             return False
         return op not in self.forward or isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
+
+    def _is_checkpointed(self, op: Operation | Block) -> bool:
+        """Whether `op` is in a part with activation checkpointing and gives the same again."""
+        if not isinstance(op, Operation) or op not in self.forward:
+            return False
+        is_random = isinstance(op, CallOp) and op.random
+        return checkpoint_of(op.location) is not None and not is_random
+
+    def _is_inside_checkpoint(self, value: SSAValue) -> bool:
+        """Whether nothing but one checkpointed part of the forward sees `value`."""
+        assert isinstance(value.owner, Operation)
+        region = checkpoint_of(value.owner.location)
+        users = [use.operation for use in value.uses if use.operation in self.forward]
+        return all(checkpoint_of(user.location) == region for user in users)
 
     def report(self, saved: Sequence[SSAValue], budget: int | None) -> None:
         """Remarks on what is saved, what is computed again, and whether that fits."""
@@ -293,7 +314,3 @@ class _Choice:
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
     """Whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
     return isinstance(op, coda.RMSNormOp) and op.group is None
-
-
-def _is_expensive(op: Operation) -> bool:
-    return isinstance(op, coda.LinearOp | coda.MatmulOp | coda.AttentionOp)

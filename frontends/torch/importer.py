@@ -211,7 +211,7 @@ class GraphImporter:
                 text,
                 [tensor_type(result) for result in results],
                 view=any(result.alias_info is not None for result in target._schema.returns),
-                random=torch.Tag.nondeterministic_seeded in target.tags,
+                random=_draws_numbers(node),
                 positions=None if is_all else list(expected),
             )
         )
@@ -303,6 +303,23 @@ def _result(value: Value, position: int) -> SSAValue | None:
     if isinstance(value, SSAValue):
         return None if position else value
     return value[position] if position < len(value) else None
+
+
+def _draws_numbers(node: Node) -> bool:
+    """Whether a node needs random numbers; attention that drops nothing does not."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    chances = [argument.name == "dropout_p" for argument in _schema(node)]
+    if not any(chances):
+        return True
+    place = chances.index(True)
+    given = node.args[place:] or (node.kwargs.get("dropout_p", 0.0),)
+    return not isinstance(given[0], int | float) or given[0] != 0
+
+
+def _schema(node: Node) -> Sequence[Any]:
+    target: Any = node.target
+    return target._schema.arguments
 
 
 def _is_number(tensor: torch.Tensor) -> bool:

@@ -18,6 +18,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.frontends.torch.attention import KERNELS, attention
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
+from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.types import element_type, tensor_type
 
 END = 2**63 - 1
@@ -450,6 +451,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.layer_norm.default": layer_norm,
     "aten.rms_norm.default": rms_norm,
     "aten.embedding.default": embedding,
+    "aten.cross_entropy_loss.default": cross_entropy,
     "aten.view.default": reshape,
     "aten._unsafe_view.default": reshape,
     "aten.reshape.default": reshape,

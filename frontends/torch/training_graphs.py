@@ -15,6 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.types import CHECKPOINT
 
 _INTERNALS: Any = import_module("torch._C")
 _SET_GRAD_ENABLED: object = getattr(_INTERNALS, "_set_grad_enabled")  # noqa: B009
@@ -64,7 +65,7 @@ def _check_node(node: Node, *, is_enabled: bool) -> None:
 
 
 def _check_called(graph: GraphModule, node: Node) -> None:
-    """Check a node that calls another graph, such as that of a checkpointed module."""
+    """Check a node that calls another graph, and mark the nodes of a checkpointed one."""
     called = [
         getattr(graph, str(argument.target))
         for argument in node.all_input_nodes
@@ -75,6 +76,7 @@ def _check_called(graph: GraphModule, node: Node) -> None:
         raise _refusal(node, "calls a part with gradients of its own")
     for module in called:
         for inner in module.graph.nodes:
+            inner.meta["custom"] = {**(inner.meta.get("custom") or {}), CHECKPOINT: node.name}
             if inner.target is _SET_GRAD_ENABLED or _name(inner) in _DETACHING:
                 raise _refusal(inner, "stops gradients in a part that is computed again")
             _check_called(module, inner)

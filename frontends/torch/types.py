@@ -32,6 +32,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.remarks import checkpointed_location
 from coda_ir.symbolic_shapes import Dim, Dims
 
 ELEMENT_TYPES: dict[torch.dtype, Attribute] = {
@@ -173,10 +174,20 @@ _TORCH = f"{Path(torch.__file__).parent}/"
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
+CHECKPOINT = "coda_checkpoint"
+"""In the custom data of a node: the part of the model that the backward computes again."""
+
+
 def location_of(node: Node) -> LocationAttr:
     """Where in the model a node comes from: the innermost line that is not PyTorch's own, named
-    after the module.
+    after the module, and the part with activation checkpointing that it is in.
     """
+    location = _place_of(node)
+    custom: dict[str, Any] = node.meta.get("custom") or {}
+    return checkpointed_location(location, custom[CHECKPOINT]) if CHECKPOINT in custom else location
+
+
+def _place_of(node: Node) -> LocationAttr:
     frames = list(_FRAME.finditer(node.stack_trace or ""))
     if not frames:
         return UnknownLoc()

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, entry_name, ops_behind
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
@@ -144,9 +145,9 @@ class _FunctionCopy:
     def build(self, results: Sequence[SSAValue], entries: Sequence[DictionaryAttr]) -> FuncOp:
         """The function that computes `results` from its arguments."""
         needed = ops_behind(results, self.values, self.instead)
-        for op in self.joint.block.ops:
-            if op in needed:
-                self._copy(op)
+        ops = [op for op in self.joint.block.ops if op in needed]
+        for op in self._just_in_time(ops) if self.suffix == BACKWARD else ops:
+            self._copy(op)
         self.block.add_op(ReturnOp(*[self.values[self._source(result)] for result in results]))
         source = self.joint.func
         func = FuncOp(
@@ -160,6 +161,26 @@ class _FunctionCopy:
         func.attributes |= _without_joint(source)
         return func
 
+    def _just_in_time(self, ops: Sequence[Operation]) -> list[Operation]:
+        """`ops` in order; where GEMMs or attention run again, what is computed again comes right
+        before its first use, so that it takes memory for a short time.
+        """
+        gradients = self.joint.gradient_values()
+        if not any(is_expensive(op) and gradients.isdisjoint(op.results) for op in ops):
+            return list(ops)
+        position = {op: number for number, op in enumerate(ops)}
+        slots: dict[Operation, int] = {}
+        first_use: dict[Operation, int] = {}
+        for op in reversed(ops):
+            is_gradient = not gradients.isdisjoint(op.results)
+            slot = position[op] if is_gradient else first_use.get(op, position[op])
+            slots[op] = slot
+            for operand in op.operands:
+                before = self._source(operand).owner
+                if isinstance(before, Operation):
+                    first_use[before] = min(slot, first_use.get(before, slot))
+        return sorted(ops, key=lambda op: (slots[op], position[op]))
+
     def _copy(self, op: Operation) -> None:
         known = {operand: self.values[self._source(operand)] for operand in op.operands}
         copy = op.clone(known)
@@ -169,6 +190,11 @@ class _FunctionCopy:
             new.name_hint = old.name_hint
             # What is an argument stays one, where another result of the operator is needed.
             self.values.setdefault(old, new)
+
+
+def is_expensive(op: Operation) -> bool:
+    """Whether `op` is a GEMM or attention."""
+    return isinstance(op, coda.LinearOp | coda.MatmulOp | coda.AttentionOp)
 
 
 def sizes_in(ops: Iterable[Operation], shapes: SymbolicShapes) -> set[str]:

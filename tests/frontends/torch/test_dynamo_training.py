@@ -80,6 +80,17 @@ def test_dropout_draws_what_eager_draws():
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_loss(reduction: str):
+    class Loss(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            target = torch.tensor([3, -100, 9, 0])
+            return F.cross_entropy(super().forward(x), target, reduction=reduction)
+
+    model = Loss(16, 10)
+    check(compiled(model), model, torch.randn(4, 16, requires_grad=True))
+
+
 def test_gradients_that_are_enabled_inside():
     """The graph is called without gradients, but computes some."""
     model = Block()
