@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
-from coda_ir.dialects.gemm.attrs import ResultKind, ScheduleAttr
+from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ScheduleAttr
 from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp, GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
@@ -125,11 +125,18 @@ def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> i
     return bn // order["columns"]
 
 
+MOST_TILES = 4
+"""Tiles that an epilogue of 64 (32) elements at a time loads and stores without spills."""
+
+_STORED_TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
+
+
 def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers.
 
     A thread works on 64 elements at a time, on 32 where its accumulators take half of its
-    registers, and on fewer where several reductions hold the elements for long.
+    registers, and on fewer where several reductions hold the elements for long, or where several
+    tiles are loaded and stored.
     """
     bm, bn, _ = schedule.tile
     accumulators = bm * bn // (32 * schedule.warps.data)
@@ -138,7 +145,16 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     elements = 64 if accumulators < 128 else 32
     if reductions > 1:
         elements = 32 if reductions == 2 else 16
+    if tiles_moved(segment) > MOST_TILES:
+        elements //= 2
     return max(1, accumulators // elements)
+
+
+def tiles_moved(segment: Segment) -> int:
+    """How many elements an epilogue loads and stores for each accumulator."""
+    ports = sum(kind in (PortKind.TILE, PortKind.TILE_T) for kind, _ in segment.ports)
+    results = [result.port.kind.data for result in segment.results]
+    return ports + sum(kind in _STORED_TILES for kind in results)
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:

@@ -37,6 +37,45 @@ func.func @f({", ".join([*inputs, *weights])}, %res : {tile})
 """
 
 
+def swiglu_gradient(dtype: str, depths: Sequence[int], n: int, schedule: str) -> str:
+    """da = Σ_t dz_t · W_t, and from it and the gate and up projections what all that follows needs:
+    their gradients, silu(gate) · up, and the sums of gate · dgate + up · dup.
+    """
+    tile = f"tensor<?x{n}x{dtype}>"
+    inputs = [f"%dz{i} : tensor<?x{k}x{dtype}>" for i, k in enumerate(depths)]
+    weights = [f"%w{i} : tensor<{k}x{n}x{dtype}>" for i, k in enumerate(depths)]
+    types = f"{tile}, {tile}, {tile}, tensor<?x?xf32>"
+    return f"""
+func.func @f({", ".join([*inputs, *weights])}, %gate : {tile}, %up : {tile}) -> ({types}) {{
+  %dg, %du, %a, %along = gemm.fused {" + ".join(inputs)}
+      {_schedule(schedule)}
+      columns{" + ".join(f"({weight})" for weight in weights)} kn tile(%gate : {tile}, %up : {tile})
+      -> (tile : {tile}, tile : {tile}, tile : {tile}, partial_row<add> : tensor<?x?xf32>) {{
+  ^epilogue(%acc : f32, %g : f32, %u : f32):
+    %one = arith.constant 1.0 : f32
+    %n = arith.negf %g : f32
+    %e = math.exp %n : f32
+    %d = arith.addf %one, %e : f32
+    %s = arith.divf %one, %d : f32
+    %act = arith.mulf %g, %s : f32
+    %y = arith.mulf %act, %u : f32
+    %r = arith.subf %one, %s : f32
+    %gr = arith.mulf %g, %r : f32
+    %b = arith.addf %one, %gr : f32
+    %dact = arith.mulf %s, %b : f32
+    %dy = arith.mulf %acc, %u : f32
+    %dgate = arith.mulf %dy, %dact : f32
+    %dup = arith.mulf %acc, %act : f32
+    %p = arith.mulf %dgate, %g : f32
+    %q = arith.mulf %dup, %u : f32
+    %sum = arith.addf %p, %q : f32
+    gemm.yield %dgate, %dup, %y, %sum : f32, f32, f32, f32
+  }}
+  func.return %dg, %du, %a, %along : {types}
+}}
+"""
+
+
 def gated_input_gradient(dtype: str, depths: tuple[int, int], n: int, schedule: str) -> str:
     """Pairs of columns of sums: two weights of n columns for each of two inputs."""
     names = ("wg", "wu")
