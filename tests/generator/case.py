@@ -61,7 +61,7 @@ class Case:
             for name, arguments in self.arguments.items()
         }
 
-    def _noise(self, name: str, index: int) -> float:
+    def noise(self, name: str, index: int) -> float:
         """The error of a result that is explained by changing the arguments in the last digits.
 
         A result may be 0, as a sum of what cancels: then rounding errors are all there is.
@@ -79,7 +79,7 @@ class Case:
         for name, expected in self.exact.items():
             for index, (got, wanted) in enumerate(zip(actual[name], expected, strict=True)):
                 error = relative_error(got, wanted)
-                if not error <= TOLERANCE and not error <= self._noise(name, index):
+                if not error <= TOLERANCE and not error <= self.noise(name, index):
                     message = f"result {index} of {name} has a relative error of {error:.1e}"
                     raise Violation(property, where, message)
 

@@ -28,5 +28,10 @@ class Program:
         functions = [op for op in self.module.ops if isinstance(op, FuncOp)]
         return [f for f in functions if f.sym_visibility is None]
 
+    @property
+    def is_block_level(self) -> bool:
+        """Whether no operator is of the GEMM level."""
+        return not any(op.name.startswith("gemm.") for op in self.module.walk())
+
 
 Generator: TypeAlias = Callable[[Choices], Program]

@@ -14,6 +14,7 @@ from generator.coda_programs import coda_program
 from generator.coda_text import check_text
 from generator.emitted import check_emitted
 from generator.gemm_programs import gemm_program
+from generator.gradients import check_gradients
 from generator.lowering import (
     check_every_pass,
     check_idempotent,
@@ -86,6 +87,12 @@ def emitted_unfused(case: Case, choices: Choices) -> None:
     check_emitted(case, Rounding(case), schedule(case, case.program.module, "interpreter"))
 
 
+def gradients(case: Case, choices: Choices) -> None:
+    """The derived backward is PyTorch's, and stays so through the passes."""
+    if case.program.is_block_level:
+        check_gradients(case, choices)
+
+
 def _lowered(case: Case) -> ModuleOp:
     """The program after coda-to-gemm, once per case."""
     if case.lowered is None:
@@ -103,6 +110,7 @@ class Property:
 PROPERTIES: Mapping[str, Property] = {
     "coda-to-gemm": Property(fused, 1),
     "levels": Property(levels, 2),
+    "gradients": Property(gradients, 8),
     "text": Property(text, 1),
     "round trip": Property(round_trip, 10),
     "every pass": Property(every_pass, 40),

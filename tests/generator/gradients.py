@@ -1,0 +1,164 @@
+"""Derivatives of random programs: PyTorch's in float64, at every level of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from support.gradients import autograd, differentiated
+from support.joints import run_split
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
+
+from coda_ir.arguments import Signature
+from coda_ir.context import make_context
+from coda_ir.float64 import relative_error
+from coda_ir.passes.derive_gradient import DeriveGradientPass, NoDerivativeError
+from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.support.joint import SUFFIX, Joint
+from generator.arguments import arguments_of
+from generator.case import TOLERANCE, Case
+from generator.choices import Choices
+from generator.emitted import check_emitted
+from generator.lowering import check_steps, lower_to_gemm, schedule
+from generator.program import Program
+from generator.rounding import Rounding
+from generator.violations import Violation, expected_to_work
+
+DERIVED = "derived gradients are PyTorch's"
+SPLIT = "forward and backward compute what the joint does"
+
+REFUSALS = ("rotary embedding", "their number is not known", "an argument with a gradient")
+"""What a program of the block level may be refused for."""
+
+
+def check_gradients(case: Case, choices: Choices) -> None:
+    """The gradients of every function, and what the passes make of its joint function."""
+    for func in case.program.functions:
+        name = func.sym_name.data
+        if any(isinstance(op, CallOp) for op in func.walk()):
+            case.notes.append("not differentiated: it calls a function")
+            continue
+        derived = derive(case, func, choices)
+        if derived is None:
+            continue
+        joint, of_joint = derived
+        if not check_autograd(case, func, joint, of_joint):
+            continue
+        check_split(case, func, joint, of_joint.exact[name + SUFFIX])
+        lowered = lower_to_gemm(of_joint)
+        if choices.chance(5):
+            check_steps(of_joint, DifferentiatePass().steps()[1:-4], DERIVED)
+        if choices.chance(8) and is_drawn_alike(joint, of_joint):
+            scheduled = schedule(of_joint, lowered, "interpreter")
+            check_emitted(of_joint, Rounding(of_joint), scheduled)
+        case.remarks += of_joint.remarks
+        case.notes += of_joint.notes
+
+
+def derive(case: Case, func: FuncOp, choices: Choices) -> tuple[Joint, Case] | None:
+    """The joint of a function, alone in a module, as a program; None where it is refused."""
+    module = ModuleOp([func.clone()])
+    name = func.sym_name.data
+    wrt = draw_wrt(func, choices)
+    with expected_to_work(DERIVED, "derive-gradient"):
+        try:
+            DeriveGradientPass(name, wrt).apply(make_context(), module)
+        except NoDerivativeError as error:
+            if not any(reason in str(error) for reason in REFUSALS):
+                raise Violation(DERIVED, "derive-gradient", str(error)) from error
+            case.notes.append(f"not differentiated: {str(error).rpartition(': ')[2]}")
+            return None
+        module.verify()
+    alone = [op for op in module.ops if isinstance(op, FuncOp)][-1].clone()
+    alone.sym_visibility = None
+    joint = Joint.of(alone)
+    assert joint is not None
+    of_joint = Case(
+        Program(ModuleOp([alone]), case.program.extents, case.program.hazards), case.seed
+    )
+    of_joint.arguments = {alone.sym_name.data: joint_arguments(case, name)}
+    return joint, of_joint
+
+
+def draw_wrt(func: FuncOp, choices: Choices) -> tuple[str, ...]:
+    """Seldom only some of the arguments; without names, what the pass takes by default."""
+    if not choices.chance(25):
+        return ()
+    specs = Signature.of(func).arguments
+    floats = [spec.name for spec in specs if spec.dtype.is_floating_point]
+    return tuple(choices.subset(floats))
+
+
+def joint_arguments(case: Case, name: str) -> list[torch.Tensor]:
+    """The arguments of the function, and a gradient for each result of floats."""
+    generator = torch.Generator().manual_seed(case.seed)
+    func = next(each for each in case.program.functions if each.sym_name.data == name)
+    specs = Signature.of(func).results
+    seeds = [
+        torch.randn(result.shape, generator=generator, dtype=torch.float64).to(spec.dtype)
+        for result, spec in zip(case.exact[name], specs, strict=True)
+        if spec.dtype.is_floating_point
+    ]
+    return [*case.arguments[name], *seeds]
+
+
+def is_drawn_alike(joint: Joint, of_joint: Case) -> bool:
+    """Whether other random arguments of the joint have shapes that fit its results, too."""
+    drawn = arguments_of(joint.func, of_joint.program.extents, of_joint.seed)
+    known = of_joint.arguments[joint.func.sym_name.data]
+    return [tensor.shape for tensor in drawn] == [tensor.shape for tensor in known]
+
+
+def check_autograd(case: Case, func: FuncOp, joint: Joint, of_joint: Case) -> bool:
+    """Whether results and gradients are PyTorch's; false where they are not finite."""
+    name = func.sym_name.data
+    arguments = of_joint.arguments[name + SUFFIX]
+    count = joint.primal_arguments
+    seeds = [seed.double() for seed in arguments[count:]]
+    with expected_to_work(DERIVED, "reference"):
+        actual = of_joint.exact[name + SUFFIX]
+        results, gradients = autograd(func, arguments[:count], differentiated(joint), seeds)
+    expected = [*results, *gradients]
+    if case.program.hazards and not all(each.isfinite().all() for each in (*actual, *expected)):
+        case.notes.append("not differentiated: values or gradients are not finite")
+        return False
+    check_close(joint, of_joint, actual, expected, "derive-gradient")
+    return True
+
+
+def check_close(
+    joint: Joint,
+    of_joint: Case,
+    actual: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    where: str,
+) -> None:
+    """Every result within rounding of float64: that of the result, or of its condition."""
+    for index, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
+        error = relative_error(got, wanted)
+        noise = of_joint.noise(joint.func.sym_name.data, index)
+        if not error <= TOLERANCE and not error <= noise:
+            message = f"{joint.result_name(index)} has a relative error of {error:.1e}"
+            raise Violation(DERIVED, where, message)
+
+
+def check_split(case: Case, func: FuncOp, joint: Joint, exact: Sequence[torch.Tensor]) -> None:
+    """The pipeline `differentiate`, whose two functions are called one after the other."""
+    module, name = ModuleOp([func.clone()]), func.sym_name.data
+    first = joint.primal_results
+    gradients = range(first, first + len(joint.argument_gradients))
+    wrt = tuple(joint.result_name(index).removeprefix("d_") for index in gradients)
+    arguments = joint_arguments(case, name)
+    names = [joint.argument_name(index) for index in range(len(arguments))]
+    with expected_to_work(SPLIT, "differentiate"):
+        DifferentiatePass(name, wrt).apply(make_context(), module)
+        module.verify()
+        outputs = run_split(module, name, dict(zip(names, arguments, strict=True)))
+    saved = len(outputs) - len(exact)
+    actual = [*outputs[:first], *outputs[first + saved :]]
+    for index, (got, wanted) in enumerate(zip(actual, exact, strict=True)):
+        error = relative_error(got, wanted)
+        if not error <= TOLERANCE:
+            message = f"{joint.result_name(index)} has a relative error of {error:.1e}"
+            raise Violation(SPLIT, "differentiate", message)
