@@ -19,7 +19,6 @@ from coda_ir.backends.graphviz.values import (
     operator_label,
     returned_values,
     short_name,
-    times,
     tooltip,
 )
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name
@@ -108,11 +107,8 @@ class FusionDrawing:
         op = self.fusion.kernels[kernel]
         match op:
             case FusedOp():
-                values = Values(self.fusion.fused)
-                columns = sum(segment.columns for segment in op.segments())
-                depth = values.shapes.dims(op.x)[-1]
-                size = f"{values.rows(op.x)} × {columns} × {depth}"
-                return title(f"{kernel + 1}. {gemm_kernel_name(op)}", f"GEMM of {times(size)}")
+                size = Values(self.fusion.fused).gemm_size(op)
+                return title(f"{kernel + 1}. {gemm_kernel_name(op)}", f"GEMM of {size}")
             case MapOp():
                 return title(f"{kernel + 1}. pointwise kernel")
             case FinalizeOp():

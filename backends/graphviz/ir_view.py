@@ -104,19 +104,16 @@ class FunctionDrawing:
         return theme.UNFUSED if self.is_fused and not isinstance(op, VIEWS) else theme.OPERATOR
 
     def _fused(self, op: FusedOp) -> None:
-        segments = op.segments()
-        columns = sum(segment.columns for segment in segments)
-        depth = self.values.shapes.dims(op.x)[-1]
         box = self.box.box(
             label=title(
                 "gemm.fused",
-                f"{self.values.rows(op.x)} × {columns} × {depth}",
+                self.values.gemm_size(op),
                 schedule_text(op),
             ),
             tooltip=tooltip(op),
             **theme.GEMM_BOX,
         )
-        for segment in segments:
+        for segment in op.segments():
             self._segment(box, op, segment)
 
     def _segment(self, box: Box, op: FusedOp, segment: Segment) -> None:
@@ -127,19 +124,23 @@ class FunctionDrawing:
             tooltip=tooltip(op),
             **theme.MATMUL,
         )
-        self._edge(op.x, matmul, "A")
-        for weight in segment.weights:
-            self._edge(weight, matmul, "W")
+        for x, weights in zip(op.inputs, segment.terms, strict=True):
+            self._edge(x, matmul, "A")
+            for weight in weights:
+                self._edge(weight, matmul, "W")
         sides = ("first", "second") if segment.pairing else ("",)
         for side, accumulator in zip(sides, segment.accumulators, strict=True):
             drawing.sources[accumulator] = Source(matmul, side)
         self._epilogue(drawing, segment)
 
     def _product(self, op: FusedOp, segment: Segment) -> str:
-        names = [self.values.name(weight) or "w" for weight in segment.weights]
-        weight = names[0] if len(names) == 1 else f"[{'; '.join(names)}]"
-        transposed = "ᵀ" if segment.layout == Layout.NK else ""
-        return f"{self.values.name(op.x) or 'x'} · {weight}{transposed}"
+        left, right = "ᵀ" if op.is_transposed else "", "ᵀ" if segment.layout == Layout.NK else ""
+        products: list[str] = []
+        for x, weights in zip(op.inputs, segment.terms, strict=True):
+            names = [self.values.name(weight) or "w" for weight in weights]
+            weight = names[0] if len(names) == 1 else f"[{'; '.join(names)}]"
+            products.append(f"{self.values.name(x) or 'x'}{left} · {weight}{right}")
+        return " + ".join(products)
 
     def _epilogue(self, drawing: EpilogueDrawing, segment: Segment) -> None:
         for index, port in enumerate(segment.ports):

@@ -13,10 +13,11 @@ from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Box, Html, joined, label
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp
 from coda_ir.remarks import Remark, source_position
 from coda_ir.symbolic_shapes import SymbolicShapes
 
-_DRAWN = ("segments", "segment", "combiners", "port_kinds", "schedule")
+_DRAWN = ("segments", "segment", "transposed", "combiners", "port_kinds", "schedule")
 _HIDDEN = ("coda.name", "coda.dims", "operandSegmentSizes", "resultSegmentSizes", *_DRAWN)
 
 
@@ -46,6 +47,16 @@ class Values:
     def rows(self, value: SSAValue) -> str:
         """The product of all extents but the last, as in `B·T`."""
         return times(str(self.shapes.rows(value)))
+
+    def gemm_size(self, op: FusedOp) -> str:
+        """`B·T × 4096 × 11008`: M, N and K, in brackets where several products are added."""
+        columns = sum(segment.columns for segment in op.segments())
+        depths = [str(self.shapes.dims(x)[-1]) for x in op.inputs]
+        rows = self.rows(op.x)
+        if op.is_transposed:
+            rows, depths = depths[0], [self.rows(x) for x in op.inputs]
+        depth = depths[0] if len(depths) == 1 else f"({' + '.join(depths)})"
+        return times(f"{rows} × {columns} × {depth}")
 
     def is_weight(self, value: SSAValue) -> bool:
         if not isinstance(value, BlockArgument) or value.index >= len(self._argument_attrs):

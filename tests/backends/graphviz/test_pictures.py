@@ -235,3 +235,15 @@ class TestSvg:
     def test_dot_fails(self):
         with pytest.raises(CodaError, match=r"dot: .*syntax error"):
             render_svg("digraph {")
+
+
+def test_sums_of_products_and_gradients_of_weights():
+    program = Path(__file__).parents[2] / "passes/programs/gradients.mlir"
+    text = program.read_text().partition("// -----")[0]
+    picture = Picture.of(draw_module(Lowering(parse(text)).module("gemm")))
+    titles = " ".join(picture.boxes.values())
+    assert "B·T × 64 × (64 + 32 + 32)" in titles
+    assert "64 × 128 × B·T" in titles
+    products = [label for label in picture.nodes.values() if "accumulates in f32" in label]
+    assert any("dq · wq + dk · wk + dv · wv" in label for label in products)
+    assert any("hᵀ · dk" in label for label in products)
