@@ -119,7 +119,7 @@ class _Joint:
         terminator = self.block.last_op
         assert terminator is not None
         operators = list(self.block.ops)[:-1]
-        terminator.erase()
+        self.block.erase_op(terminator)
         entries = self._seed(backward)
         for op in reversed(operators):
             _differentiate(op, backward)
