@@ -1,0 +1,103 @@
+"""Pass `accumulate-in-place`: results take the place of tensors that the caller gives up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    MapOp,
+    Port,
+    PortKind,
+    Result,
+    ResultKind,
+    ResultPortAttr,
+    Segment,
+)
+from coda_ir.passes.legality import name_of
+from coda_ir.passes.support.editing import EpilogueEditor, segments_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.storage import is_donated
+
+
+@dataclass(frozen=True)
+class AccumulateInPlacePass(FunctionPass):
+    """What is computed from a donated tensor, element by element, is stored in its memory.
+
+        func.func @f(..., %grad {coda.donated})       func.func @f(..., %grad {coda.donated})
+          %sum = gemm.fused ... tile(%grad)       ->    %sum = gemm.fused ... tile(%grad)
+            -> (tile) { yield grad + acc }                -> (accumulate<0>) { yield grad + acc }
+
+    Gradients of several batches add up so without a second tensor. Legal iff the argument has no
+    other use, and the result has its type and its layout. In functions without donated arguments
+    nothing happens.
+    """
+
+    name: ClassVar[str] = "accumulate-in-place"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, FusedOp | MapOp) and any(map(is_given_up, ports_of(op))):
+                _store_in_place(op, rewriter)
+
+
+def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
+    for segment in segments_of(op):
+        yield from segment.ports
+
+
+def is_given_up(port: Port) -> bool:
+    """Whether a port loads a tile in whose memory a result may be stored."""
+    is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T)
+    return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
+
+
+def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
+    editor = EpilogueEditor(op, rewriter.order)
+    for segment in editor.segments:
+        for index, port in enumerate(segment.ports):
+            if not is_given_up(port):
+                continue
+            number = _result_in_place(segment, index)
+            name = name_of(port.value)
+            if isinstance(number, Refusal):
+                rewriter.missed(op, number)
+            else:
+                rewriter.passed(op, f"stores a result in the memory of {name}")
+                type = segment.results[number].type
+                segment.results[number] = Result(ResultPortAttr.accumulate(index), type)
+    editor.commit()
+
+
+def _result_in_place(segment: Segment, index: int) -> int | Refusal:
+    """The result that can be stored where port `index` is loaded."""
+    kind, value = segment.ports[index]
+    if len(list(value.uses)) > 1:
+        return Refusal(
+            "what is overwritten has no other use",
+            f"{name_of(value)} is donated in vain: it is used elsewhere too",
+        )
+    wanted = ResultKind.TILE if kind == PortKind.TILE else ResultKind.TILE_T
+    for number, (port, type) in enumerate(segment.results):
+        if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
+            return number
+    return Refusal(
+        "a result is computed from what it overwrites, and has its type and layout",
+        f"{name_of(value)} is donated in vain: no result fits into its memory",
+    )
+
+
+def _reads(segment: Segment, result: int, port: int) -> bool:
+    """Whether a result is computed from the elements of a port."""
+    arguments = set[SSAValue](segment.port_args(port))
+    pending, seen = list(segment.yielded(result)), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in arguments:
+            return True
+        if value not in seen and isinstance(value.owner, Operation):
+            seen.add(value)
+            pending += value.owner.operands
+    return False

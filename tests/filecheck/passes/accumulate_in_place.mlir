@@ -1,0 +1,81 @@
+// RUN: coda-opt %s -p accumulate-in-place --split-input-file | filecheck %s
+// RUN: coda-opt %s -p accumulate-in-place --split-input-file --remarks=passed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// A gradient that is added to what the caller gave.
+
+func.func @gradient(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %grad: tensor<16x8xf32> {coda.donated}, %kept: tensor<16x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %dw = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%grad : tensor<16x8xf32>)
+      -> (tile : tensor<16x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  %dv = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%kept : tensor<16x8xf32>)
+      -> (tile : tensor<16x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  func.return %dw, %dv : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// REMARK: remark[passed] accumulate-in-place: gemm.fused: stores a result in the memory of %grad
+// CHECK:      func.func @gradient(
+// CHECK-NEXT:   %dw = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%grad : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dv = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%kept : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dw, %dv : tensor<16x8xf32>, tensor<16x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Transposed tiles, and a pointwise kernel with two donated tensors of which one is reused.
+
+func.func @others(%h: tensor<?x8xf32>, %dy: tensor<?x16xf32>, %grad: tensor<16x8xf32> {coda.donated}, %a: tensor<16x8xf32> {coda.donated}, %b: tensor<16x8xf32> {coda.donated}) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %dw = gemm.fused transposed %h : tensor<?x8xf32>
+    columns(%dy : tensor<?x16xf32>) kn tile_t(%grad : tensor<16x8xf32>)
+      -> (tile_t : tensor<16x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  %sum = gemm.map tile(%a : tensor<16x8xf32>, %b : tensor<16x8xf32>)
+      -> (tile : tensor<16x8xf32>) {
+    ^bb0(%p: f32, %q: f32):
+      %s = arith.addf %p, %q : f32
+      gemm.yield %s : f32
+    }
+  func.return %dw, %sum : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// REMARK: remark[passed] accumulate-in-place: gemm.fused: stores a result in the memory of %grad
+// REMARK: remark[passed] accumulate-in-place: gemm.map: stores a result in the memory of %a
+// CHECK:      func.func @others(
+// CHECK-NEXT:   %dw = gemm.fused transposed %h : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%dy : tensor<?x16xf32>) kn tile_t(%grad : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %sum = gemm.map tile(%a : tensor<16x8xf32>, %b : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%p: f32, %q: f32):
+// CHECK-NEXT:       %s = arith.addf %p, %q : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dw, %sum : tensor<16x8xf32>, tensor<16x8xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,86 @@
+// RUN: coda-opt %s -p accumulate-in-place --split-input-file | filecheck %s
+// RUN: coda-opt %s -p accumulate-in-place --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// A donated tensor that is read again.
+
+func.func @used(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %grad: tensor<16x8xf32> {coda.donated}) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %dw = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%grad : tensor<16x8xf32>)
+      -> (tile : tensor<16x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  %n = coda.neg %grad : (tensor<16x8xf32>) -> tensor<16x8xf32>
+  func.return %dw, %n : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %grad is donated in vain: it is used elsewhere too; failed condition: what is overwritten has no other use; costs 64*d0 + 32*d1 + 1024 bytes
+// CHECK:      func.func @used(
+// CHECK-NEXT:   %dw = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%grad : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %n = coda.neg %grad : (tensor<16x8xf32>) -> tensor<16x8xf32>
+// CHECK-NEXT:   func.return %dw, %n : tensor<16x8xf32>, tensor<16x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Another type, another layout, and a result that has nothing to do with it.
+
+func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x8xbf16> {coda.donated}, %turned: tensor<8x16xf32> {coda.donated}, %other: tensor<16x8xf32> {coda.donated}) -> (tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>) {
+  %a = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%narrow : tensor<16x8xbf16>)
+      -> (tile : tensor<16x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  %b = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile_t(%turned : tensor<8x16xf32>)
+      -> (tile : tensor<16x8xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      %new = arith.addf %old, %acc : f32
+      gemm.yield %new : f32
+    }
+  %c, %sums = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%other : tensor<16x8xf32>)
+      -> (tile : tensor<16x8xf32>, partial_row<add> : tensor<16x?xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      gemm.yield %acc, %old : f32, f32
+    }
+  %ab = coda.add %a, %b : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  func.return %ab, %c, %sums : tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %narrow is donated in vain: no result fits into its memory; failed condition: a result is computed from what it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 768 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %turned is donated in vain: no result fits into its memory; failed condition: a result is computed from what it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1024 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %other is donated in vain: no result fits into its memory; failed condition: a result is computed from what it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 64*tiles0 + 1024 bytes
+// CHECK:      func.func @unfit(
+// CHECK-NEXT:   %a = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%narrow : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile_t(%turned : tensor<8x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       %new = arith.addf %old, %acc : f32
+// CHECK-NEXT:       gemm.yield %new : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c, %sums = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%other : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<16x8xf32>, partial_row<add> : tensor<16x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       gemm.yield %acc, %old : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %ab = coda.add %a, %b : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+// CHECK-NEXT:   func.return %ab, %c, %sums : tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>
+// CHECK-NEXT: }
