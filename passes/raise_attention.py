@@ -15,7 +15,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.attention_masks import OTHER_ROWS, AttentionMask
 from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view
+from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view
 from coda_ir.passes.support.index_values import IndexValues, literal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
@@ -112,8 +112,14 @@ def _spelled(
     found = finder.find(op, mask)
     if not isinstance(found, SpelledAttention):
         return found
-    q, v = (_heads(finder.unmerged(value), rewriter) for value in (found.q, found.v))
-    k = _transposed_heads(found.transposed_k, found.v, finder, rewriter)
+    q, v = (finder.unmerged(value) for value in (found.q, found.v))
+    k = finder.unmerged(found.transposed_k)
+    heads = (
+        _heads(q, rewriter) or _laid_out(q, HEADS_FIRST, op, rewriter),
+        _transposed_heads(k, v, finder, rewriter) or _laid_out(k, (0, 3, 1, 2), op, rewriter),
+        _heads(v, rewriter) or _laid_out(v, HEADS_FIRST, op, rewriter),
+    )
+    q, k, v = heads
     if q is None or k is None or v is None:
         return NOT_HEADS
     return _Attention(q, k, v, mask, found.scale, found.softcap, found.sinks)
@@ -127,7 +133,6 @@ def _transposed_heads(
     value: SSAValue, like: SSAValue, finder: AttentionFinder, rewriter: FunctionRewriter
 ) -> Heads | None:
     """The heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
-    value = finder.unmerged(value)
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
         return _heads(finder.unmerged(as_narrow_as(transpose.x, like)), rewriter)
@@ -136,6 +141,28 @@ def _transposed_heads(
         return None
     *others, columns, rows = view.axes
     return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
+
+
+def _laid_out(
+    value: SSAValue, order: tuple[int, ...], op: Operation, rewriter: FunctionRewriter
+) -> Heads | None:
+    """Heads that are no columns of a tensor, copied to be: by `order` (B x T x heads x D).
+
+    Worth it where attention is written out, for the scores are no longer stored.
+    """
+    if len(shape_of(value)) != 4:
+        return None
+    dims = rewriter.shapes.dims(value)
+    batch, rows, count, width = (dims[axis] for axis in order)
+    if not isinstance(count, int) or not isinstance(width, int):
+        return None
+    insert = OpInserter(rewriter, op, op.location)
+    moved = insert.insert(coda.TransposeOp(value, order), value.name_hint)
+    shape = (*shape_of(moved)[:2], count * width)
+    columns = coda.ReshapeOp(moved, shape)
+    columns.attributes["coda.dims"] = dims_attribute((batch, rows, count * width))
+    x = insert.insert(columns, value.name_hint)
+    return Heads(x, (batch, rows), 0, count, width, 0, width, is_before_rows=True)
 
 
 def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refusal | None:
@@ -229,6 +256,7 @@ def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     """Whether the operands are moved alike, and k and v have the shape that q goes with."""
     moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
     same = q.width == k.width == v.width and k.count == v.count
+    same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1
     return moved and same and q.count % k.count == 0
 
 

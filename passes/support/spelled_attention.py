@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from xdsl.ir import Operation, SSAValue
 
@@ -153,7 +154,10 @@ class AttentionFinder:
         for scores, bias in operand_pairs(op):
             is_whole = self.shapes.dims(scores) == self.shapes.dims(op.result)
             if is_whole and any(map(_is_product, _inner(scores))):
-                found.mask.add(bias, is_flat=is_flat)
+                number = scalar_of(bias)
+                # The same number for all keys changes no softmax.
+                if number is None or not isfinite(number):
+                    found.mask.add(bias, is_flat=is_flat)
                 return scores
         return _refused("it adds to its scores what does not broadcast to them")
 

@@ -366,6 +366,38 @@ func.func @scaled_keys(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 
 // -----
 
+// Heads that are no columns of a tensor are copied to be, and a number that is added to all scores goes.
+
+func.func @copied(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>, %bias: tensor<1x2x1x4xf32> {coda.weight}) -> tensor<2x5x8xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %qb = coda.add %qh, %bias : (tensor<2x2x5x4xf32>, tensor<1x2x1x4xf32>) -> tensor<2x2x5x4xf32>
+  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %s = torch.call "aten.matmul.default"(%qb, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %one = coda.constant {value = 1.0 : f64} : tensor<f32>
+  %x = coda.add %s, %one : (tensor<2x2x5x5xf32>, tensor<f32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %x : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %y = coda.reshape %at : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  func.return %y : tensor<2x5x8xf32>
+}
+
+// CHECK-LABEL: func.func @copied(
+// CHECK-NEXT:    %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+// CHECK-NEXT:    %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+// CHECK-NEXT:    %qb = coda.add %qh, %bias : (tensor<2x2x5x4xf32>, tensor<1x2x1x4xf32>) -> tensor<2x2x5x4xf32>
+// CHECK-NEXT:    %qb_1 = coda.transpose %qb {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+// CHECK-NEXT:    %qb_2 = coda.reshape %qb_1 {coda.dims = [2 : i64, 5 : i64, 8 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %qb_2, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
+
+// -----
+
 // Every position is a document of its own.
 
 func.func @documents(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}, %v: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}) -> tensor<?x?x32xf32> {
