@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import Block, compiled, gradients, reset
+from support.torch_compile import Block, compiled, gradients, graphs, reset
 from torch import nn
+
+from coda_ir.frontends.torch.graph_runner import TrainingRunner
+from coda_ir.gradient_pair import DoubleBackwardError
+from coda_ir.training import TrainableFunction
+
+checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
+grad: Any = torch.autograd.grad
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +26,20 @@ def fresh_dynamo() -> Iterator[None]:
     reset()
     torch.default_generator.manual_seed(0)
     yield
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[TrainableFunction]:
+    """The functions of which the backward was derived here."""
+    found: list[TrainableFunction] = []
+    make: Callable[..., None] = TrainingRunner.__init__
+
+    def recorded(self: TrainingRunner, graph: Any, imported: Any, compiled: Any) -> None:
+        found.append(compiled)
+        make(self, graph, imported, compiled)
+
+    monkeypatch.setattr(TrainingRunner, "__init__", recorded)
+    return found
 
 
 def check(fast: Any, model: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-5) -> None:
@@ -82,12 +105,16 @@ def test_dropout_draws_what_eager_draws():
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_loss(reduction: str):
-    class Loss(nn.Linear):
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(16, 10)
+
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             target = torch.tensor([3, -100, 9, 0])
-            return F.cross_entropy(super().forward(x), target, reduction=reduction)
+            return F.cross_entropy(self.head(x), target, reduction=reduction)
 
-    model = Loss(16, 10)
+    model = Loss()
     check(compiled(model), model, torch.randn(4, 16, requires_grad=True))
 
 
@@ -107,3 +134,182 @@ def test_gradients_that_are_enabled_inside():
         result.backward(torch.ones(3, 16))
         gradients.append(model.up.weight.grad)
     torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("backward", ["derived", "autograd"])
+def test_the_backward_is_derived(backward: str, derived: list[TrainableFunction]):
+    model = Block()
+    fast = compiled(model, backward=backward, fullgraph=True)
+    check(fast, model, torch.randn(2, 3, 16, requires_grad=True))
+    assert len(derived) == (backward == "derived")
+
+
+def test_one_graph_for_all_lengths(derived: list[TrainableFunction]):
+    model = Block()
+    fast = compiled(model, dynamic=True)
+    for rows in (2, 3, 5, 8, 13):
+        check(fast, model, torch.randn(4, rows, 16))
+    assert graphs() == len(derived) == 1
+
+
+class Unusual(nn.Module):
+    """A block with something in it that only PyTorch's autograd knows."""
+
+    calls: torch.Tensor
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self.block, self.kind = Block(), kind
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        if self.kind == "counted":
+            self.calls += 1
+        h = self.block(x)
+        match self.kind:
+            case "detached":
+                h = h * h.detach()
+            case "without gradients":
+                with torch.no_grad():
+                    scale = h.exp()
+                h = h * scale
+            case "own backward":
+                h = apply_reversed(h)
+            case "view of an input":
+                return torch.cat([h, x.view(-1, 16)]), x.view(-1)
+            case _:
+                pass
+        return h
+
+
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        return -gradients[0]
+
+
+apply_reversed: Any = getattr(Reversed, "apply")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("detached", "stops gradients"),
+        ("without gradients", "computes without gradients from what has one"),
+        ("own backward", "calls a part with gradients of its own"),
+        ("view of an input", "returns a view of an input"),
+        ("counted", "changes an input in place"),
+    ],
+)
+def test_what_is_left_to_autograd(
+    kind: str, reason: str, derived: list[TrainableFunction], caplog: pytest.LogCaptureFixture
+):
+    model = Unusual(kind)
+    fast = compiled(model)
+
+    def first(function: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+        def call(x: torch.Tensor) -> torch.Tensor:
+            results: Any = function(x)
+            return results if isinstance(results, torch.Tensor) else results[0]
+
+        return call
+
+    with caplog.at_level(logging.INFO, "coda_ir.frontends.torch.dynamo"):
+        got, wanted = (
+            gradients(first(f), model, torch.ones(3, 16, requires_grad=True)) for f in (fast, model)
+        )
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    assert not derived
+    assert reason in caplog.text
+
+
+def test_a_part_without_gradients_of_what_has_none(derived: list[TrainableFunction]):
+    class Rotated(Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                angles = torch.arange(16.0, device=x.device).cos()
+            return super().forward(x * angles)
+
+    model = Rotated()
+    check(compiled(model), model, torch.randn(3, 16, requires_grad=True))
+    assert len(derived) == 1
+
+
+class Deep(nn.Module):
+    def __init__(self, *, checkpointed: bool):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block(), Block()])
+        self.checkpointed = checkpointed
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
+        return x
+
+
+def test_activation_checkpointing(derived: list[TrainableFunction]):
+    """What is saved are the inputs of the parts, and numbers of their rows."""
+    plain, saving = Deep(checkpointed=False), Deep(checkpointed=True)
+    x = torch.randn(4, 16, requires_grad=True)
+    for model in (plain, saving):
+        check(compiled(model, fullgraph=True), model, x)
+    everything, boundaries = (int(function.saved_bytes) for function in derived)
+    assert boundaries == 2 * 4 * 16 * 4 + 3 * 4 * 4 < everything / 4
+
+
+def test_random_numbers_of_checkpointed_parts(derived: list[TrainableFunction]):
+    class Dropping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(16, 16)
+
+        def dropped(self, x: torch.Tensor) -> torch.Tensor:
+            return F.dropout(self.linear(x), 0.5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.dropped, x, use_reentrant=False)
+
+    model = Dropping()
+    results: list[list[torch.Tensor | None]] = []
+    for function in (compiled(model), model):
+        torch.default_generator.manual_seed(1)
+        results.append(gradients(function, model, torch.ones(4, 16, requires_grad=True)))
+    torch.testing.assert_close(*results)
+    assert len(derived) == 1
+
+
+def test_memory_budget(derived: list[TrainableFunction]):
+    model, x = Block(), torch.randn(8, 16, requires_grad=True)
+    check(compiled(model, memory_budget=600), model, x)
+    check(compiled(model), model, x)
+    limited, free = (int(function.saved_bytes) for function in derived)
+    assert limited <= 600 < free
+
+
+def test_outputs_without_gradients(derived: list[TrainableFunction]):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(16, 8), nn.Linear(16, 4)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.a(x), self.b(x)
+
+    model = Two()
+    fast, x = compiled(model), torch.ones(3, 16)
+    fast(x)[0].sum().backward()
+    assert model.b.weight.grad is None
+    torch.testing.assert_close(model.a.weight.grad, 3 * torch.ones(8, 16))
+    assert len(derived) == 1
+
+
+def test_second_derivatives_are_an_error():
+    model = Block()
+    x = torch.randn(3, 16, requires_grad=True)
+    (d_x,) = grad(compiled(model)(x).sum(), x, create_graph=True)
+    with pytest.raises(DoubleBackwardError, match="or use the PyTorch model for second"):
+        d_x.sum().backward()

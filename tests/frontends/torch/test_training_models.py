@@ -1,0 +1,109 @@
+"""Small models of Hugging Face trained through `torch.compile(model, backend="coda")`.
+
+Loss and gradients in float32 are as exact as those of PyTorch eager, and so are the weights after
+a few steps of an optimizer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from support.torch_compile import compiled, reset
+
+from coda_ir.float64 import computing_in_float64, relative_error
+from coda_ir.frontends.torch.graph_runner import TrainingRunner
+
+transformers: Any = pytest.importorskip("transformers")
+
+COMMON: dict[str, Any] = {
+    "vocab_size": 61,
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 32,
+    "pad_token_id": 0,
+}
+GROUPED: dict[str, Any] = {**COMMON, "num_key_value_heads": 2, "head_dim": 8}
+NO_DROPOUT: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def gpt2() -> Any:
+    sizes = {"n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 32, "vocab_size": 61}
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    special = {"bos_token_id": 0, "eos_token_id": 0, "loss_type": "ForCausalLM"}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **no_dropout, **special))
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "llama": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**GROUPED, tie_word_embeddings=True)
+    ),
+    "gpt2": gpt2,
+    "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**COMMON, **NO_DROPOUT)),
+    "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**GROUPED)),
+    "gemma2": lambda: transformers.Gemma2ForCausalLM(
+        transformers.Gemma2Config(**GROUPED, query_pre_attn_scalar=8)
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> Iterator[None]:
+    reset()
+    torch.default_generator.manual_seed(0)
+    yield
+
+
+def make(name: str) -> tuple[Any, torch.Tensor]:
+    model = MODELS[name]().train()
+    model.config.use_cache = False
+    return model, torch.randint(1, 61, (2, 9))
+
+
+def loss_and_gradients(function: Any, model: Any, ids: torch.Tensor) -> list[torch.Tensor]:
+    model.zero_grad()
+    loss = function(input_ids=ids, labels=ids).loss
+    loss.backward()
+    return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_loss_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch):
+    derived: list[TrainingRunner] = []
+    call: Callable[..., Any] = TrainingRunner.__call__
+
+    def recorded(self: TrainingRunner, inputs: list[Any]) -> Any:
+        derived.append(self)
+        return call(self, inputs)
+
+    monkeypatch.setattr(TrainingRunner, "__call__", recorded)
+    model, ids = make(name)
+    exact = copy.deepcopy(model).double()
+    ours = loss_and_gradients(compiled(model), model, ids)
+    eager = loss_and_gradients(model, model, ids)
+    with computing_in_float64():
+        right = loss_and_gradients(exact, exact, ids)
+    assert derived
+    for got, allowed, wanted in zip(ours, eager, right, strict=True):
+        assert relative_error(got, wanted) <= max(1.25 * relative_error(allowed, wanted), 5e-7)
+
+
+def test_steps_of_an_optimizer():
+    """With tied embeddings, a frozen norm, and checkpointed layers."""
+    model, ids = make("llama")
+    model.model.norm.weight.requires_grad_(False)
+    twin = copy.deepcopy(model)
+    model.gradient_checkpointing_enable()
+    for function, owner in ((compiled(model, fullgraph=True), model), (twin, twin)):
+        optimizers: Any = torch.optim
+        optimizer = optimizers.SGD(owner.parameters(), lr=0.1, momentum=0.9)
+        for _ in range(3):
+            loss_and_gradients(function, owner, ids)
+            optimizer.step()
+    for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
