@@ -29,7 +29,8 @@ _REASONS: dict[type[Operation], Refusal] = {
         "the operator is not attention", "runs as the derivative of PyTorch's attention"
     ),
     coda.CrossEntropyGradOp: Refusal(
-        "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
+        "the epilogue knows the number of its column",
+        "runs as a kernel of its own, which reads the logits once",
     ),
     coda.EmbeddingGradOp: Refusal(
         "the operator is not a scatter", "runs as the derivative of PyTorch's embedding"

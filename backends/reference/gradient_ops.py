@@ -76,10 +76,10 @@ def pad(op: coda.PadOp, operands: Tensors, _: Numerics) -> Tensors:
 
 
 def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    logits, target, dloss = operands
+    logits, target, dloss, *lse = operands
     counts = target != op.ignore_index.value.data
     chosen = target.where(counts, 0).long()[..., None]
-    share = torch.softmax(logits, -1)
+    share = torch.exp(logits - lse[0]) if lse else torch.softmax(logits, -1)
     share = share.scatter_add(-1, chosen, torch.full_like(chosen, -1, dtype=share.dtype))
     if op.reduction.data == "mean":
         dloss = dloss / counts.sum()

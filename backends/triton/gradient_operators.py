@@ -1,4 +1,4 @@
-"""Operators of derivatives that run through PyTorch, between the kernels."""
+"""Operators of derivatives that are not pointwise: mostly calls of PyTorch, between kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from coda_ir.backends.triton.host import HostProgram
 from coda_ir.backends.triton.host_names import torch_type
+from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects.coda import (
     AttentionGradOp,
     AttentionLike,
@@ -82,12 +83,17 @@ def _pad(host: HostProgram, op: Operation) -> None:
 
 
 def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
+    """A kernel, and the number of targets that count."""
     assert isinstance(op, CrossEntropyGradOp)
-    host.helpers.add("cross_entropy_grad")
-    operands = ", ".join(map(host.variable, op.operands))
-    properties = f"{op.ignore_index.value.data}, {op.reduction.data!r}"
-    call = f"cross_entropy_grad({operands}, {properties})"
-    host.assign(op.result, call, is_dense=False, hint="d_logits")
+    kernel = cross_entropy_grad_kernel(op, host.names.scope().fresh("cross_entropy_grad"))
+    kernel = host.use_kernel(kernel, op)
+    operands = [host.operand(value) for value in op.operands]
+    if op.reduction.data == "mean":
+        host.helpers.add("mean_share")
+        ignored = op.ignore_index.value.data
+        operands[2] = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
+    rows = host.size(host.dims(op.target))
+    host.launch(kernel, rows, operands, [host.allocate(op.result)])
 
 
 def _embedding_grad(host: HostProgram, op: Operation) -> None:

@@ -66,16 +66,10 @@ def pad(x, dim, start, extent):
     result.narrow(dim, start, x.shape[dim]).copy_(x)
     return result
 ''',
-    "cross_entropy_grad": '''\
-def cross_entropy_grad(logits, target, dloss, ignore_index, reduction):
-    """(softmax(logits) - onehot(target)) * dloss in float32; 0 where the target is ignored."""
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    counts = target != ignore_index
-    dloss = dloss / counts.sum() if reduction == "mean" else dloss
-    row = torch.where(counts, dloss.to(wide), 0.0)[..., None]
-    result = torch.softmax(logits, -1, dtype=wide).mul_(row)
-    chosen = target.where(counts, 0).long()[..., None]
-    return result.scatter_add_(-1, chosen, -row).to(logits.dtype)
+    "mean_share": '''\
+def mean_share(dloss, target, ignore_index):
+    """The gradient of a mean over the targets that count, for each of them."""
+    return dloss / (target != ignore_index).sum()
 ''',
     "embedding_grad": '''\
 def embedding_grad(ids, dy, rows):

@@ -15,6 +15,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indent
 from coda_ir.backends.triton.memory import function, load, pointer_argument
 from coda_ir.backends.triton.row_kernel import Load, RowKernelText
 from coda_ir.dialects.coda import (
+    CrossEntropyGradOp,
     CrossEntropyOp,
     LayerNormOp,
     NormStatsOp,
@@ -181,6 +182,41 @@ def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     ]
     text.store_column("loss", "loss", f32)
     return text.finish("cross-entropy of each row")
+
+
+def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKernel:
+    """(softmax − onehot) · dloss of each row: 0 where the target is ignored.
+
+    Operand 2 is the gradient of a row's loss, one for all rows where the loss is a sum or a mean.
+    """
+    type, index_type = element_type_of(op.logits), element_type_of(op.target)
+    text = RowKernelText(name, _columns(op.logits))
+    text.operand("logits", type, 0)
+    text.operand("target", index_type, 1)
+    text.operand("dloss", element_type_of(op.dloss), 2)
+    x = Load("logits", type, other=NEGATIVE_INFINITY)
+    ignored = op.ignore_index.value.data
+    place = "row" if op.reduction.data == "none" else "row * 0"
+    text.begin()
+    text.lines += [
+        f"target = {_load_target(ignored)}",
+        f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}",
+    ]
+    if op.lse is None:
+        text.reduce("largest", "max", [x], "logits")
+        text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
+        text.lines.append("lse = largest + tl.log(total)")
+    else:
+        text.operand("lse", f32, 3)
+        text.lines.append(f"lse = {load('lse_ptr + row', f32, 'row < M', '0.0')}")
+    text.result("out", element_type_of(op.result))
+    gradient = [
+        "share = tl.exp(logits - lse) - tl.where(column == target, 1.0, 0.0)",
+        f"y = tl.where(target == {ignored}, 0.0, share * dloss)",
+        _store_y(text, op.result),
+    ]
+    text.sweep([x], gradient)
+    return text.finish("gradient of the cross-entropy of each row")
 
 
 def _load_target(ignored: int, place: str = "row") -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -301,13 +301,15 @@ class CrossEntropyGradOp(CodaOp):
     """(softmax(logits) − onehot(target)) · dloss per row: the gradient of `coda.cross_entropy`.
 
     `dloss` has the type of the loss; it is divided by the number of targets that count for
-    reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32.
+    reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32. `lse`, the
+    logsumexp of each row as a column, is not computed again where it is given.
     """
 
     name = "coda.cross_entropy_grad"
     logits = operand_def(TensorType)
     target = operand_def(TensorType)
     dloss = operand_def(TensorType)
+    lse = opt_operand_def(TensorType)
     ignore_index = prop_def(IntegerAttr)
     reduction = prop_def(StringAttr)
     result = result_def(TensorType)
@@ -318,13 +320,14 @@ class CrossEntropyGradOp(CodaOp):
         logits: SSAValue | Operation,
         target: SSAValue | Operation,
         dloss: SSAValue | Operation,
+        lse: SSAValue | Operation | None = None,
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
     ):
         logits = SSAValue.get(logits)
         super().__init__(
-            operands=[logits, target, dloss],
+            operands=[logits, target, dloss, optional_operand(lse)],
             properties={
                 "ignore_index": IntegerAttr(ignore_index, 64),
                 "reduction": StringAttr(reduction),
@@ -347,6 +350,9 @@ class CrossEntropyGradOp(CodaOp):
             )
         per_row = self.reduction.data == "none"
         expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
+        if self.lse is not None:
+            expect_shape("operand lse", self.lse, (*shape_of(self.target), 1))
+            expect_element_type("operand lse", self.lse, f32)
         expect_shape("result", self.result, shape_of(self.logits))
         expect_element_type("result", self.result, element_type_of(self.logits))
         _expect_floats(self.logits, self.dloss)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -75,10 +75,13 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
 
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
+    """The logsumexp of the forward is one number per row, which is cheap to save."""
+    lse = adjoint.insert(coda.ReduceOp(op.logits, "lse", f32), "lse")
     gradient = coda.CrossEntropyGradOp(
         op.logits,
         op.target,
         adjoint.dy,
+        lse,
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
     )

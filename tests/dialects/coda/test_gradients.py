@@ -54,6 +54,8 @@ coda.pad %x {dim = 2 : i64, start = 3 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x
 coda.pad %first, %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x2x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 coda.rope %dy, %cos, %sin {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
 coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = 3 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
+coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = 3 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
+coda.cross_entropy_grad %dy, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x16xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x16xbf16>
 coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<9x8xbf16>
 coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
 torch.vjp "aten.cumsum.default"(%x : tensor<?x?x8xbf16>) of(%x : tensor<?x?x8xbf16>) {arguments = "{0}, 1", of = [0], wrt = [0]} -> tensor<?x?x8xbf16>
@@ -76,6 +78,8 @@ def program_of(operators: list[str]) -> ModuleOp:
         "(tensor<?x?x8xbf16>) -> tensor<?x2x8xbf16>",
         "%row = coda.slice %x {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : "
         "(tensor<?x?x8xbf16>) -> tensor<?x1x8xbf16>",
+        '%losses = coda.reshape %c {coda.dims = ["B", "T"]} : '
+        "(tensor<?x?x1xf32>) -> tensor<?x?xf32>",
         "%last = coda.sum_to %row : (tensor<?x1x8xbf16>) -> tensor<8xbf16>",
     ]
     values, types = list[str](), list[str]()
