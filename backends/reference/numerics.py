@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IntegerType,
+    Signedness,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
@@ -42,6 +43,8 @@ def stated_dtype(type: Attribute) -> torch.dtype:
     if isinstance(type, TensorType):
         type = cast(AnyTensor, type).element_type
     if isinstance(type, IntegerType) and type.bitwidth in _INTEGERS:
+        if type.bitwidth == 8 and type.signedness.data == Signedness.UNSIGNED:
+            return torch.uint8
         return _INTEGERS[type.bitwidth]
     for known, dtype in _FLOATS.items():
         if isinstance(type, known):

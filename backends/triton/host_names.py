@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -19,6 +19,8 @@ _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "i1": 
 
 def torch_type(type: Attribute) -> str:
     """The torch dtype of an element type. Raises CodaError for one that the backend lacks."""
+    if type == IntegerType(8, Signedness.UNSIGNED):
+        return "torch.uint8"
     short = triton_type(type)
     return f"torch.{_TORCH_TYPES.get(short, short.replace('i', 'int'))}"
 

@@ -95,6 +95,19 @@ def test_the_type_that_is_stated(callee: str, arguments: str, actual: str | None
             run_function(func, [x], precision)  # pyright: ignore
 
 
+def test_bytes_without_a_sign():
+    module = parse_mlir("""
+func.func @f(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8 : i64]}) -> tensor<?x8xf32> {
+  %b = torch.call "aten._to_copy.default"(%x) {arguments = "{0}, dtype=torch.uint8", coda.dims = ["M", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xui8>
+  %y = torch.call "aten._to_copy.default"(%b) {arguments = "{0}, dtype=torch.float32", coda.dims = ["M", 8 : i64]} : (tensor<?x8xui8>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+""")  # noqa: E501
+    x = torch.arange(240.0, 256.0).reshape(2, 8)
+    assert torch.equal(coda_ir.compile(module, device="cpu")(x), x)
+    assert torch.equal(run_function(find_entry(module), [x], "stated")[0], x)
+
+
 def test_numbers_have_the_types_that_are_stated():
     module = parse_text(
         """\
