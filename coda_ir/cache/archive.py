@@ -97,7 +97,7 @@ def export_cache(
 
 def _entries() -> Iterator[Entry]:
     for file in cached_files():
-        if file.is_program and file.path.suffix == PROGRAM_SUFFIX:
+        if file.is_program:
             try:
                 yield Entry.from_bytes(file.path.read_bytes())
             except (DamagedEntryError, FileNotFoundError):

@@ -20,6 +20,8 @@ PROGRAMS, MODULES = "programs", "modules"
 
 PROGRAM_SUFFIX = ".json"
 
+TEMPORARY = ".tmp"
+
 DEFAULT_LIMIT = "1GiB"
 
 ABANDONED_AFTER = 3600.0
@@ -95,7 +97,7 @@ def whole_file(path: Path) -> Generator[BinaryIO]:
     Raises OSError where it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:150]}.{os.getpid()}.{token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name[:150]}.{os.getpid()}.{token_hex(4)}{TEMPORARY}")
     with ExitStack() as undo:
         undo.callback(_remove, temporary)
         with open(temporary, "xb") as file:
@@ -120,7 +122,12 @@ class CachedFile:
 
     @property
     def is_program(self) -> bool:
-        return self.path.parent.name == PROGRAMS
+        return self.path.parent.name == PROGRAMS and self.path.suffix == PROGRAM_SUFFIX
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether another process is writing it, or has died while it did."""
+        return self.path.name.endswith(TEMPORARY)
 
 
 def cached_files() -> list[CachedFile]:
@@ -162,17 +169,20 @@ def prune(
     *, max_bytes: int | None = None, max_age: float | None = None, everything: bool = False
 ) -> Pruned:
     """Remove the least recently used files until at most `max_bytes` are left, and those that were
-    not used for `max_age` seconds. Temporary files of processes that died go in any case.
+    not used for `max_age` seconds. Temporary files go where the process that wrote them is gone.
     """
     now, files = time.time(), cached_files()
     kept = sum(file.size for file in files)
     removed: list[CachedFile] = []
     for file in files:
         age = now - file.used
-        abandoned = file.path.name.endswith(".tmp") and age > ABANDONED_AFTER
-        too_old = max_age is not None and age > max_age
-        too_many = max_bytes is not None and kept > max_bytes
-        if (everything or abandoned or too_old or too_many) and _remove(file.path):
+        if file.is_temporary:
+            is_done_with = age > ABANDONED_AFTER
+        else:
+            too_old = max_age is not None and age > max_age
+            too_many = max_bytes is not None and kept > max_bytes
+            is_done_with = everything or too_old or too_many
+        if is_done_with and _remove(file.path):
             kept -= file.size
             removed.append(file)
     return Pruned(len(removed), _bytes(removed), len(files) - len(removed), kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -109,14 +109,15 @@ def fetch(request: Request, make: Callable[[], Artifact]) -> Artifact:
     key = request.key()
     if key is None:
         return make()
+    path = program_path(key)
     try:
-        found = load(key)
+        found = _unstored.get(path) or load(key)
     except DamagedEntryError as error:
         return _store(key, request, make(), f"a damaged entry is replaced: {error.message}")
     except OSError as error:
         return _store(key, request, make(), f"an entry cannot be read: {error.strerror}")
     if found is not None and request.origin.adopt(found.files):
-        mark_used(program_path(key))
+        mark_used(path)
         return found.artifact
     return _store(key, request, make())
 
@@ -146,18 +147,34 @@ def read_header(path: Path) -> Header | None:
     return header if magic.startswith(f"{MAGIC} ".encode()) else None
 
 
+_unstored: dict[Path, Entry] = {}
+"""Entries of this process that could not be written, the latest MOST_UNSTORED of them."""
+
+MOST_UNSTORED = 64
+
+
 def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artifact:
     """Write an entry where that is possible; the artifact, with remarks about the cache."""
-    versions = toolchain()
+    versions, path = toolchain(), program_path(key)
     assert versions is not None, "there is no key without versions"
-    name = artifact.signature.name
-    header = Header(key, name, request.architecture, versions, time.time())
+    header = Header(key, artifact.signature.name, request.architecture, versions, time.time())
+    entry = Entry(header, artifact, dict(request.origin.files))
     try:
-        write_whole(program_path(key), Entry(header, artifact, request.origin.files).to_bytes())
+        write_whole(path, entry.to_bytes())
         prune_to_limit()
     except OSError as error:
         reason = error.strerror or str(error)
-        notes = (*notes, f"the program is not stored in {program_path(key).parent}: {reason}")
+        notes = (*notes, f"the program is not stored in {path.parent}: {reason}")
+        told = _with_notes(artifact, notes)
+        _unstored[path] = replace(entry, artifact=told)
+        while len(_unstored) > MOST_UNSTORED:
+            del _unstored[next(iter(_unstored))]
+        return told
+    _unstored.pop(path, None)
+    return _with_notes(artifact, notes)
+
+
+def _with_notes(artifact: Artifact, notes: Sequence[str]) -> Artifact:
     return replace(artifact, remark_data=(*artifact.remark_data, *map(_remark, notes)))
 
 

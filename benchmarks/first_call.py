@@ -1,0 +1,179 @@
+"""How long the first call of a process takes: cold, from a warm cache, from an imported one.
+
+    python benchmarks/first_call.py --json first_call.json
+
+`layer` is examples/llama_layer.coda, compiled and called; `model` is a Llama of 7B shape with 32
+layers, compiled to the loaded module without a call. The imports of torch and triton, the first
+use of the GPU and making the tensors are not counted. Seconds on the processor are those of the
+process and of those that it starts (Triton's assembler, the C compiler).
+
+The cold process has empty caches, CODA IR's and Triton's; the warm one has what that left; the
+third has caches that `coda-cache import` filled from an archive. All three have to give the same
+bits. Without a GPU, kernels run in Triton's interpreter on few rows: then only `compile` counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+PARTS = ("import coda_ir", "compile", "Triton's key", "first call")
+PROGRAMS = ("layer", "model")
+
+Seconds = dict[str, tuple[float, float]]
+"""Seconds by the clock and on the processor, of each part."""
+
+
+def processor_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+class Parts:
+    """Times of the parts of a first call."""
+
+    def __init__(self) -> None:
+        self.seconds: Seconds = {}
+
+    @contextmanager
+    def part(self, name: str):
+        start, processor = perf_counter(), processor_seconds()
+        yield
+        self.seconds[name] = (perf_counter() - start, processor_seconds() - processor)
+
+
+def measure(program: str) -> dict[str, Any]:
+    """What a new process takes for its first call, and a hash of the results."""
+    import torch
+
+    import_module("triton")
+    parts = Parts()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    run, prepare = call_layer(device) if program == "layer" else compile_model(device)
+    with parts.part("import coda_ir"):
+        compile = import_module("coda_ir").compile
+    with parts.part("compile"):
+        function = prepare(compile)
+    with parts.part("Triton's key"):
+        if device == "cuda":
+            import_module("triton.runtime.cache").triton_key()
+    with parts.part("first call"):
+        digest = run(function)
+    return {"seconds": parts.seconds, "digest": digest, "kernels": len(function.kernels)}
+
+
+Run = Callable[[Any], float | None]
+Prepare = Callable[[Callable[..., Any]], Any]
+
+
+def call_layer(device: str) -> tuple[Run, Prepare]:
+    from llama_layer import PROGRAM, LayerShape, make_inputs
+
+    seed: Callable[[int], object] = import_module("torch").manual_seed
+    seed(0)
+    on_gpu = device == "cuda"
+    shape = LayerShape(4096) if on_gpu else LayerShape(64, head_dim=16, batch=1, time=8)
+    inputs = make_inputs(shape, device)
+
+    def run(function: Any) -> float:
+        results = function(**inputs)
+        if on_gpu:
+            import_module("torch").cuda.synchronize()
+        return sum(float(result.double().sum()) for result in results)
+
+    return run, lambda compile: compile(PROGRAM, constants=shape.constants, device=device)
+
+
+def compile_model(device: str) -> tuple[Run, Prepare]:
+    """The text is made without coda_ir, whose import is a part of the figure."""
+    text = Path(os.environ["CODA_BENCHMARK_TEXT"]).read_text()
+    return lambda _: None, lambda compile: compile(text, entry="llama", device=device)
+
+
+def in_new_process(program: str, folder: Path) -> dict[str, Any]:
+    """`measure` with the caches below `folder`."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--measure", program],
+        env=os.environ | caches(folder),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def caches(folder: Path) -> Mapping[str, str]:
+    return {
+        "CODA_CACHE_DIR": str(folder / "coda"),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "CODA_CACHE_LIMIT": "1GiB",
+    }
+
+
+def coda_cache(folder: Path, *words: str) -> None:
+    command = [sys.executable, "-m", "coda_ir.tools.coda_cache", *words]
+    subprocess.run(command, env=os.environ | caches(folder), check=True, stdout=sys.stderr)
+
+
+def compare(program: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """The measurements in each state of the caches, by state."""
+    here, there, archive = folder / "here", folder / "there", folder / "archive"
+    results = {state: in_new_process(program, here) for state in ("cold", "warm")}
+    coda_cache(here, "export", str(archive))
+    coda_cache(there, "import", str(archive))
+    results["imported"] = in_new_process(program, there)
+    digests = {result["digest"] for result in results.values()}
+    if len(digests) != 1:
+        raise SystemExit(f"{program}: a cached program computes something else: {digests}")
+    return results
+
+
+def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"First call of the {program}: seconds by the clock (on the processor)")
+    table.add_column("state")
+    for part in (*PARTS, "together"):
+        table.add_column(part, justify="right")
+    for state, result in results.items():
+        seconds: list[tuple[float, float]] = [tuple(result["seconds"][part]) for part in PARTS]
+        together = (sum(clock for clock, _ in seconds), sum(cpu for _, cpu in seconds))
+        table.add_row(state, *(f"{clock:.3f} ({cpu:.3f})" for clock, cpu in [*seconds, together]))
+    Console(width=120).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--layers", type=int, default=32, help="of the model")
+    parser.add_argument("--json", type=Path, help="write the figures to a file")
+    parser.add_argument("--measure", choices=PROGRAMS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
+        return
+    if not Path("/dev/kfd").exists() and not any(Path("/dev").glob("nvidia[0-9]*")):
+        os.environ["TRITON_INTERPRET"] = "1"
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="coda_first_call_") as folder:
+        text = Path(folder) / "llama.coda"
+        text.write_text(import_module("compile_time").llama_text(options.layers))
+        os.environ["CODA_BENCHMARK_TEXT"] = str(text)
+        for program in PROGRAMS:
+            figures[program] = compare(program, Path(folder) / program)
+            print_table(program, figures[program])
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
