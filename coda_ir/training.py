@@ -24,6 +24,7 @@ from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, u
 from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.cache.origin import Origin
 from coda_ir.context import make_context
+from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.gradient_pair import GradientPair, Tensors
 from coda_ir.ir_writer import located_text
@@ -75,6 +76,9 @@ class TrainableFunction:
         self.device = device
         self.policy = policy
         self._module, self._lower, self._pack_weights = module, lower, pack_weights
+        if target == "triton":
+            # Before anything else imports triton: on the CPU it has to interpret.
+            require_triton_for(device)
         self._pairs: dict[Wrt, GradientPair] = {}
         self._latest: GradientPair | None = None
 

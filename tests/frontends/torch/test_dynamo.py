@@ -207,6 +207,8 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
         (None, {"fallback": "none"}, "unknown fallback 'none'"),
         (None, {"errors": "ignore"}, "unknown errors 'ignore'"),
         (None, {"numerics": "exact"}, "unknown numerics 'exact'"),
+        (None, {"backward": "none"}, "unknown backward 'none'"),
+        (None, {"memory_budget": "1 GB"}, "option memory_budget is '1 GB'"),
         (None, {"remarks": "missed,most"}, "unknown remarks 'most'"),
         (None, {"remarks": True}, "option remarks is True"),
         (None, {"cuda_graphs": "yes"}, "option cuda_graphs is 'yes'"),

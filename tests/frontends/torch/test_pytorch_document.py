@@ -1,4 +1,7 @@
-"""Runs the Python and every command in docs/pytorch.md, and compares what is shown there."""
+"""Runs the Python and every command in docs/pytorch.md, and compares what is shown there.
+
+Runs the Python in docs/training.md, too.
+"""
 
 import re
 import shlex
@@ -12,7 +15,9 @@ import pytest
 from coda_ir.frontends.torch.compile_options import MODES, REMARKS_VARIABLE, Options
 from coda_ir.tools import coda_export, coda_opt
 
-TEXT = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text()
+DOCUMENTS = Path(__file__).parents[3] / "docs"
+TEXT = (DOCUMENTS / "pytorch.md").read_text()
+TRAINING = (DOCUMENTS / "training.md").read_text()
 BLOCK = re.compile(r"(?:^<!-- (\w+): (\S+) -->\n)?^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 TOOLS = {"coda-export": coda_export.main, "coda-opt": coda_opt.main}
@@ -41,6 +46,14 @@ def test_the_page_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFixture
         else:
             for command, output in COMMAND.findall(text):
                 check(command, output, capsys)
+
+
+def test_the_page_about_training():
+    namespace: dict[str, object] = {}
+    blocks = [text for *_, kind, text in BLOCK.findall(TRAINING) if kind == "python"]
+    assert len(blocks) == 3
+    for text in blocks:
+        exec(compile(text, "docs/training.md", "exec"), namespace)
 
 
 def check(command: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
