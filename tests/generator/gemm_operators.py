@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     Combiner,
     CombinerAttr,
@@ -36,20 +37,52 @@ from generator.regions import RegionBuilder
 COMBINERS = (Combiner.ADD, Combiner.MAX, Combiner.LSE)
 
 PLAIN_PORTS = (PortKind.TILE, PortKind.ROW, PortKind.COL, PortKind.SCALAR, PortKind.TABLE)
+GEMM_PORTS = (*PLAIN_PORTS, PortKind.TILE_T)
 HALF_PORTS = (PortKind.HALF_TILE, PortKind.HALF_ROW, PortKind.HALF_TABLE)
 
 
 def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
-    """A GEMM of x with one to three segments, the results of which are consumed or returned."""
-    segments = [draw_segment(b, x) for _ in range(b.choices.weighted(((6, 1), (3, 2), (1, 3))))]
+    """A GEMM of x with one to three segments, the results of which are consumed or returned.
+
+    Sometimes further inputs are multiplied and added, and sometimes the inputs are transposed: then
+    the rows of the program are K, and the results, of the columns of x, are returned.
+    """
+    transposed = bool(b.style.rows) and b.choices.chance(25)
+    inputs = draw_inputs(b, x, transposed=transposed)
+    style = b.style
+    if transposed:
+        b.style = replace(style, rows=(b.columns_of(x),))
+    segments = [
+        draw_segment(b, inputs, style.rows if transposed else None)
+        for _ in range(b.choices.weighted(((6, 1), (3, 2), (1, 3))))
+    ]
     schedule = draw_schedule(b) if b.choices.chance(35) else None
-    op = FusedOp(x, segments, schedule)
+    op = FusedOp(inputs, segments, schedule, transposed=transposed)
     if schedule is not None and not fits(op, schedule):
         op.schedule = None
     b.add(op, "fused")
     for segment in op.segments():
-        consume(b, segment)
+        consume(b, segment, tiles=b.extras if transposed else b.tiles)
+    b.style = style
     return op
+
+
+def draw_inputs(b: FunctionBuilder, x: SSAValue, *, transposed: bool) -> list[SSAValue]:
+    """x, and now and then more inputs of its rows (columns, where they are transposed)."""
+    inputs = [x]
+    for _ in range(b.choices.weighted(((8, 0), (3, 1), (1, 2)))):
+        columns = b.columns_of(x) if transposed else b.choices.pick((8, 3, 16, 1, 20))
+        inputs.append(tile_of(b, columns, x))
+    return inputs
+
+
+def tile_of(b: FunctionBuilder, columns: int, like: SSAValue) -> SSAValue:
+    """A tile of `columns` with the element type of `like`: one that exists, or a parameter."""
+    wanted = tensor_of(b.tile_dims(columns), element_type_of(like))
+    fitting = [tile for tile in b.tiles if tile.type == wanted]
+    if fitting and b.choices.chance(60):
+        return b.choices.recent(fitting)
+    return b.new_tile(columns, element_type_of(like))
 
 
 def mapped(b: FunctionBuilder, x: SSAValue) -> None:
@@ -67,8 +100,11 @@ def mapped(b: FunctionBuilder, x: SSAValue) -> None:
     consume(b, op.segment())
 
 
-def draw_segment(b: FunctionBuilder, x: SSAValue) -> Segment:
-    choices, k = b.choices, b.columns_of(x)
+def draw_segment(
+    b: FunctionBuilder, inputs: Sequence[SSAValue], depth: Dims | None = None
+) -> Segment:
+    """A column range over `inputs`; `depth` has the dims of K where these are transposed."""
+    choices = b.choices
     pairing, columns = draw_pairing(b)
     count = 1
     if pairing is None:
@@ -76,12 +112,11 @@ def draw_segment(b: FunctionBuilder, x: SSAValue) -> Segment:
     elif columns % 4 == 0 and not pairing.is_adjacent and pairing.group_size is None:
         count = choices.pick((1, 2))
     each = columns // 2 if pairing is not None and count == 2 else columns
-    layout = choices.pick((Layout.NK, Layout.KN))
-    shape = (each, k) if layout == Layout.NK else (k, each)
-    weights = [draw_weight(b, shape, layout, x) for _ in range(count)]
+    layout = Layout.KN if depth is not None else choices.pick((Layout.NK, Layout.KN))
+    terms = [[draw_weight(b, x, each, layout, depth) for _ in range(count)] for x in inputs]
     block = Block(arg_types=[f32] * (1 if pairing is None else 2))
     block.add_op(YieldOp())
-    segment = Segment(weights, [], [], Region(block), layout, pairing)
+    segment = Segment(terms[0], [], [], Region(block), layout, pairing, more_weights=terms[1:])
     region = RegionBuilder(choices, ScalarBuilder(block), draw_groups(b, segment, each))
     region.take(block.args)
     draw_ports(b, segment, region, segment.columns)
@@ -90,11 +125,17 @@ def draw_segment(b: FunctionBuilder, x: SSAValue) -> Segment:
 
 
 def draw_weight(
-    b: FunctionBuilder, shape: tuple[int, int], layout: Layout, x: SSAValue
+    b: FunctionBuilder, x: SSAValue, columns: int, layout: Layout, depth: Dims | None
 ) -> SSAValue:
-    weight = b.matrix(*shape, like=x)
+    """A weight of `columns` for the input x: a tile of its rows where it is transposed."""
+    if depth is not None:
+        style, b.style = b.style, replace(b.style, rows=depth)
+        weight = tile_of(b, columns, x)
+        b.style = style
+        return weight
+    k = b.columns_of(x)
+    weight = b.matrix(*((columns, k) if layout == Layout.NK else (k, columns)), like=x)
     if b.choices.chance(6):
-        k = shape[1] if layout == Layout.NK else shape[0]
         return b.add(ScaleWeightOp(weight, b.row(k, x), layout), "scaled")
     return weight
 
@@ -128,7 +169,9 @@ def draw_groups(b: FunctionBuilder, segment: Segment, each: int) -> list[int]:
 
 
 def draw_ports(b: FunctionBuilder, segment: Segment, region: RegionBuilder, columns: int) -> None:
-    kinds = PLAIN_PORTS if segment.pairing is None else (*PLAIN_PORTS, *HALF_PORTS)
+    kinds = GEMM_PORTS if segment.weights else PLAIN_PORTS
+    if segment.pairing is not None:
+        kinds = (*kinds, *HALF_PORTS)
     for _ in range(b.choices.weighted(((2, 1), (3, 2), (2, 0), (1, 4)))):
         kind = b.choices.pick(kinds)
         region.take(segment.add_port(kind, draw_operand(b, kind, columns)))
@@ -146,6 +189,8 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             if fitting and choices.chance(60):
                 return choices.recent(fitting)
             return b.parameter(b.tile_dims(n), element, hint="x")
+        case PortKind.TILE_T:
+            return b.parameter((n, *rows), element, hint="turned")
         case PortKind.COL:
             dims = (*rows, 1) if choices.chance(60) else rows
             return b.integers(dims) if choices.chance(25) else b.parameter(dims, element)
@@ -169,14 +214,21 @@ def draw_results(
     """One to three results of random code; a map needs a tile first, a GEMM may do without."""
     for index in range(b.choices.weighted(((4, 1), (3, 2), (1, 3)))):
         kind = kinds[0] if not index and len(kinds) == 1 else draw_result_kind(b, segment)
-        port = draw_result_port(b, segment, kind)
+        port = draw_result_port(b, segment, kind, region, columns)
         region.grow(b.choices.integer(1, 5))
         values = [region.value() for _ in range(segment.result_arity(port))]
-        segment.add_result(port, result_type(b, kind, columns), values)
+        type = result_type(b, kind, columns)
+        if kind == ResultKind.ACCUMULATE:
+            assert isinstance(port.index, IntAttr)
+            type = tensor_type(segment.ports[port.index.data].value)
+        segment.add_result(port, type, values)
 
 
 def draw_result_kind(b: FunctionBuilder, segment: Segment) -> ResultKind:
     kinds = [(5, ResultKind.TILE), (3, ResultKind.PARTIAL_ROW), (1, ResultKind.PARTIAL_COL)]
+    kinds.append((1, ResultKind.ACCUMULATE))
+    if segment.weights:
+        kinds.append((1, ResultKind.TILE_T))
     if segment.pairing is not None:
         kinds.append((3, ResultKind.HALF))
     elif segment.weights:
@@ -184,10 +236,24 @@ def draw_result_kind(b: FunctionBuilder, segment: Segment) -> ResultKind:
     return b.choices.weighted(kinds)
 
 
-def draw_result_port(b: FunctionBuilder, segment: Segment, kind: ResultKind) -> ResultPortAttr:
+def draw_result_port(
+    b: FunctionBuilder, segment: Segment, kind: ResultKind, region: RegionBuilder, columns: int
+) -> ResultPortAttr:
     match kind:
         case ResultKind.TILE:
             return ResultPortAttr.tile()
+        case ResultKind.TILE_T:
+            return ResultPortAttr.tile_t()
+        case ResultKind.ACCUMULATE:
+            turned = bool(segment.weights) and b.choices.chance(50)
+            dims = (columns, *b.style.rows) if turned else b.tile_dims(columns)
+            element: Attribute = b.choices.pick((b.style.element, f32))
+            port = Port(
+                PortKind.TILE_T if turned else PortKind.TILE,
+                b.parameter(dims, element, hint="old"),
+            )
+            region.take(segment.add_port(*port))
+            return ResultPortAttr.accumulate(segment.ports.index(port))
         case ResultKind.HALF:
             return ResultPortAttr.half()
         case ResultKind.PARTIAL_ROW:
@@ -204,8 +270,10 @@ def result_type(b: FunctionBuilder, kind: ResultKind, columns: int) -> TensorTyp
     element: Attribute = b.choices.pick((b.style.element, f32))
     rows = tensor_of(b.style.rows, f32).get_shape()
     match kind:
-        case ResultKind.TILE:
+        case ResultKind.TILE | ResultKind.ACCUMULATE:
             return TensorType(element, (*rows, columns))
+        case ResultKind.TILE_T:
+            return TensorType(element, (columns, *rows))
         case ResultKind.HALF:
             return TensorType(element, (*rows, columns // 2))
         case ResultKind.PARTIAL_ROW:
@@ -216,16 +284,21 @@ def result_type(b: FunctionBuilder, kind: ResultKind, columns: int) -> TensorTyp
             return TensorType(f32, rows)
 
 
-def consume(b: FunctionBuilder, segment: Segment) -> None:
-    """Tiles can be used by what follows; partials are combined; the rest is returned."""
+def consume(b: FunctionBuilder, segment: Segment, tiles: list[SSAValue] | None = None) -> None:
+    """Tiles are added to `tiles`, by default for use by what follows; partials are combined; the
+    rest is returned.
+    """
+    tiles = b.tiles if tiles is None else tiles
     rows: list[tuple[Combiner, SSAValue]] = []
     for result, value in zip(segment.results, segment.outputs, strict=True):
         value.name_hint = result.port.kind.data.value
         match result.port.kind.data:
             case ResultKind.TILE | ResultKind.HALF:
-                b.tiles.append(value)
-            case ResultKind.SELECT:
+                tiles.append(value)
+            case ResultKind.SELECT | ResultKind.TILE_T:
                 b.extras.append(value)
+            case ResultKind.ACCUMULATE:
+                (b.extras if segment.is_stored_transposed(result.port) else tiles).append(value)
             case ResultKind.PARTIAL_ROW:
                 rows.append((combiner_of(result.port), value))
             case ResultKind.PARTIAL_COL:

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from generator.function_builder import FLOATS, FunctionBuilder
+from generator.gradient_motifs import gradients
 from generator.operators import (
     Step,
     cast_to,
@@ -262,4 +263,5 @@ MOTIFS: Sequence[tuple[int, Step]] = (
     (2, rewritten_norm),
     (2, mixed_types),
     (1, wide_rows),
+    (3, gradients),
 )
