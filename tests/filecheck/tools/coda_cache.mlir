@@ -1,4 +1,3 @@
-// RUN: rm -rf %t && mkdir -p %t
 // RUN: env CODA_CACHE_DIR=%t/cache coda-cache path | filecheck %s --check-prefix PATH
 // RUN: env CODA_CACHE_DIR=%t/cache coda-cache list | filecheck %s --check-prefix LIST
 // RUN: env CODA_CACHE_DIR=%t/cache coda-cache prune --all | filecheck %s --check-prefix PRUNE
