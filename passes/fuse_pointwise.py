@@ -7,10 +7,15 @@ from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.legality import check_site, find_site, pair_of_siblings
-from coda_ir.passes.support.editing import Site, fuse_consumer, leaf_operands
+from coda_ir.passes.support.editing import (
+    Site,
+    fuse_consumer,
+    is_left_to_readers,
+    leaf_operands,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join_operands
-from coda_ir.passes.support.scalar_code import is_pointwise, is_widening_cast
+from coda_ir.passes.support.scalar_code import is_pointwise
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,7 @@ class FusePointwisePass(FunctionPass):
 
 
 def _is_candidate(op: Operation) -> bool:
-    return is_pointwise(op) and not only_widens_for_pointwise(op)
-
-
-def only_widens_for_pointwise(op: Operation) -> bool:
-    """Whether `op` is a widening cast that each of its consumers repeats when it is fused."""
-    return is_widening_cast(op) and all(is_pointwise(use.operation) for use in op.results[0].uses)
+    return is_pointwise(op) and not is_left_to_readers(op)
 
 
 def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:

@@ -6,8 +6,9 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.fuse_pointwise import fuse_at, only_widens_for_pointwise
+from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.legality import find_site
+from coda_ir.passes.support.editing import is_left_to_readers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import find_companion, join_with_operands
 from coda_ir.passes.support.scalar_code import is_pointwise
@@ -38,7 +39,7 @@ class JoinPointwisePass(FunctionPass):
 
 def _is_repeated(op: Operation) -> bool:
     """Whether those who read `op` compute it themselves."""
-    return len(shape_of(op.results[0])) < 2 or only_widens_for_pointwise(op)
+    return len(shape_of(op.results[0])) < 2 or is_left_to_readers(op)
 
 
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:

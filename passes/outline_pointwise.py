@@ -9,10 +9,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
-from coda_ir.passes.fuse_pointwise import fuse_at, only_widens_for_pointwise
+from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.join_pointwise import join_companion
 from coda_ir.passes.legality import NO_PRODUCER, find_site
-from coda_ir.passes.support.editing import Site
+from coda_ir.passes.support.editing import Site, is_left_to_readers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join, join_with_operands
 from coda_ir.passes.support.ports import port_kind
@@ -55,7 +55,7 @@ class OutlinePointwisePass(FunctionPass):
 
 def _is_repeated_by_consumers(op: Operation) -> bool:
     """Whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
-    return len(shape_of(op.results[0])) < 2 or only_widens_for_pointwise(op)
+    return len(shape_of(op.results[0])) < 2 or is_left_to_readers(op)
 
 
 def _comes_along(op: Operation) -> bool:

@@ -28,6 +28,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.passes.legality import check_cancellation, name_of, static_columns
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.joining import site_that_loads
 
 Contributions = list[tuple[Combiner, Callable[[ScalarBuilder, SSAValue], SSAValue]]]
 """Per partial: how the tile's columns combine, and the element that each of them contributes."""
@@ -57,8 +58,9 @@ class SplitReductionsPass(FunctionPass):
 
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
-    the same function; a mean needs a static number of columns, and the statistics of a LayerNorm a
-    type in which rounding costs more than E[x²] − mean² does.
+    the same function, or one that a kernel loads and that does not need the sum; a mean needs a
+    static number of columns, and the statistics of a LayerNorm a type in which rounding costs more
+    than E[x²] − mean² does.
     """
 
     name: ClassVar[str] = "split-reductions"
@@ -69,13 +71,14 @@ class SplitReductionsPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
-                site = Site.of(op.x)
+                site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
                 if site is None:
                     continue
                 is_sum = isinstance(op, coda.SumToOp)
                 reduction = _column_sum(op, site) if is_sum else _take_apart(op)
                 if not isinstance(reduction, Refusal):
                     rewriter.passed(op, "split into tile partials")
+                    rewriter.order.sink(op, site.op)
                     _rewrite(op, site, reduction, rewriter)
                 elif self.report:
                     rewriter.missed(op, reduction)
@@ -171,7 +174,8 @@ def add_partials(
 ) -> list[tuple[Combiner, SSAValue]]:
     """Yield the contributions of `op` from the epilogue at `site`; returns the partials."""
     editor = EpilogueEditor(site.op, rewriter.order)
-    lanes = list(editor.segments[site.segment].yielded(site.result))
+    value = op.operands[0]
+    lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)
     indices: list[int] = []
     for combiner, contribution in contributions:
         builder = editor.builder(site.segment, op.location)

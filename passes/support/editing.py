@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
@@ -25,6 +25,7 @@ from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.remarks import fuse_locations
+from coda_ir.symbolic_shapes import element_bytes
 
 EpilogueOp: TypeAlias = FusedOp | MapOp
 
@@ -115,7 +116,25 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
         return op
     if kind != PortKind.TILE:
         return None
-    return op if not _tiles(op, domain) or _is_scaled_tile(op, domain) else None
+    return op if not _tiles(op, domain) or _scaled_tile(op, domain) is not None else None
+
+
+def is_left_to_readers(op: Operation) -> bool:
+    """Whether each operator that reads the pointwise `op` rather computes it again, because what
+    it is computed from is there anyway and has no more bytes."""
+    value = op.results[0]
+    shape = shape_of(value)
+    readers = [use.operation for use in value.uses]
+    if is_widening_cast(op):
+        return all(map(is_pointwise, readers))
+    if not readers or not all(is_pointwise(r) and shape_of(r.results[0]) == shape for r in readers):
+        return False
+    if len(shape) < 2 or port_kind(shape, shape) != PortKind.TILE:
+        return False
+    tile = _scaled_tile(op, shape)
+    if tile is None or element_bytes(tile.type) > element_bytes(value.type):
+        return False
+    return isinstance(tile.owner, Block) or len(list(tile.uses)) > 1
 
 
 MAX_RECOMPUTED = 8
@@ -128,20 +147,20 @@ def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     return [v for v in op.operands if port_kind(shape_of(v), domain) not in cheap]
 
 
-def _is_scaled_tile(op: Operation, domain: Sequence[int]) -> bool:
-    """Whether `op` is the last of a few operators that scale, shift or round one tile, which is
+def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
+    """The one tile that `op` is the last of a few operators to scale, shift or round, and that is
     stored anyway."""
     tile: SSAValue | None = None
     for _ in range(MAX_RECOMPUTED):
         tiles = _tiles(op, domain)
         is_affine = isinstance(op, coda.MulOp | coda.AddOp | coda.SubOp | coda.CastOp)
         if not is_affine or len(tiles) != 1 or port_kind(shape_of(tiles[0]), domain) is None:
-            return tile is not None and len(list(tile.uses)) > 1
+            return tile if tile is not None and len(list(tile.uses)) > 1 else None
         (tile,) = tiles
         if not isinstance(tile.owner, Operation) or not is_pointwise(tile.owner):
-            return True
+            return tile
         op = tile.owner
-    return False
+    return None
 
 
 @dataclass

@@ -110,7 +110,7 @@ def find_companion(op: Operation, order: BlockOrder) -> Site | None:
     tiles = [v for v in leaf_operands(op, domain) if shape_of(v) == tuple(domain)]
     shared: dict[Site, int] = {}
     for value in tiles:
-        for site in _sites_that_load(value):
+        for site in _sites_loading(value):
             shared[site] = shared.get(site, 0) + 1
     for site in sorted(shared, key=lambda site: -shared[site]):
         if can_join(op, site, order):
@@ -118,7 +118,13 @@ def find_companion(op: Operation, order: BlockOrder) -> Site | None:
     return None
 
 
-def _sites_that_load(value: SSAValue) -> list[Site]:
+def site_that_loads(value: SSAValue, op: Operation, order: BlockOrder) -> Site | None:
+    """An epilogue that loads `value` element by element, and does not need the result of `op`."""
+    sites = _sites_loading(value)
+    return next((s for s in sites if order.slices_after(s.op.operands, op) is not None), None)
+
+
+def _sites_loading(value: SSAValue) -> list[Site]:
     found: dict[Site, None] = {}
     for use in value.uses:
         kernel = use.operation

@@ -85,6 +85,14 @@ class BlockOrder:
             self.insert_before(op, anchor)
         return True
 
+    def sink(self, op: Operation, anchor: Operation) -> None:
+        """Move `op`, and what depends on it, behind `anchor` where it comes before."""
+        if self._position[op] < self._position[anchor]:
+            self.sink_users(op, anchor)
+            behind = anchor.next_op
+            assert behind is not None, "a block ends with its terminator"
+            self.insert_before(op, behind)
+
     def sink_users(self, op: Operation, anchor: Operation) -> None:
         """Move what depends on `op` and comes before `anchor` to just behind `anchor`, which does
         not depend on `op`."""

@@ -269,3 +269,41 @@ func.func @pointwise(%x: tensor<?x8xbf16>) -> tensor<8xf32> {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %dgamma : tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Sums of what a kernel loads, by column and by row, and code before the kernel that needs one.
+
+func.func @loaded(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<8xbf16>, tensor<?x1xf32>) {
+  %db = coda.sum_to %x : (tensor<?x8xbf16>) -> tensor<8xbf16>
+  %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+  %e = coda.exp %s : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %y = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32, %x_1: f32):
+      %0 = arith.addf %acc, %x_1 : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %db, %e : tensor<?x8xbf16>, tensor<8xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @loaded(
+// CHECK-NEXT:   %y, %partial, %partial_1 = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, partial_col<add> : tensor<?x8xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32):
+// CHECK-NEXT:       %0 = arith.addf %acc, %x_1 : f32
+// CHECK-NEXT:       gemm.yield %0, %x_1, %x_1 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = gemm.finalize row (add %partial_1 : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %e = coda.exp %s : (tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %db = gemm.finalize col (add %partial : tensor<?x8xf32>) -> (tensor<8xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %db, %e : tensor<?x8xbf16>, tensor<8xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -128,3 +128,33 @@ func.func @sums(%x: tensor<?x4x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<4x16xb
 // CHECK-NEXT:   %t = coda.sum_to %y : (tensor<?x4x8xbf16>) -> tensor<8xbf16>
 // CHECK-NEXT:   func.return %s, %t : tensor<4x16xbf16>, tensor<8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The kernel that loads x needs its sum.
+
+func.func @needed(%a: tensor<?x4xf32>, %w: tensor<8x4xf32>, %x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %y = gemm.fused %a : tensor<?x4xf32>
+    columns(%w : tensor<8x4xf32>) tile(%x : tensor<?x8xf32>) col(%s : tensor<?x1xf32>)
+    -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %x_1: f32, %s_1: f32):
+      %0 = arith.mulf %x_1, %s_1 : f32
+      %1 = arith.addf %acc, %0 : f32
+      gemm.yield %1 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @needed(
+// CHECK-NEXT:   %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x4xf32>) tile(%x : tensor<?x8xf32>) col(%s : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32, %s_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %x_1, %s_1 : f32
+// CHECK-NEXT:       %1 = arith.addf %acc, %0 : f32
+// CHECK-NEXT:       gemm.yield %1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x8xf32>
+// CHECK-NEXT: }
