@@ -67,8 +67,14 @@ def _fused_order(op: FusedOp) -> OrderAttr:
     columns = _fitting(max(segment.columns for segment in segments), MOST_COLUMNS)
     # Schedules for float32 have no registers for deeper steps.
     is_f32 = isinstance(element_type_of(op.x), Float32Type)
-    depth = 16 if is_f32 else _fitting(shape_of(op.x)[-1], MOST_DEPTH)
+    depth = 16 if is_f32 else _fitting(_deepest(op), MOST_DEPTH)
     return OrderAttr.get(depth=depth, columns=max(columns, _widest_group(segments)), rows=ROWS)
+
+
+def _deepest(op: FusedOp) -> int:
+    """The largest K, or `DYNAMIC_INDEX` where it is the rows of transposed inputs, or not known."""
+    depths = [shape_of(x)[-1] for x in op.inputs]
+    return DYNAMIC_INDEX if op.is_transposed or DYNAMIC_INDEX in depths else max(depths)
 
 
 def _map_order(op: MapOp) -> OrderAttr | None:

@@ -244,7 +244,7 @@ GEMM_LEVEL = """
 func.func @f(
     %x: tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w: tensor<32x8xbf16> {coda.dims = [32, 8]},
     %v: tensor<?x8xbf16> {coda.dims = ["V", 8]}, %t: tensor<?xi64> {coda.dims = ["M"]},
-    %b: tensor<8xbf16> {coda.dims = [8]}) {
+    %b: tensor<8xbf16> {coda.dims = [8]}, %q: tensor<8x8xf32>) {
   %h, %s, %g = gemm.fused %x : tensor<?x8xbf16> SCHEDULE
       columns(%w : tensor<32x8xbf16>)
       -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>,
@@ -270,6 +270,17 @@ func.func @f(
   %m = gemm.map tile(%x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>) -> (tile : tensor<?x8xbf16>) {
   ^epilogue(%e : f32, %f : f32):
     gemm.yield %e : f32
+  }
+  %n, %o = gemm.fused transposed %x : tensor<?x8xbf16> SCHEDULE
+      columns(%x : tensor<?x8xbf16>) kn tile_t(%q : tensor<8x8xf32>)
+      -> (tile_t : tensor<8x8xbf16>, accumulate<0> : tensor<8x8xf32>) {
+  ^epilogue(%acc : f32, %old : f32):
+    gemm.yield %acc, %old : f32, f32
+  }
+  %y = gemm.fused %x : tensor<?x8xbf16> + %x : tensor<?x8xbf16> SCHEDULE
+      columns(%v : tensor<?x8xbf16>) + (%v : tensor<?x8xbf16>) -> (tile_t : tensor<?x?xbf16>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
   }
   %p = gemm.map col(%r : tensor<?x1xf32>) row(%b : tensor<8xbf16>) -> (tile : tensor<?x8xbf16>) {
   ^epilogue(%e : f32, %f : f32):
@@ -313,3 +324,8 @@ class TestGemmLevel:
         assert dims["d"] == ("V",)
         assert dims["m"] == dims["p"] == ("M", 8)
         assert dims["u"] == ("V",)
+
+    def test_gradients(self):
+        dims = gemm_level_dims("")
+        assert dims["n"] == dims["o"] == (8, 8)
+        assert dims["y"] == ("V", "M")

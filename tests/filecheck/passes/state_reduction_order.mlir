@@ -34,6 +34,18 @@ func.func @groups(%x: tensor<?x40xf32>, %w: tensor<240x40xf32>) -> tensor<?x240x
   func.return %z : tensor<?x240xf32>
 }
 
+// The rows are K of a weight's gradient: however few, the steps are the longest ones.
+
+func.func @gradient(%dy: tensor<2x24xbf16>, %x: tensor<2x40xbf16>) -> tensor<24x40xbf16> attributes {coda.numerics = #gemm.numerics<"deterministic">} {
+  %dw = gemm.fused transposed %dy : tensor<2x24xbf16>
+    columns(%x : tensor<2x40xbf16>) kn
+      -> (tile : tensor<24x40xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %dw : tensor<24x40xbf16>
+}
+
 // Another mode states none.
 
 func.func @default_mode(%x: tensor<?x40xbf16>, %w: tensor<24x40xbf16>) -> tensor<?x24xbf16> {
@@ -77,6 +89,9 @@ func.func @default_mode(%x: tensor<?x40xbf16>, %w: tensor<24x40xbf16>) -> tensor
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %z : tensor<?x240xf32>
 // CHECK-NEXT: }
+// CHECK:      func.func @gradient(
+// CHECK-NEXT:   %dw = gemm.fused transposed %dy : tensor<2x24xbf16>
+// CHECK-NEXT:     order<depth = 64, columns = 64, rows = 64>
 // CHECK:      func.func @default_mode(
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x40xbf16>
 // CHECK-NEXT:     columns(%w : tensor<24x40xbf16>)
