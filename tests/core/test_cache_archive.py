@@ -13,6 +13,8 @@ from support.compile_cache import PROGRAM, VERSIONS, count_lowered, set_versions
 import coda_ir
 from coda_ir.cache import archive
 from coda_ir.cache.archive import ArchiveError, Contents, export_cache, import_cache
+from coda_ir.cache.folder import program_path, write_whole
+from coda_ir.cache.programs import Entry
 from coda_ir.diagnostics import CodaError
 
 FOLDER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -20,12 +22,22 @@ LAUNCHER = "LAUNCHER234567ABCDEFGH"
 KEY = "0" * 64
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Entry:
+    """A program of a cache."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        folder = use_cache(monkeypatch, tmp_path_factory.mktemp("program"))
+        coda_ir.compile(PROGRAM, device="cpu")
+        (path,) = (folder / "programs").iterdir()
+        return Entry.from_bytes(path.read_bytes())
+
+
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(program: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a cache with one program; Triton has compiled one of its kernels."""
     folder = use_cache(monkeypatch, tmp_path)
-    kernel = coda_ir.compile(PROGRAM, device="cpu").kernels[0]
-    triton = tmp_path / "triton"
+    write_whole(program_path(program.header.key), program.to_bytes())
+    kernel, triton = program.artifact.kernels[0], tmp_path / "triton"
     add_kernel(triton / FOLDER, kernel, "/home/a/modules/layer_0123456789abcdef.py")
     add_kernel(triton / f"{FOLDER}FOREIGN", kernel, "/home/a/flash_attention.py")
     add_kernel(triton / f"{FOLDER}OTHER", "other_kernel", "/home/a/layer_0123456789abcdef.py")
