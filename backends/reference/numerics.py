@@ -43,7 +43,7 @@ def stated_dtype(type: Attribute) -> torch.dtype:
     if isinstance(type, TensorType):
         type = cast(AnyTensor, type).element_type
     if isinstance(type, IntegerType) and type.bitwidth in _INTEGERS:
-        if type.bitwidth == 8 and type.signedness.data == Signedness.UNSIGNED:
+        if type == IntegerType(8, Signedness.UNSIGNED):
             return torch.uint8
         return _INTEGERS[type.bitwidth]
     for known, dtype in _FLOATS.items():

@@ -66,21 +66,29 @@ class AttentionMask:
         self.steps.append(_Step("see", Part(truth)))
 
     def fill(
-        self, truth: SSAValue, hidden: SSAValue, *, is_negated: bool, is_flat: bool
+        self,
+        truth: SSAValue,
+        hidden: SSAValue,
+        *,
+        is_negated: bool,
+        is_flat: bool,
+        factor: float = 1.0,
     ) -> Refusal | None:
-        """`hidden` takes the place of scores where `truth` is not true, or is."""
+        """`hidden` takes the place of scores where `truth` is not true, or is; then they are
+        multiplied by `factor`, which is positive.
+        """
         number = scalar_of(hidden)
-        if number is None or number > HIDDEN:
+        if number is None or number * factor > HIDDEN:
             return unknown_mask("what it puts in the place of scores does not hide them")
         if number == -float("inf"):
             self.steps.append(_Step("see", Part(truth, is_flat, is_negated)))
         else:
-            self.steps.append(_Step("fill", Part(truth, is_flat, is_negated, hidden)))
+            self.steps.append(_Step("fill", Part(truth, is_flat, is_negated, hidden, factor)))
         return None
 
-    def add(self, bias: SSAValue, *, is_flat: bool = False) -> None:
-        """`bias` is added to the scores."""
-        self.steps.append(_Step("add", Part(bias, is_flat)))
+    def add(self, bias: SSAValue, *, is_flat: bool = False, factor: float = 1.0) -> None:
+        """`bias` is added to the scores, which are then multiplied by `factor`, positive."""
+        self.steps.append(_Step("add", Part(bias, is_flat, factor=factor)))
 
     def resolve(self, queries: Dim, keys: Dim) -> tuple[Hiding, MaskParts] | Refusal:
         """What positions alone hide, of queries that are aligned with the last keys, and the rest.
@@ -122,7 +130,7 @@ class _Resolution:
                 self._see(part)
             elif may_hide and any(inner.kind == "add" for inner in steps[index:]):
                 return unknown_mask("it hides scores that others have been added to, by numbers")
-            elif part.hidden is None or (scalar_of(part.hidden) or 0) > FAR:
+            elif part.hidden is None or (scalar_of(part.hidden) or 0) * part.factor > FAR:
                 return unknown_mask("what it puts in the place of scores is within their reach")
             else:
                 self.parts.added.append(part)
@@ -139,8 +147,8 @@ class _Resolution:
     def _add(self, part: Part, *, is_whole: bool) -> None:
         values = [part.value] if is_whole else self._left(part)
         self.parts.added += [replace(part, value=unexpanded(value)) for value in values]
-        for truth in () if is_whole else map(self._hiding_term, _terms(part.value)):
-            if truth is not None:
+        for term in () if is_whole else _terms(part.value):
+            if (truth := self._hiding_term(term, part.factor)) is not None:
                 self._see(replace(part, value=truth))
 
     def _is_known(self, part: Part) -> bool:
@@ -149,17 +157,17 @@ class _Resolution:
     def _left(self, bias: Part) -> list[SSAValue]:
         """The terms of a bias but for those that hide by position; as a whole if it has none."""
         terms = _terms(bias.value)
-        left = [term for term in terms if self._hiding_term(term) is None]
+        left = [term for term in terms if self._hiding_term(term, bias.factor) is None]
         return [bias.value] if len(left) == len(terms) else left
 
-    def _hiding_term(self, term: SSAValue) -> SSAValue | None:
+    def _hiding_term(self, term: SSAValue, factor: float) -> SSAValue | None:
         """Where keys are seen, for a term that is 0 there and hides the others by position."""
         where = _choice(unexpanded(unconverted(term)))
         if where is None:
             return None
         truth, seen, hidden = where.inputs
         number = scalar_of(hidden)
-        if scalar_of(seen) != 0 or number is None or number > HIDDEN:
+        if scalar_of(seen) != 0 or number is None or number * factor > HIDDEN:
             return None
         hides = number == -float("inf") or self._is_known(Part(truth))
         return truth if hides else None

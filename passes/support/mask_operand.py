@@ -29,13 +29,15 @@ class Part:
     """A tensor that broadcasts to the scores, (B x heads x T x S) or flat, (B·heads x T x S).
 
     Floats are added to the scores. Truth values are true where keys are seen, or hidden if
-    `is_negated`; with `hidden`, this number is added to the scores of hidden keys.
+    `is_negated`; with `hidden`, this number is added to the scores of hidden keys. What is added
+    is multiplied by `factor`.
     """
 
     value: SSAValue
     is_flat: bool = False
     is_negated: bool = False
     hidden: SSAValue | None = None
+    factor: float = 1.0
 
 
 @dataclass
@@ -102,10 +104,17 @@ class _Builder:
     def bias(self, part: Part) -> SSAValue:
         value = self.laid_out(part)
         if part.hidden is None:
-            return value
+            return self.times(value, part.factor)
         zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(part.hidden)))
         choice = [part.hidden, zero] if part.is_negated else [zero, part.hidden]
-        return self._call("aten.where.self", [value, *choice], "{0}, {1}, {2}", part.hidden)
+        filled = self._call("aten.where.self", [value, *choice], "{0}, {1}, {2}", part.hidden)
+        return self.times(filled, part.factor)
+
+    def times(self, value: SSAValue, factor: float) -> SSAValue:
+        if factor == 1:
+            return value
+        number = self.insert.insert(coda.ConstantOp(factor, element_type_of(value)))
+        return self._insert(coda.MulOp(value, number), self.shapes.dims(value))
 
     def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._call("aten.bitwise_and.Tensor", [a, b], "{0}, {1}")

@@ -131,7 +131,7 @@ class AttentionFinder:
         """The scores before the operator that computes `value`, which `found` takes note of."""
         is_flat = len(shape_of(value)) == 3
         match value.owner:
-            # From the softmax on inwards: a factor of what is added is met before it.
+            # From the softmax on inwards: a factor is also one of what is added before it.
             case coda.MulOp() | coda.DivOp() as op:
                 number = number_of(op.rhs)
                 if not number:
@@ -141,7 +141,7 @@ class AttentionFinder:
             case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
                 found.softcap = op.cap.value.data
                 return op.operand
-            case coda.AddOp() as op if found.scale == 1 and found.softcap is None:
+            case coda.AddOp() as op if found.scale > 0 and found.softcap is None:
                 return self._added(op, found, is_flat=is_flat)
             case CallOp() as op if found.softcap is None:
                 return self._called(op, found, is_flat=is_flat)
@@ -157,16 +157,18 @@ class AttentionFinder:
                 number = scalar_of(bias)
                 # The same number for all keys changes no softmax.
                 if number is None or not isfinite(number):
-                    found.mask.add(bias, is_flat=is_flat)
+                    found.mask.add(bias, is_flat=is_flat, factor=found.scale)
                 return scores
         return _refused("it adds to its scores what does not broadcast to them")
 
     def _called(self, op: CallOp, found: SpelledAttention, *, is_flat: bool) -> SSAValue | Refusal:
-        if op.callee.data == WHERE and len(op.inputs) == 3 and found.scale == 1:
+        if op.callee.data == WHERE and len(op.inputs) == 3 and found.scale > 0:
             truth, *choice = op.inputs
             is_negated = scalar_of(choice[0]) is not None
             hidden, scores = choice if is_negated else choice[::-1]
-            refusal = found.mask.fill(truth, hidden, is_negated=is_negated, is_flat=is_flat)
+            refusal = found.mask.fill(
+                truth, hidden, is_negated=is_negated, is_flat=is_flat, factor=found.scale
+            )
             return refusal or scores
         return _refused(f"its scores go through {op.callee.data}")
 
@@ -249,11 +251,11 @@ def _product_and_sum(
     factors = {k.arg: literal(k.value) for k in arguments.keywords}
     alpha, beta = factors.pop("alpha", 1), factors.pop("beta", 1)
     is_plain = [ast.unparse(node) for node in arguments.args] == ["{0}", "{1}", "{2}"]
-    if not is_plain or factors or not alpha or beta not in (0, 1) or found.scale != 1:
+    if not is_plain or factors or not alpha or beta not in (0, 1) or found.scale <= 0:
         return _refused(f"its scores go through {op.callee.data} with other factors")
     if beta == 1:
-        found.mask.add(op.inputs[0], is_flat=True)
-    found.scale = float(alpha)
+        found.mask.add(op.inputs[0], is_flat=True, factor=found.scale)
+    found.scale *= float(alpha)
     return op.inputs[1], op.inputs[2]
 
 

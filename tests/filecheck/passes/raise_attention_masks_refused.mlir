@@ -57,34 +57,6 @@ func.func @sink_of_rows(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 
 // -----
 
-// A factor behind the bias.
-
-func.func @factor(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>, %bias: tensor<2x5x5xf32>) -> tensor<2x5x8xf32> {
-  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
-  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
-  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
-  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
-  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
-  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
-  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
-  %s = torch.call "aten.matmul.default"(%qh, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
-  %half = coda.constant {value = 0.5 : f64} : tensor<f32>
-  %x1 = coda.add %s, %bias : (tensor<2x2x5x5xf32>, tensor<2x5x5xf32>) -> tensor<2x2x5x5xf32>
-  %x2 = coda.mul %x1, %half : (tensor<2x2x5x5xf32>, tensor<f32>) -> tensor<2x2x5x5xf32>
-  %w = coda.softmax %x2 : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
-  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
-  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
-  %y = coda.reshape %at : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
-  func.return %y : tensor<2x5x8xf32>
-}
-
-// CHECK-LABEL: func.func @factor(
-// CHECK-NOT:     coda.attention
-// CHECK:         func.return
-// REMARK:        stays as it is: its scores go through coda.add
-
-// -----
-
 // What takes the place of hidden scores is within their reach: rows of padding alone would differ.
 
 func.func @shallow(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>, %mask: tensor<2x1x1x5xi1>) -> tensor<2x5x8xf32> {
