@@ -187,6 +187,10 @@ def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
 
 
+def _cross_entropy_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [operands[0], (*operands[0][:-1], 1)][: len(op.results)]
+
+
 def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, EmbeddingGradOp)
     return [(UNKNOWN if op.like is None else operands[2][0], operands[1][-1])]
@@ -333,7 +337,7 @@ RULES: dict[type, Rule] = {
     BroadcastOp: _broadcast_to,
     PadOp: _pad,
     AttentionGradOp: _attention_grad,
-    CrossEntropyGradOp: _like_first,
+    CrossEntropyGradOp: _cross_entropy_grad,
     EmbeddingGradOp: _embedding_grad,
     VjpOp: _vjp,
     FusedOp: _fused,

@@ -1,6 +1,6 @@
 """Pass `fuse-cross-entropy`: the loss in the epilogue of the language-model head."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,10 +20,11 @@ from coda_ir.dialects.gemm import (
     YieldOp,
     partial_type,
 )
-from coda_ir.passes.legality import check_cross_entropy
+from coda_ir.passes.legality import check_cross_entropy, check_rounding_may_move
 from coda_ir.passes.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.remarks import fuse_locations
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,16 @@ class FuseCrossEntropyPass(FunctionPass):
                                                      }
                                                      %l = gemm.finalize row (lse %p) col(%t, ...)
 
+    The row sums of logits times their gradient, which the backward of a norm before the head needs
+    (see `move-norm-gradient-sums`), are a second result of the kernel that computes the gradient:
+
+        %d = coda.cross_entropy_grad %z, ...         %d, %s = coda.cross_entropy_grad %z, ...
+        %s = coda.reduce (z ⊙ d) {kind = "sum"}  ->
+
     The logits are stored only where something else uses them. Rows whose target is `ignore_index`
     contribute 0. A mean or a sum over the rows is one more finalize. Legal iff the logits are the
-    tile of a GEMM in plain columns and the target does not depend on it.
+    tile of a GEMM in plain columns and the target does not depend on it; of the sums, iff the
+    numerics mode lets rounding points move.
     """
 
     name: ClassVar[str] = "fuse-cross-entropy"
@@ -51,6 +59,67 @@ class FuseCrossEntropyPass(FunctionPass):
                 else:
                     rewriter.passed(op, "fused into the GEMM that computes the logits")
                     _rewrite(op, site, rewriter)
+            elif isinstance(op, coda.CrossEntropyGradOp) and op.moment is None:
+                _add_moment(op, rewriter)
+
+
+def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
+    """Let `op` sum up what reductions of logits ⊙ gradient would read both again for."""
+    sums = [reduce for reduce in _sums_of(op.result) if _factors(reduce) == {op.logits, op.result}]
+    if not sums or check_rounding_may_move(op, "the gradient of the logits is rounded"):
+        return
+    for reduce in sums:
+        rewriter.passed(reduce, "computed with the gradient of the loss")
+    joined = coda.CrossEntropyGradOp(
+        op.logits,
+        op.target,
+        op.dloss,
+        op.lse,
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+        has_moment=True,
+    )
+    joined.location = fuse_locations(op.location, *(reduce.location for reduce in sums))
+    joined.result.name_hint = op.result.name_hint
+    rewriter.order.insert_before(joined, op)
+    op.result.replace_all_uses_with(joined.result)
+    rewriter.order.erase(op)
+    assert joined.moment is not None
+    for reduce in sums:
+        joined.moment.name_hint = reduce.result.name_hint
+        reduce.result.replace_all_uses_with(joined.moment)
+        rewriter.order.erase(reduce)
+
+
+def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
+    """The float32 sums of rows that are computed from `value` by pointwise operators."""
+    for op in _users(value):
+        if isinstance(op, coda.CastOp | coda.MulOp):
+            yield from _sums_of(op.result)
+        elif isinstance(op, coda.ReduceOp) and _is_wide_sum(op):
+            yield op
+
+
+def _is_wide_sum(op: coda.ReduceOp) -> bool:
+    return op.kind.data == "sum" and element_type_of(op.result) == f32
+
+
+def _users(value: SSAValue) -> list[Operation]:
+    return list(dict.fromkeys(use.operation for use in value.uses))
+
+
+def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:
+    """The two different factors of what is summed, before conversions."""
+    product = reduce.x.owner
+    if not isinstance(product, coda.MulOp):
+        return None
+    return {_unconverted(product.lhs), _unconverted(product.rhs)}
+
+
+def _unconverted(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, coda.CastOp):
+        value = value.owner.operand
+    return value
 
 
 def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) -> None:

@@ -84,7 +84,9 @@ def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numeri
     if op.reduction.data == "mean":
         dloss = dloss / counts.sum()
     row = dloss if dloss.dim() == 0 else dloss[..., None]
-    return [torch.where(counts[..., None], share * row, 0.0)]
+    gradient = torch.where(counts[..., None], share * row, 0.0)
+    moment = (logits * gradient).sum(-1, keepdim=True)
+    return [gradient] if op.moment is None else [gradient, moment]
 
 
 def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, _: Numerics) -> Tensors:

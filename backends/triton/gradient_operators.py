@@ -93,7 +93,7 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
         ignored = op.ignore_index.value.data
         operands[2] = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
     rows = host.size(host.dims(op.target))
-    host.launch(kernel, rows, operands, [host.allocate(op.result)])
+    host.launch(kernel, rows, operands, [host.allocate(result) for result in op.results])
 
 
 def _embedding_grad(host: HostProgram, op: Operation) -> None:

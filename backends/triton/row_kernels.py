@@ -215,7 +215,12 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
         f"y = tl.where(target == {ignored}, 0.0, share * dloss)",
         _store_y(text, op.result),
     ]
-    text.sweep([x], gradient)
+    if op.moment is None:
+        text.sweep([x], gradient)
+    else:
+        text.result("moment", f32, 1)
+        text.reduce("moment", "sum", [x], "tl.where(inside, logits * y, 0.0)", gradient)
+        text.store_column("moment", "moment", f32)
     return text.finish("gradient of the cross-entropy of each row")
 
 

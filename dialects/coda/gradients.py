@@ -8,6 +8,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -302,7 +303,8 @@ class CrossEntropyGradOp(CodaOp):
 
     `dloss` has the type of the loss; it is divided by the number of targets that count for
     reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32. `lse`, the
-    logsumexp of each row as a column, is not computed again where it is given.
+    logsumexp of each row as a column, is not computed again where it is given. A second result is
+    the sum of logits ⊙ result over each row, as a column.
     """
 
     name = "coda.cross_entropy_grad"
@@ -313,6 +315,7 @@ class CrossEntropyGradOp(CodaOp):
     ignore_index = prop_def(IntegerAttr)
     reduction = prop_def(StringAttr)
     result = result_def(TensorType)
+    moment = opt_result_def(TensorType)
     traits = traits_def(Pure())
 
     def __init__(
@@ -324,15 +327,17 @@ class CrossEntropyGradOp(CodaOp):
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
+        has_moment: bool = False,
     ):
         logits = SSAValue.get(logits)
+        column = TensorType(f32, (*shape_of(logits)[:-1], 1))
         super().__init__(
             operands=[logits, target, dloss, optional_operand(lse)],
             properties={
                 "ignore_index": IntegerAttr(ignore_index, 64),
                 "reduction": StringAttr(reduction),
             },
-            result_types=[logits.type],
+            result_types=[logits.type, [column] if has_moment else []],
         )
 
     def verify_(self) -> None:
@@ -353,6 +358,9 @@ class CrossEntropyGradOp(CodaOp):
         if self.lse is not None:
             expect_shape("operand lse", self.lse, (*shape_of(self.target), 1))
             expect_element_type("operand lse", self.lse, f32)
+        if self.moment is not None:
+            expect_shape("result moment", self.moment, (*shape_of(self.target), 1))
+            expect_element_type("result moment", self.moment, f32)
         expect_shape("result", self.result, shape_of(self.logits))
         expect_element_type("result", self.result, element_type_of(self.logits))
         _expect_floats(self.logits, self.dloss)

@@ -165,3 +165,24 @@ func.func @two_losses(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %l, %m : tensor<?xf32>, tensor<?xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The row sums of logits times their gradient come from the kernel that has both.
+
+func.func @moment(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) {
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+  %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+  %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @moment(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %dz, %s = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>)
+// CHECK-NEXT:   %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -104,3 +104,94 @@ func.func @target(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>) -> tensor<f32> {
 // CHECK-NEXT:   %l = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>) -> tensor<f32>
 // CHECK-NEXT:   func.return %l : tensor<f32>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of a loss: a mean of its product with the logits is not their sum.
+
+func.func @moment_of_mean(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) {
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+  %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+  %s = coda.reduce %p {kind = "mean"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @moment_of_mean(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+// CHECK-NEXT:   %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %s = coda.reduce %p {kind = "mean"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+
+// -----
+
+// A narrow sum.
+
+func.func @moment_in_bf16(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xbf16>) {
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+  %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+  %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xbf16>
+  func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xbf16>
+}
+
+// CHECK:      func.func @moment_in_bf16(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xbf16>) {
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+// CHECK-NEXT:   %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xbf16>
+// CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xbf16>
+// CHECK-NEXT: }
+
+
+// -----
+
+// A sum of squares.
+
+func.func @moment_of_square(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) {
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+  %a = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+  %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @moment_of_square(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+// CHECK-NEXT:   %a = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+
+// -----
+
+// Eager sums up the rounded gradient.
+
+func.func @moment_rounded(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+  %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+  %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+  %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @moment_rounded(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xbf16>, tensor<?x1xf32>) attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
+// CHECK-NEXT:   %a = coda.cast %z : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %b = coda.cast %dz : (tensor<?x100xbf16>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -146,6 +146,14 @@ func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %l: tenso
 
 // -----
 
+func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>) {
+  // expected-error@below {{result moment has shape ?, expected ?x1}}
+  %r, %m = coda.cross_entropy_grad %x, %t, %d {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x8xbf16>, tensor<?xi64>, tensor<f32>) -> (tensor<?x8xbf16>, tensor<?xf32>)
+  func.return
+}
+
+// -----
+
 func.func @f(%i: tensor<?xi64>, %x: tensor<?x8xbf16>) {
   // expected-error@below {{dimension 0 of the result is dynamic and no operand has it, expected an operand like with the shape of the result}}
   %r = coda.embedding_grad %i, %x : (tensor<?xi64>, tensor<?x8xbf16>) -> tensor<?x8xbf16>

@@ -19,7 +19,7 @@
 // CHECK-NEXT:   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
-// CHECK-NEXT:   %saved = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
 // CHECK-NEXT:   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
@@ -41,7 +41,7 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
-  %saved = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
+  %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
