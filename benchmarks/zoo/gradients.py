@@ -1,0 +1,247 @@
+"""Gradients of the zoo: every weight of a model, derived on the block level, against float64.
+
+PYTHONPATH=benchmarks python -m zoo.gradients --only llama,bert --json gradients.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.api import Level, Lowering, find_entry
+from coda_ir.arguments import Signature
+from coda_ir.backends.reference import run_function
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.float64 import computing_in_float64
+from coda_ir.frontends.torch import ExportedModel, export
+from coda_ir.passes.differentiate import DifferentiatePass
+from zoo import ARCHITECTURES
+from zoo.accuracy import eager, is_as_exact, relative_errors, tensors_of, worst_ratio
+from zoo.architecture import Architecture, Example
+from zoo.measure import DTYPES
+
+DEFAULT = (
+    "llama,mistral,qwen2,qwen3,gemma,gemma2,gemma3_text,phi3,olmo2,gpt2,gpt_neox,opt,bert,vit,"
+    "roberta,distilbert,stablelm,starcoder2,granite,t5"
+)
+LEVELS: tuple[Level, ...] = ("block", "gemm")
+FUNCTION = "model"
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass
+class GradientAccuracy:
+    """The gradients of one element type: the largest error of eager, and ratios to it."""
+
+    weights: int
+    eager: float
+    ratios: dict[str, float]
+    """By level, the largest ratio of an error to eager's."""
+    ok: bool
+    """Whether every error is at most 1.25 x eager's, or within what is allowed (`is_as_exact`)."""
+
+
+@dataclass
+class GradientMeasurement:
+    """One line of the table."""
+
+    name: str
+    accuracy: dict[str, GradientAccuracy] = field(default_factory=dict[str, GradientAccuracy])
+    note: str = ""
+    """What failed."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return bool(self.accuracy) and all(entry.ok for entry in self.accuracy.values())
+
+
+def measure_gradients(
+    architecture: Architecture, *, dtypes: Sequence[str] = tuple(DTYPES), layers: int = 1
+) -> GradientMeasurement:
+    """The errors of the gradients of all weights. What is refused is noted, not raised."""
+    start = time.monotonic()
+    result = GradientMeasurement(architecture.name)
+    try:
+        for name in dtypes:
+            example = architecture.build(layers).to(DTYPES[name])
+            result.accuracy[name] = _accuracy(example)
+    except CodaError as error:
+        result.note = f"{error}".splitlines()[0]
+    result.seconds = time.monotonic() - start
+    return result
+
+
+def _accuracy(example: Example) -> GradientAccuracy:
+    exported = export(example.model, (), dict(example.inputs), name=FUNCTION)
+    names = {weight.data_ptr(): name for name, weight in exported.weights.items()}
+    arguments = {n: names[w.data_ptr()] for n, w in example.model.named_parameters()}
+    seeds = _seeds(example)
+    wide = Example(copy.deepcopy(example.model), example.inputs).to(torch.float64)
+    with computing_in_float64():
+        gradients = _without_zeros(_by_autograd(wide, seeds))
+    exact = list(gradients.values())
+    by_name = _by_autograd(example, seeds)
+    plain = [by_name[name] for name in gradients]
+    eager_errors = relative_errors(plain, exact)
+    wanted = [arguments[name] for name in gradients]
+    derived = _derived(exported, example, wanted, seeds)
+    errors = {level: relative_errors(found, exact) for level, found in derived.items()}
+    return GradientAccuracy(
+        len(gradients),
+        max(eager_errors),
+        {level: worst_ratio(found, eager_errors) for level, found in errors.items()},
+        all(is_as_exact(found, eager_errors, plain) for found in errors.values()),
+    )
+
+
+def _without_zeros(gradients: Tensors) -> Tensors:
+    """Without those that are 0 but for rounding, such as of a bias of keys, which adds the same to
+    all scores of a query: an error relative to them has no meaning.
+    """
+    norms = {name: gradient.square().sum().sqrt().item() for name, gradient in gradients.items()}
+    least = 1e-10 * max(norms.values())
+    return {name: gradient for name, gradient in gradients.items() if norms[name] > least}
+
+
+def _by_autograd(example: Example, seeds: Sequence[torch.Tensor]) -> Tensors:
+    """The gradients of the weights that have one, by PyTorch."""
+    weights = {
+        name: weight.requires_grad_()
+        for name, weight in example.model.named_parameters()
+        if weight.is_floating_point()
+    }
+    with torch.enable_grad():
+        results = tensors_of(example.model(**example.inputs))
+    pairs = zip(results, seeds, strict=True)
+    reached = [(result, seed.to(result.dtype)) for result, seed in pairs if result.requires_grad]
+    outputs, upstream = zip(*reached, strict=True)
+    gradients: Any = torch.autograd.grad(
+        outputs, list(weights.values()), upstream, allow_unused=True
+    )
+    example.model.requires_grad_(requires_grad=False)
+    found = zip(weights, gradients, strict=True)
+    return {name: gradient for name, gradient in found if gradient is not None}
+
+
+def _seeds(example: Example) -> list[torch.Tensor]:
+    """A random gradient of each result, in float64, that every type holds."""
+    generator = torch.Generator().manual_seed(1)
+    shapes = [result.shape for result in eager(example)]
+    return [torch.randn(shape, generator=generator).bfloat16().double() for shape in shapes]
+
+
+def _derived(
+    exported: ExportedModel,
+    example: Example,
+    names: Sequence[str],
+    seeds: Sequence[torch.Tensor],
+) -> dict[Level, list[torch.Tensor]]:
+    """The gradients of the weights `names` by level, from the derived backward in the stated types
+    on the reference backend."""
+    signature = Signature.of(find_entry(exported.module))
+    module = exported.module.clone()
+    differentiate = DifferentiatePass(function=FUNCTION, wrt=tuple(dict.fromkeys(names)))
+    differentiate.apply(make_context(), module)
+    lowering = Lowering(module)
+    arguments = exported.arguments(**example.inputs)
+    inputs = {spec.name: value for spec, value in zip(signature.arguments, arguments, strict=True)}
+    values = inputs | _upstream(exported, signature, seeds)
+    gradients: dict[Level, list[torch.Tensor]] = {}
+    for level in LEVELS:
+        lowered = lowering.module(level)
+        forward = _run(lowered, f"{FUNCTION}_forward", values)
+        backward = _run(lowered, f"{FUNCTION}_backward", values | forward)
+        gradients[level] = [backward[f"d_{name}"] for name in names]
+    return gradients
+
+
+def _upstream(
+    exported: ExportedModel, signature: Signature, seeds: Sequence[torch.Tensor]
+) -> Tensors:
+    """The gradients of the program's results, of which the model may return one twice."""
+    results = signature.results
+    numbers = tensors_of(exported.result([torch.tensor(i) for i in range(len(results))]))
+    upstream: Tensors = {}
+    for number, seed in zip(numbers, seeds, strict=True):
+        spec = results[int(number)]
+        name, gradient = f"d_{spec.name}", seed.to(spec.dtype)
+        upstream[name] = upstream[name] + gradient if name in upstream else gradient
+    return upstream
+
+
+def _run(module: ModuleOp, name: str, values: Tensors) -> Tensors:
+    """The results of a function by their names, from arguments by theirs."""
+    func = find_entry(module, name)
+    signature = Signature.of(func)
+    with torch.no_grad():
+        results = run_function(func, [values[s.name] for s in signature.arguments], "stated")
+    return {spec.name: result for spec, result in zip(signature.results, results, strict=True)}
+
+
+def print_gradients(console: Console, measurements: Sequence[GradientMeasurement]) -> None:
+    """One line for each architecture."""
+    table = Table(title="gradients of all weights: error against float64, and ratios to eager's")
+    for column in ("architecture", "weights", "f32: eager", *LEVELS, "bf16: eager", *LEVELS, "ok"):
+        table.add_column(column, justify="left" if column == "architecture" else "right")
+    for result in measurements:
+        cells: list[str] = []
+        for name in DTYPES:
+            entry = result.accuracy.get(name)
+            ratios = [f"{entry.ratios[level]:.2f}" for level in LEVELS] if entry else ["-"] * 2
+            cells += [f"{entry.eager:.1e}" if entry else "-", *ratios]
+        counts = [str(entry.weights) for entry in result.accuracy.values()]
+        table.add_row(
+            result.name, counts[0] if counts else "-", *cells, "yes" if result.ok else "NO"
+        )
+    console.print(table)
+    for result in measurements:
+        if result.note:
+            console.print(f"{result.name}: {result.note}", highlight=False, markup=False)
+    console.print(f"{sum(result.ok for result in measurements)} of {len(measurements)} as exact")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="zoo.gradients", description=__doc__)
+    parser.add_argument("--only", metavar="NAME,...", default=DEFAULT, help="these architectures")
+    parser.add_argument("--layers", type=int, default=1, help="layers of each model (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    options = parser.parse_args()
+    known = {entry.name: entry for entry in ARCHITECTURES}
+    names: list[str] = options.only.split(",")
+    if unknown := sorted(set(names) - set(known)):
+        sys.exit(f"unknown architecture {', '.join(unknown)}; see python -m zoo --list")
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    results = [
+        measure_gradients(known[name], layers=options.layers)
+        for name in track(names, console=Console(stderr=True), description="gradients")
+    ]
+    print_gradients(Console(width=None if sys.stdout.isatty() else 120), results)
+    if options.json:
+        rows = [vars(result) | {"ok": result.ok} for result in results]
+        facts = {"torch": torch.__version__, "transformers": version("transformers")}
+        text = json.dumps({**facts, "architectures": rows}, indent=1, default=vars)
+        options.json.write_text(text + "\n")
+    return 0 if all(result.ok for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
