@@ -127,8 +127,10 @@ def differentiated_example(name: str, dtype: torch.dtype) -> Differentiated:
 def assert_as_accurate(
     case: Differentiated, draws: Sequence[Draw], runs: Sequence[Gradients]
 ) -> None:
-    """Every error is at most 1.25 times that of eager; a few bits in float32, as forward."""
-    floor = 6 * torch.finfo(torch.float32).eps
+    """Every error is at most 1.25 times that of eager, or two roundings of float32: libraries
+    differ by as much in what they make of exp and erf.
+    """
+    floor = 2 * torch.finfo(torch.float32).eps
     exact = [draw.exact for draw in draws]
     errors, eager = mean_errors(runs, exact), mean_errors([draw.eager for draw in draws], exact)
     for name, got, error, allowed in zip(case.wanted, runs[0], errors, eager, strict=True):
