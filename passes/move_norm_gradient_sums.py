@@ -21,7 +21,7 @@ from coda_ir.passes.support.norm_gradients import (
     find_map_gradients,
     find_norm_sum,
 )
-from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
+from coda_ir.passes.support.norms import OpInserter, replace_value
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,9 @@ def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> S
         gradient = insert.cast(each.gradient, f32)
         return insert.mul(gradient, _pack(insert, found.weight, each.map))
     rotated = None if found.norm_bias is not None else each.rotated()
-    result, gradient = (each.map.result, each.gradient) if rotated is None else rotated
+    result, bias = each.with_bias()
+    result, gradient = (result, each.gradient) if rotated is None else rotated
     value = insert.cast(result, f32)
-    bias = bias_of(each.map)
     if bias is not None:
         value = insert.sub(value, insert.cast(bias, f32))
     if found.norm_bias is not None:

@@ -3,7 +3,7 @@
 Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
 """
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -26,6 +26,29 @@ class FoldCast(RewritePattern):
     def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
         if op.operand.type == op.result.type:
             rewriter.replace(op, (), (op.operand,))
+
+
+class NarrowBeforeReshape(RewritePattern):
+    """cast(reshape(x)) -> reshape(cast(x)) where the cast narrows: the code that makes x rounds it.
+
+    Only for a reshape that nothing else uses.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
+        view = op.operand.owner
+        if not isinstance(view, ReshapeOp) or len(list(view.result.uses)) != 1:
+            return
+        before, after = element_type_of(op.operand), element_type_of(op.result)
+        if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):
+            return
+        if after.bitwidth >= before.bitwidth:
+            return
+        narrow = CastOp(view.x, after)
+        moved = ReshapeOp(narrow, shape_of(op.result))
+        narrow.location, moved.location = op.location, view.location
+        moved.attributes |= view.attributes
+        rewriter.replace(op, (narrow, moved), (moved.result,))
 
 
 class FoldReshape(RewritePattern):
@@ -146,6 +169,7 @@ class FoldPad(RewritePattern):
 CANONICALIZATIONS.extend(
     (
         FoldCast(),
+        NarrowBeforeReshape(),
         FoldReshape(),
         FoldTranspose(),
         FoldSlice(),

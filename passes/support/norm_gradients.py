@@ -57,10 +57,23 @@ class MapGradient:
     map: Linear
     gradient: SSAValue
 
+    def with_bias(self) -> tuple[SSAValue, SSAValue | None]:
+        """What the forward goes on with, and the bias in it: of z itself where nothing is added."""
+        result = self.map.result
+        uses = list(result.uses)
+        add = uses[0].operation if len(uses) == 1 else None
+        if bias_of(self.map) is not None or not isinstance(add, coda.AddOp):
+            return result, bias_of(self.map)
+        other = add.operands[1 - uses[0].index]
+        is_row = shape_of(other) == shape_of(result)[-1:] and add.result.type == result.type
+        return (add.result, other) if is_row else (result, None)
+
     def rotated(self) -> tuple[SSAValue, SSAValue] | None:
         """The rotation of z, and its gradient, where dz is that rotated back."""
         back = self.gradient.owner
-        if not isinstance(back, coda.RopeOp) or back.transposed is None or bias_of(self.map):
+        if not isinstance(back, coda.RopeOp) or back.transposed is None:
+            return None
+        if self.with_bias()[1] is not None:
             return None
         for use in self.map.result.uses:
             rope = use.operation

@@ -114,3 +114,29 @@ func.func @layer_norm(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %beta: tensor<8x
 // CHECK-NEXT:   %second = coda.mul %6, %7 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %z, %first, %second : tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A bias that is added by an operator of its own: the forward goes on with the sum.
+
+func.func @added_bias(%x: tensor<?x8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>, %dz: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %z = coda.matmul %h, %wa : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+  %y = coda.add %z, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  %dh = coda.linear %dz, %wa : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %xhat = coda.mul %x, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %p = coda.mul %dh, %xhat : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reduce %p {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @added_bias(
+// CHECK-NEXT:   %h = coda.rms_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %z = coda.matmul %h, %wa : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.add %z, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %0 = coda.sub %y, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %dz : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %c = coda.reduce %1 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -30,3 +30,22 @@ func.func @stays(%x: tensor<?x8xbf16>, %c: tensor<?x1xbf16>) -> (tensor<8xbf16>,
   %more = coda.pad %x {dim = 1 : i64, start = 1 : i64} : (tensor<?x8xbf16>) -> tensor<?x9xbf16>
   func.return %total, %float, %y, %more : tensor<8xbf16>, tensor<?x8xf32>, tensor<?x8xbf16>, tensor<?x9xbf16>
 }
+
+// A conversion to fewer bits moves before a view, which nothing else reads; others stay.
+// CHECK-LABEL: func.func @narrow
+// CHECK-NEXT: %b = coda.cast %x : (tensor<?x2x4xf32>) -> tensor<?x2x4xbf16>
+// CHECK-NEXT: %b_1 = coda.reshape %b : (tensor<?x2x4xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT: %wide = coda.reshape %y
+// CHECK-NEXT: %c = coda.cast %wide
+// CHECK-NEXT: %twice = coda.reshape %x
+// CHECK-NEXT: %d = coda.cast %twice
+// CHECK-NEXT: func.return
+func.func @narrow(%x: tensor<?x2x4xf32>, %y: tensor<?x2x4xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xf32>, tensor<?x4x2xbf16>, tensor<?x4x2xf32>) {
+  %flat = coda.reshape %x : (tensor<?x2x4xf32>) -> tensor<?x8xf32>
+  %b = coda.cast %flat : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %wide = coda.reshape %y : (tensor<?x2x4xbf16>) -> tensor<?x8xbf16>
+  %c = coda.cast %wide : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %twice = coda.reshape %x : (tensor<?x2x4xf32>) -> tensor<?x4x2xf32>
+  %d = coda.cast %twice : (tensor<?x4x2xf32>) -> tensor<?x4x2xbf16>
+  func.return %b, %c, %d, %twice : tensor<?x8xbf16>, tensor<?x8xf32>, tensor<?x4x2xbf16>, tensor<?x4x2xf32>
+}
