@@ -17,6 +17,7 @@ from coda_ir.cache.folder import (
     MODULES,
     cache_directory,
     mark_used,
+    prune_to_limit,
     size_limit,
     write_whole,
 )
@@ -84,6 +85,7 @@ def _write_unless_equal(path: Path, data: bytes) -> None:
         mark_used(path)
     else:
         write_whole(path, data)
+        prune_to_limit()
 
 
 def _import(spec: ModuleSpec) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from rich.console import Console
 from generator.triton_mode import use_interpreter
 
 use_interpreter()
+# Nobody runs a random program twice.
+os.environ["CODA_CACHE_LIMIT"] = "0"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
