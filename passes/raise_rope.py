@@ -53,9 +53,10 @@ class RaiseRopePass(FunctionPass):
         %b = coda.mul (concat(-h2, h1)), %sin   ->    %y = coda.transpose(coda.reshape %r)
         %y = coda.add %a, %b
 
-    Pairs are the halves of a head or neighbours; the result may also be the join of a·cos − b·sin
-    and b·cos + a·sin. Where only some columns of a head are rotated, the tables have 1 and 0 for
-    the others; queries and keys in the columns of one projection are rotated together.
+    Pairs are the halves of a head or neighbours; where they turn the other way, the sines are
+    negated. The result may also be the join of a·cos − b·sin and b·cos + a·sin. Where only some
+    columns of a head are rotated, the tables have 1 and 0 for the others; queries and keys in the
+    columns of one projection are rotated together.
 
     Legal where the heads are columns of one tensor, and where both columns of a pair are known to
     have the same angle. Columns that are not rotated pass through x · 1 − y · 0, which keeps every
@@ -108,6 +109,8 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
             "the rotation runs by itself: its tables are not known to repeat their columns",
             "compute the angles of half of the columns in the model, and concatenate them",
         )
+    if rotation.is_reversed:
+        sin = insert.insert(coda.NegOp(sin))
     return _Rotated(rotation, heads, first, width, cos, sin)
 
 

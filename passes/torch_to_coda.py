@@ -29,6 +29,8 @@ STEPS: tuple[ModulePass, ...] = (
     DeadCodeElimination(),
     GroupHeadNormsPass(),
     RaiseRopePass(),
+    # Once more: norms of heads that have been rotated.
+    GroupHeadNormsPass(),
     RaiseAttentionPass(),
     CanonicalizePass(),
     DropNoOpsPass(),

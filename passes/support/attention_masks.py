@@ -242,10 +242,11 @@ def unexpanded(value: SSAValue) -> SSAValue:
 def scalar_of(value: SSAValue) -> float | None:
     """The number that `value` is, None where it is something else."""
     call = defined_by(value, CallOp)
-    if call is not None and call.callee.data == "aten.scalar_tensor.default":
-        number = literal(call.template.call.args[0])
-        return None if number is None else float(number)
-    return number_of(value)
+    if call is None or shape_of(value):
+        return number_of(value)
+    position = {"aten.scalar_tensor.default": 0, "aten.full.default": 1}.get(call.callee.data)
+    number = None if position is None else literal(call.template.call.args[position])
+    return None if number is None else float(number)
 
 
 def _choice(value: SSAValue) -> CallOp | None:

@@ -19,7 +19,10 @@ HALF_SPLIT, INTERLEAVED = coda.ROPE_LAYOUTS
 
 @dataclass(frozen=True)
 class Rotation:
-    """Pairs (a, b) of columns become (a·cos − b·sin, b·cos + a·sin); `op` computes the result."""
+    """Pairs (a, b) of columns become (a·cos − b·sin, b·cos + a·sin); `op` computes the result.
+
+    Where it `is_reversed`, the sines have the other sign.
+    """
 
     op: Operation
     view: ColumnView
@@ -31,6 +34,7 @@ class Rotation:
     """Whether the tables have an entry for each column, and not for each pair."""
     result: ColumnView
     """The columns of the result of `op`: what is rotated, and columns beside it that are not."""
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,30 @@ def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
 
 
 def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation]:
-    """x ⊙ cos + rotated(x) ⊙ sin, where rotated joins −b and a."""
+    """x ⊙ cos + rotated(x) ⊙ sin, where rotated joins −b and a, or b and −a."""
     for straight, crossed in operand_pairs(op):
         left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
         if left is None or right is None:
             continue
         for rotated, sin in operand_pairs(right):
             join = _join(unwidened(rotated))
-            negated = defined_by(join.first, coda.NegOp) if join else None
-            if join is None or negated is None:
+            turned = _turned(join) if join else None
+            if join is None or turned is None:
                 continue
-            whole = _pairs(join.layout, join.second, negated.operand, shapes)
+            a, b, is_reversed = turned
+            whole = _pairs(join.layout, a, b, shapes)
             for kept, cos in operand_pairs(left):
                 if whole is not None and ColumnView.of(kept, shapes, widened=True) == whole:
-                    yield from _typed(op, whole, join.layout, cos, sin, is_full=True)
+                    for found in _typed(op, whole, join.layout, cos, sin, is_full=True):
+                        yield replace(found, is_reversed=is_reversed)
+
+
+def _turned(join: _Join) -> tuple[SSAValue, SSAValue, bool] | None:
+    """(a, b, False) of −b joined with a, and (a, b, True) of b joined with −a."""
+    first, second = (defined_by(part, coda.NegOp) for part in (join.first, join.second))
+    if first is not None and second is None:
+        return join.second, first.operand, False
+    return None if second is None or first is not None else (second.operand, join.first, True)
 
 
 def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes) -> Rotation | None:

@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.attention_masks import (
     EXPAND,
+    FAR,
     WHERE,
     AttentionMask,
     scalar_of,
@@ -42,6 +43,8 @@ class SpelledAttention:
     mask: AttentionMask
     scale: float = 1.0
     softcap: float | None = None
+    floor: float | None = None
+    """The least number that a score may be, far below all others, with what is added."""
     sinks: SSAValue | None = None
     """A score for each head beside those of the keys: (H), or (.. x H x 1 x 1)."""
 
@@ -122,6 +125,8 @@ class AttentionFinder:
             value = self.through(step)
         if isinstance(product, Refusal):
             return product
+        if found.floor is not None and any(step.kind == "see" for step in found.mask.steps):
+            return _refused("hidden scores are raised to a number")
         found.q, found.transposed_k = (
             as_narrow_as(self._unscaled(x, found), found.v) for x in product
         )
@@ -141,6 +146,9 @@ class AttentionFinder:
             case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
                 found.softcap = op.cap.value.data
                 return op.operand
+            case coda.MaximumOp() as op if (scalar_of(op.rhs) or 0.0) <= FAR and found.scale > 0:
+                found.floor = scalar_of(op.rhs)
+                return op.lhs
             case coda.AddOp() as op if found.scale > 0 and found.softcap is None:
                 return self._added(op, found, is_flat=is_flat)
             case CallOp() as op if found.softcap is None:
