@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
 
 _UNARY: dict[str, type[coda.UnaryOp]] = {
@@ -76,7 +76,9 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
     """The logsumexp of the forward is one number per row, which is cheap to save."""
-    lse = adjoint.insert(coda.ReduceOp(op.logits, "lse", f32), "lse")
+    lse = None
+    if computes_in_float32(element_type_of(op.logits)):
+        lse = adjoint.insert(coda.ReduceOp(op.logits, "lse", f32), "lse")
     gradient = coda.CrossEntropyGradOp(
         op.logits,
         op.target,

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import f64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule, wide_type
 
 
@@ -89,9 +89,10 @@ def _norm_stats(op: coda.NormStatsOp, adjoint: Adjoint) -> None:
     """dr gives −r³ · (x − μ) · dr / N, and dμ gives dμ / N, to each element of the row."""
     x = adjoint.widened(op.x)
     d_rstd, *d_mean = adjoint.d_results
-    rstd, *mean = op.stats
+    rstd, *mean = (adjoint.cast(stat, element_type_of(x)) for stat in op.stats)
     if d_rstd is not None:
         cube = adjoint.mul(adjoint.mul(rstd, rstd), rstd)
+        d_rstd = adjoint.cast(d_rstd, element_type_of(x))
         share = adjoint.over_columns(adjoint.neg(adjoint.mul(d_rstd, cube)), op.x)
         centered = adjoint.sub(x, mean[0]) if mean else x
         adjoint.give(op.x, adjoint.mul(centered, share))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import VjpOp
-from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.derivatives.adjoint import Adjoint, Rule, wide_type
 
 
 def _reduce(op: coda.ReduceOp, adjoint: Adjoint) -> None:
@@ -36,9 +36,10 @@ def _give_maximum(op: coda.ReduceOp, adjoint: Adjoint) -> None:
 
 def _give_lse(op: coda.ReduceOp, adjoint: Adjoint) -> None:
     """exp(x − y) · dy: the softmax."""
-    shifted = adjoint.sub(adjoint.widened(op.x), adjoint.widened(op.result))
+    type = wide_type(op.x)
+    shifted = adjoint.sub(adjoint.cast(op.x, type), adjoint.cast(op.result, type))
     share = adjoint.insert(coda.ExpOp(shifted))
-    adjoint.give(op.x, adjoint.mul(share, adjoint.widened(adjoint.dy)))
+    adjoint.give(op.x, adjoint.mul(share, adjoint.cast(adjoint.dy, type)))
 
 
 def _sum_to(op: coda.SumToOp, adjoint: Adjoint) -> None:

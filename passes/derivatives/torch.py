@@ -60,6 +60,8 @@ def refusal_of_call(op: CallOp) -> str | None:
     """Why a call has no derivative."""
     if op.random is not None and op.callee.data not in _DROPOUTS:
         return "it draws random numbers, and would draw others when it is computed again"
+    if op.callee.data.startswith("prims."):
+        return "PyTorch does not differentiate its primitives"
     return None
 
 

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     bf16,
     f32,
+    f64,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -245,6 +246,17 @@ CASES: dict[str, Case] = {
         )
     },
     "reduce to f32": Case(X, lambda v: coda.ReduceOp(v.x, "mean", f32), types={"x": bf16}),
+    **{
+        f"reduce {kind} of f64 to f32": Case(X, of(coda.ReduceOp, kind, f32), types={"x": f64})
+        for kind in coda.ReduceOp.KINDS
+    },
+    **{
+        f"{kind} stats of f64": Case(X, of(coda.NormStatsOp, kind, 0.1), types={"x": f64})
+        for kind in ("rms", "layer")
+    },
+    "rms_norm of f64": Case(X, lambda v: coda.RMSNormOp(v.x, eps=0.1), types={"x": f64}),
+    "layer_norm of f64": Case(X, lambda v: coda.LayerNormOp(v.x, [], eps=0.1), types={"x": f64}),
+    "softmax of f64": Case(X, of(coda.SoftmaxOp), types={"x": f64}),
     "sum_to": Case(HEADS, lambda v: coda.SumToOp(v.x, (8,))),
     "sum_to ones": Case(HEADS, lambda v: coda.SumToOp(v.x, (DYNAMIC_INDEX, 1, 8))),
     "sum_to a scalar": Case(HEADS, lambda v: coda.SumToOp(v.x, ())),
