@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections import Counter, defaultdict
@@ -140,8 +141,8 @@ def check_range(run_seed: int, start: int, stop: int) -> Tally:
     return tally
 
 
-def shrink_failure(failure: Failure, seconds: float = 90.0) -> Failure:
-    """The same failure of a program that is as small as could be found."""
+def shrink_failure(failure: Failure, seconds: float = 90.0, attempts: float = math.inf) -> Failure:
+    """The same failure of a program that is as small as could be found; see `shrink`."""
     found: dict[tuple[int, ...], Violation] = {}
 
     def fails(record: Sequence[int]) -> list[int] | None:
@@ -156,7 +157,7 @@ def shrink_failure(failure: Failure, seconds: float = 90.0) -> Failure:
                 return choices.record
         return None
 
-    record = shrink(failure.record, fails, seconds)
+    record = shrink(failure.record, fails, seconds, attempts)
     violation = found.get(tuple(record))
     if violation is None:
         return failure

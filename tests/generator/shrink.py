@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 
@@ -9,16 +10,19 @@ Fails = Callable[[Sequence[int]], list[int] | None]
 """The decisions that were taken for given ones, where the failure stays; None where it does not."""
 
 
-def shrink(record: Sequence[int], fails: Fails, seconds: float = 60.0) -> list[int]:
-    """The simplest decisions that were found to fail, within a time limit."""
+def shrink(
+    record: Sequence[int], fails: Fails, seconds: float = 60.0, attempts: float = math.inf
+) -> list[int]:
+    """The simplest decisions that were found to fail, within a time and a number of attempts."""
     best = list(record)
     deadline = time.monotonic() + seconds
     improved = True
-    while improved and time.monotonic() < deadline:
+    while improved:
         improved = False
         for candidate in _simpler(best):
-            if time.monotonic() > deadline:
-                break
+            if attempts <= 0 or time.monotonic() > deadline:
+                return best
+            attempts -= 1
             taken = fails(candidate)
             if taken is not None and _key(taken) < _key(best):
                 best, improved = taken, True
