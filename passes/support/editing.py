@@ -303,8 +303,16 @@ class EpilogueEditor:
         for number, origins in enumerate(self._origins):
             for index in reversed(range(len(origins))):
                 origin = origins[index]
-                if origin is not None and not origin.uses and len(origins) > 1:
+                is_unused = origin is not None and not origin.uses and len(origins) > 1
+                if is_unused and not self._tells_domain(number, index):
                     self.remove_result(number, index)
+
+    def _tells_domain(self, number: int, index: int) -> bool:
+        """Whether a result of a map is the only tile, and so all that says how large it is."""
+        segment = self.segments[number]
+        tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
+        has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)
+        return not segment.weights and not has_tile_port and tiles[index] and sum(tiles) == 1
 
 
 def fuse_consumer(site: Site, op: Operation, order: BlockOrder) -> EpilogueOp:

@@ -87,3 +87,35 @@ func.func @last(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<4x8xf32>) 
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %z : tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The tile of a map of one element is all that says how large its domain is.
+
+func.func @domain(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
+  %z, %p = gemm.map scalar(%x : tensor<1x1xf32>)
+      -> (tile : tensor<1x1xf32>, partial_row<lse> : tensor<1x?xf32>) {
+    ^bb0(%a: f32):
+      %e = math.exp %a : f32
+      gemm.yield %e, %e : f32, f32
+    }
+  %s = gemm.finalize row (lse %p : tensor<1x?xf32>) -> (tensor<1x1xf32>) {
+  ^bb0(%a: f32):
+    gemm.yield %a : f32
+  }
+  func.return %s : tensor<1x1xf32>
+}
+
+// CHECK:      func.func @domain(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
+// CHECK-NEXT:   %z, %p = gemm.map scalar(%x : tensor<1x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<1x1xf32>, partial_row<lse> : tensor<1x?xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %e = math.exp %a : f32
+// CHECK-NEXT:       gemm.yield %e, %e : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = gemm.finalize row (lse %p : tensor<1x?xf32>) -> (tensor<1x1xf32>) {
+// CHECK-NEXT:   ^bb0(%a: f32):
+// CHECK-NEXT:     gemm.yield %a : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %s : tensor<1x1xf32>
+// CHECK-NEXT: }
