@@ -32,6 +32,9 @@ def joint_of(module: ModuleOp, wrt: Sequence[str] = (), function: str | None = N
     parse_mlir(str(module))
     joint = Joint.of(function_of(module, f"{name}_joint"))
     assert joint is not None
+    values = (*joint.block.args, *(value for op in joint.block.ops for value in op.results))
+    # An operator that was made and not inserted would count as a use in every later rewrite.
+    assert all(use.operation.parent is joint.block for value in values for use in value.uses)
     return joint
 
 
