@@ -22,6 +22,7 @@ from coda_ir.symbolic_size import SymbolicSize
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Gradients: TypeAlias = Sequence[torch.Tensor | None]
+Shape: TypeAlias = tuple[torch.Size, torch.dtype, torch.device]
 
 
 class DoubleBackwardError(CodaError):
@@ -151,13 +152,17 @@ class GradientPair:
         return results[: self._count], [places[s.kind][s.index] for s in self._kept]
 
     def run_backward(
-        self, kept: Tensors, gradients: Gradients, shapes: Tensors, sizes: Mapping[str, int]
+        self,
+        kept: Tensors,
+        gradients: Gradients,
+        shapes: Sequence[Shape],
+        sizes: Mapping[str, int],
     ) -> list[torch.Tensor | None]:
         """The gradients of the arguments, None for those without one.
 
         `gradients` are those of the results, None where nobody used a result. What would be
-        computed from one is left out; where a tensor is needed nevertheless, it is of zeros, like
-        the results in `shapes`.
+        computed from one is left out; where a tensor is needed nevertheless, it is of zeros, of
+        the shape of the result.
         """
         missing = frozenset(i for i, g in enumerate(gradients) if g is None) & self.differentiable
         if missing not in self._backwards:
@@ -165,7 +170,7 @@ class GradientPair:
             function = self._compile_without(names)
             self._backwards[missing] = _Backward(function, self.forward.signature, self._count)
         dense = [
-            _zeros(shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
+            _zeros(*shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
         ]
         by_source = dict(zip(self._kept, kept, strict=True))
         return self._backwards[missing].run(by_source, dense, sizes)
@@ -204,7 +209,7 @@ class _Node(torch.autograd.Function):
     ) -> tuple[torch.Tensor, ...]:
         results, kept = pair.run_forward(tensors, sizes)
         ctx.pair, ctx.sizes = pair, sizes
-        ctx.shapes = [result.new_empty(()).expand(result.shape) for result in results]
+        ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*kept)
         constant = [r for i, r in enumerate(results) if i not in pair.differentiable]
@@ -228,9 +233,9 @@ def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
     return apply(*arguments)
 
 
-def _zeros(like: torch.Tensor) -> torch.Tensor:
+def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A gradient that nobody asked for, without memory of its own."""
-    return torch.zeros((), dtype=like.dtype, device=like.device).expand(like.shape)
+    return torch.zeros((), dtype=dtype, device=device).expand(shape)
 
 
 class _Once(torch.autograd.Function):

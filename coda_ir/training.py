@@ -98,7 +98,8 @@ class TrainableFunction:
         wrt = self._wanted(tensors) if torch.is_grad_enabled() else ()
         if not wrt:
             return self.plain.run_checked(tensors, sizes)
-        return self.pair(wrt, sizes)(tensors, sizes)
+        self._latest = self._pairs.get(wrt) or self.pair(wrt, sizes)
+        return self._latest(tensors, sizes)
 
     def _wanted(self, tensors: Tensors) -> Wrt:
         pairs = zip(self.signature.arguments, tensors, strict=True)

@@ -193,7 +193,7 @@ def gelu(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def cast(graph: GraphImporter, node: Node) -> Value | None:
-    """`_to_copy`: a cast between float types, or nothing where only layout or device are named."""
+    """A cast between float types, or nothing where only layout or device are named."""
     x, dtype = graph.tensor(arguments(node)[0]), result_dtype(node)
     if element_type_of(x) == element_type(dtype):
         return x
@@ -435,6 +435,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.hardsigmoid.default": hardsigmoid,
     "aten.gelu.default": gelu,
     "aten._to_copy.default": cast,
+    "prims.convert_element_type.default": cast,
     "aten.clone.default": same,
     "aten.alias.default": same,
     "aten.detach.default": same,
