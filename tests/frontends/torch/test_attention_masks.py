@@ -1,0 +1,135 @@
+"""Attention as models spell it, with masks, windows, ALiBi and sinks: raised, and as exact."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.emitted import assert_as_accurate
+from torch import nn
+
+import coda_ir
+from coda_ir.api import find_entry
+from coda_ir.backends.reference import run_function
+from coda_ir.dialects import coda
+from coda_ir.float64 import computing_in_float64
+from coda_ir.frontends.torch import export
+
+HEADS, WIDTH = 2, 8
+Heads = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Spelling = Callable[[nn.Module, Heads, torch.Tensor], torch.Tensor]
+
+
+def least(x: torch.Tensor) -> float:
+    return torch.finfo(x.dtype).min
+
+
+def positions(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = torch.arange(x.shape[-2])
+    return rows[:, None], rows[None, :]
+
+
+def split_heads(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(*x.shape[:2], HEADS, WIDTH).transpose(1, 2)
+
+
+def scores_of(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return q @ k.transpose(-1, -2) * WIDTH**-0.5
+
+
+def bert(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    """(1 − m) · min, added."""
+    q, k, v = heads
+    bias = (1.0 - padding[:, None, None, :].to(q.dtype)) * least(q)
+    return torch.softmax(scores_of(q, k) + bias, -1) @ v
+
+
+def padded_kernel(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    """Truth values of padding and positions, given to PyTorch's attention."""
+    q, k, v = heads
+    i, j = positions(q)
+    mask = (j <= i) & (padding[:, None, None, :] != 0)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def window(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    q, k, v = heads
+    i, j = positions(q)
+    mask = (j <= i) & (j > i - 3)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def alibi(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    """Batch and heads in one dimension; the bias is part of the product."""
+    q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in heads)
+    batch, length = heads[0].shape[0], q.shape[-2]
+    slopes = (model.slopes[:, None] * torch.arange(length)).to(q.dtype)
+    bias = slopes.repeat(batch, 1)[:, None, :]
+    scores = torch.baddbmm(bias, q, k.transpose(-1, -2), alpha=WIDTH**-0.5)
+    i, j = positions(q)
+    weights = torch.softmax(scores.masked_fill(j > i, least(q)), -1)
+    return torch.bmm(weights, v).view(heads[0].shape)
+
+
+def sinks(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    q, k, v = heads
+    i, j = positions(q)
+    hidden = torch.where(j <= i, 0.0, least(q)).to(q.dtype)
+    column = model.sinks.view(1, HEADS, 1, 1).expand(q.shape[0], -1, q.shape[-2], -1)
+    scores = torch.cat([scores_of(q, k) + hidden, column], -1)
+    scores = scores - scores.max(-1, keepdim=True).values
+    return torch.softmax(scores, -1)[..., :-1] @ v
+
+
+EXPECTED: dict[Spelling, dict[str, Any]] = {
+    bert: {"causal": False, "mask": True},
+    padded_kernel: {"causal": True, "mask": True},
+    window: {"causal": True, "window": 3},
+    alibi: {"causal": True, "mask": True},
+    sinks: {"causal": True, "sinks": True},
+}
+
+
+class Attention(nn.Module):
+    def __init__(self, spelling: Spelling):
+        super().__init__()
+        self.spelling = spelling
+        self.slopes = nn.Parameter(torch.tensor([0.5, 0.0625]))
+        self.sinks = nn.Parameter(torch.tensor([0.3, -0.7]))
+
+    def forward(self, qkv: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
+        q, k, v = map(split_heads, qkv.chunk(3, -1))
+        return self.spelling(self, (q, k, v), padding).transpose(1, 2).flatten(2)
+
+
+def features(op: coda.AttentionOp) -> dict[str, Any]:
+    found: dict[str, Any] = {"causal": bool(op.causal.value.data)}
+    if op.window is not None:
+        found["window"] = op.window.value.data
+    tensors = {"mask": op.mask, "sinks": op.sinks}
+    return found | {name: True for name, value in tensors.items() if value is not None}
+
+
+@pytest.mark.parametrize("spelling", EXPECTED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_spellings(spelling: Spelling, dtype: torch.dtype):
+    """Dynamic batch and length in float32, none in bfloat16."""
+    auto: Any = torch.export.Dim.DYNAMIC
+    shapes = ({0: auto, 1: auto}, {0: auto, 1: auto}) if dtype == torch.float32 else None
+    padding = torch.ones(2, 6, dtype=torch.int64)
+    padding[0, 4:] = 0
+    model = Attention(spelling).to(dtype).requires_grad_(False)
+    qkv = torch.randn(2, 6, 3 * HEADS * WIDTH).to(dtype)
+    exported = export(model, (qkv, padding), dynamic_shapes=shapes)
+    (op,) = [op for op in exported.module.walk() if isinstance(op, coda.AttentionOp)]
+    assert features(op) == EXPECTED[spelling]
+    with computing_in_float64():
+        exact = copy.deepcopy(model).double()(qkv.double(), padding)
+    eager, tensors = model(qkv, padding), exported.arguments(qkv, padding)
+    (stated,) = run_function(find_entry(exported.module), tensors, "stated")
+    assert_as_accurate(stated, eager, exact)
+    compiled = coda_ir.compile(exported.module, target="triton", device="cpu")
+    result: Any = compiled.unchecked(*tensors)
+    assert_as_accurate(result if isinstance(result, torch.Tensor) else result[0], eager, exact)
