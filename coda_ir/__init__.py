@@ -1,6 +1,7 @@
 """CODA IR rewrites Transformer blocks as GEMM-plus-epilogue programs and lowers them to Triton.
 
-`coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable;
+`coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable, also with
+a derived backward (`training=True`);
 `coda_ir.export` takes a PyTorch model, which `coda_ir.save` and `coda_ir.load` keep in files.
 """
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from coda_ir.diagnostics import CodaError
     from coda_ir.exported import CompiledModel, ExportedModel, load, save
     from coda_ir.frontends.torch.export import export
+    from coda_ir.training import TrainableFunction
 
 __version__ = "0.1.0"
 
@@ -21,6 +23,7 @@ __all__ = [
     "CompiledFunction",
     "CompiledModel",
     "ExportedModel",
+    "TrainableFunction",
     "__version__",
     "compile",
     "export",
@@ -34,6 +37,7 @@ _MODULES = {
     "CompiledFunction": "coda_ir.api",
     "CompiledModel": "coda_ir.exported",
     "ExportedModel": "coda_ir.exported",
+    "TrainableFunction": "coda_ir.training",
     "compile": "coda_ir.api",
     "export": "coda_ir.frontends.torch.export",
     "load": "coda_ir.exported",
