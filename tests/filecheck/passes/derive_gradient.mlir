@@ -123,9 +123,9 @@ func.func @qkv(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8
 // CHECK-NEXT:   %6 = coda.mul %normed, %along : (tensor<?x?x2x4xf32>, tensor<?x?x2x1xf32>) -> tensor<?x?x2x4xf32>
 // CHECK-NEXT:   %7 = coda.sub %d_normed, %6 : (tensor<?x?x2x4xf32>, tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xf32>
 // CHECK-NEXT:   %8 = coda.mul %7, %rstd : (tensor<?x?x2x4xf32>, tensor<?x?x2x1xf32>) -> tensor<?x?x2x4xf32>
-// CHECK-NEXT:   %9 = coda.reshape %8 {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %d_q = coda.cast %9 : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
-// CHECK-NEXT:   %d_p = coda.concat %d_q, %d_k, %d_v {dim = 2 : i64} : (tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %d_q = coda.cast %8 : (tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xbf16>
+// CHECK-NEXT:   %d_q_1 = coda.reshape %d_q {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x2x4xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %d_p = coda.concat %d_q_1, %d_k, %d_v {dim = 2 : i64} : (tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   %d_x = coda.matmul %d_p, %w : (tensor<?x?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %d_w = coda.weight_gradient %d_p, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   func.return %y, %d_x, %d_w, %d_gamma : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<16x8xbf16>, tensor<4xbf16>
