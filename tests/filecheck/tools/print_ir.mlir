@@ -19,6 +19,7 @@
 // STATISTICS:        convert-linear-to-gemm: 5 -> 6 operators
 // STATISTICS-NEXT:     made: gemm.fused 1, gemm.yield 1
 // STATISTICS-NEXT:     removed: coda.linear 1
+// STATISTICS-NEXT:   merge-gemm-sums: 6 operators
 // STATISTICS-NEXT:   fuse-pointwise: 6 -> 10 operators; 1 passed
 
 // TIMING:      ... Execution time report ...
