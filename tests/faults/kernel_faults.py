@@ -24,7 +24,7 @@ KERNEL_FAULTS = (
     ),
     _Kernel(
         "kernel: rows are not clamped",
-        f"{T}gemm_kernel:_GemmEmitter._emit_prologue",
+        f"{T}gemm_kernel:_GemmEmitter._clamped_rows",
         '"row = tl.minimum(rows, M - 1).to(tl.int64)"',
         '"row = rows.to(tl.int64)"',
     ),
@@ -48,7 +48,7 @@ KERNEL_FAULTS = (
     ),
     _Kernel(
         "kernel: a row of tiles too few",
-        f"{T}gemm_kernel:_GemmEmitter.emit",
+        f"{T}gemm_kernel:_GemmEmitter._grid",
         'f"triton.cdiv({{rows}}, {bm}) * {self.programs}"',
         'f"max(1, {{rows}} // {bm}) * {self.programs}"',
     ),

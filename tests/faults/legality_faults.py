@@ -50,14 +50,14 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: any value of a kernel is an element of its epilogue",
-        f"{L}_is_element_of",
-        "and (other.segment, other.is_half) == (site.segment, site.is_half)",
+        "coda_ir.passes.support.editing:Site.holds",
+        "and (other.segment, other.is_half) == (self.segment, self.is_half)",
         "",
     ),
     Fault(
         "legality: siblings read different inputs",
         f"{L}pair_of_siblings",
-        "or first.x is not second.x",
+        "or not share_inputs(first, second)",
         "",
     ),
     Fault(
@@ -99,8 +99,8 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: a sibling may have any results",
         f"{L}_can_be_half",
-        "plain and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}",
-        "plain",
+        "and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}",
+        "",
     ),
     Fault(
         "legality: pairs across groups",

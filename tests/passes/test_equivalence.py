@@ -16,11 +16,6 @@ FOLDED = "coda-to-gemm{fold-weights=true}"
 NOT_SCHEDULED = {"shapes-symbolic_columns"}
 """Programs with GEMMs whose columns are a symbol, which kernels cannot have."""
 
-SPECIALIZING = "drop-zero-gradients"
-"""A pass that takes arguments away, which it is told are 0: test_drop_zero_gradients.py checks that
-the others give the same results.
-"""
-
 ALL_GOLDENS, ALL_PROGRAMS = goldens(), programs()
 
 
@@ -32,9 +27,7 @@ def cases(found: list[Golden]) -> list[object]:
     return [pytest.param(golden, id=golden.name) for golden in found]
 
 
-@pytest.mark.parametrize(
-    "golden", cases([golden for golden in ALL_GOLDENS if SPECIALIZING not in golden.pipeline])
-)
+@pytest.mark.parametrize("golden", cases([g for g in ALL_GOLDENS if g.keeps_meaning]))
 def test_golden(golden: Golden):
     run_checked(golden.module(), golden.pipeline)
 

@@ -33,6 +33,15 @@ class Golden:
     example: Path | None = None
 
     @property
+    def keeps_meaning(self) -> bool:
+        """Whether the functions are to give the same results for all inputs.
+
+        Not those that lose arguments which the pass is told are 0; that they give what zeros would
+        is tested in passes/test_drop_zero_gradients.py.
+        """
+        return "drop-zero-gradients" not in self.pipeline
+
+    @property
     def has_column_scale(self) -> bool:
         """Whether the input may have a weight to fold."""
         return self.text is None or "_norm" in self.text or "coda.mul" in self.text
