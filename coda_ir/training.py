@@ -109,7 +109,7 @@ class TrainableFunction:
         self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
     ) -> GradientPair:
         """The forward and the backward program for the gradients of the arguments `wrt`: by
-        default those of the last call, before the first call all with floating-point elements.
+        default those of the last call, before the first call all that have one.
 
         `sizes` of symbols are those that a new pair is made for: it serves all, but what is best
         saved depends on them. Raises CodaError for a name that is no argument with a gradient.
@@ -117,7 +117,7 @@ class TrainableFunction:
         if wrt is None:
             if self._latest is not None:
                 return self._latest
-            wrt = self._floating
+            wrt = ()
         for name in wrt:
             if name not in self._floating:
                 raise CodaError(

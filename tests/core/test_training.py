@@ -267,3 +267,12 @@ def test_distributed_data_parallel(tmp_path: Path):
         distributed.destroy_process_group()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, other.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_programs_before_the_first_call_are_those_of_all_gradients_that_there_are():
+    """The tables of a rotary embedding have none."""
+    module = example("llama_layer", torch.bfloat16).module("block")
+    layer = coda_ir.compile(module, training=True, target="reference")
+    gradients = {spec.name for spec in layer.pair().backward.signature.results}
+    trained = {spec.name for spec in layer.signature.arguments} - set(TABLES)
+    assert gradients == {f"d_{name}" for name in trained}
