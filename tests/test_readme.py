@@ -10,7 +10,9 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MARKED_BLOCK = re.compile(r"<!-- (file|output|errors|run):? ?([^\n]*?) -->\n```\w+\n(.*?)\n```", re.S)
+MARKED_BLOCK = re.compile(
+    r"<!-- (file|output|errors|run):? ?([^\n]*?) -->\n```\w+\n(.*?)\n```", re.S
+)
 
 
 class MarkedBlock(NamedTuple):
