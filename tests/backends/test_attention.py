@@ -15,9 +15,9 @@ HEADS, KV_HEADS, WIDTH = 4, 2, 8
 
 
 def definition(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    q: Any,
+    k: Any,
+    v: Any,
     *,
     causal: bool = False,
     window: int | None = None,

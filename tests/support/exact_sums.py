@@ -21,7 +21,7 @@ class ExactSums(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.products = 0
         """How many products there were."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from torch import nn
 from torch.export import Dim
 
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 class Model(nn.Module):
     """Structured inputs and outputs, an option, tied and strided weights, a call of PyTorch."""
+
+    scale: torch.Tensor
 
     def __init__(self):
         super().__init__()
@@ -51,7 +53,7 @@ BATCH, TIME = Dim("batch"), Dim("time", max=64)
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return Model().eval()
 
 
