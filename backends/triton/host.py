@@ -127,8 +127,8 @@ class HostProgram:
         return self._variables[value]
 
     def is_dense(self, value: SSAValue) -> bool:
-        """Whether the tensor of a value is known to be contiguous."""
-        return value in self._dense
+        """Whether `variable(value)` is known to be contiguous: it may have a copy that is."""
+        return value in self._dense and self._dense[value] == self._variables[value]
 
     def operand(self, value: SSAValue) -> str:
         """The tensor of a value, contiguous, as kernels need it."""

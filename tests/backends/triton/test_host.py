@@ -287,6 +287,22 @@ class TestViews:
             torch.testing.assert_close(n, -x.permute(2, 1, 0))
             torch.testing.assert_close(q, torch.cat([x, x], -1).reshape(-1, 24).abs())
 
+    def test_a_view_of_a_view_that_was_copied(self) -> None:
+        """The copy of %s that the first kernel needs is not what %r is a view of."""
+        text = """
+            func.func @f(%x : tensor<?x12xf32>) -> (tensor<?x6xf32>, tensor<?x3x2xf32>) {
+              %s = coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 6 : i64}
+                : (tensor<?x12xf32>) -> tensor<?x6xf32>
+              %e = coda.exp %s : (tensor<?x6xf32>) -> tensor<?x6xf32>
+              %r = coda.reshape %s : (tensor<?x6xf32>) -> tensor<?x3x2xf32>
+              %n = coda.neg %r : (tensor<?x3x2xf32>) -> tensor<?x3x2xf32>
+              func.return %e, %n : tensor<?x6xf32>, tensor<?x3x2xf32>
+            }"""
+        x = torch.randn(5, 12)
+        e, n = load_program(text)(x)
+        torch.testing.assert_close(e, x[:, :6].exp())
+        torch.testing.assert_close(n, -x[:, :6].reshape(-1, 3, 2))
+
     def test_a_view_keeps_its_buffer(self) -> None:
         """The buffer of %a must not be reused while its view %v is needed."""
         text = """
