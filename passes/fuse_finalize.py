@@ -22,7 +22,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise
-from coda_ir.remarks import fuse_locations
 
 
 @dataclass(frozen=True)
@@ -92,12 +91,7 @@ def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeO
     types = [tensor_type(output) for output in outputs]
     axis = first.axis.data
     new = FinalizeOp(partials, ports, types, Region(block), axis=axis, order=first.order)
-    new.location = fuse_locations(first.location, second.location)
-    for old, output in zip(outputs, new.outputs, strict=True):
-        output.name_hint = old.name_hint
-        old.replace_all_uses_with(output)
-    order.replace(first, new)
-    order.erase(second)
+    order.join(first, second, outputs, new)
     return new
 
 
@@ -171,9 +165,4 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
     new = FinalizeOp(
         finalize.partial_list, ports, types, body, axis=finalize.axis.data, order=finalize.order
     )
-    new.location = fuse_locations(finalize.location, op.location)
-    for old, output in zip(kept, new.outputs, strict=True):
-        output.name_hint = old.name_hint
-        old.replace_all_uses_with(output)
-    order.replace(finalize, new)
-    order.erase(op)
+    order.join(finalize, op, kept, new)

@@ -13,7 +13,6 @@ from coda_ir.passes.support.products import (
     transpose_product,
     transposed_inputs,
 )
-from coda_ir.remarks import fuse_locations
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,5 @@ def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
         assert owner is not None
         owner.detach_region(body)
     merged = first.with_segments(segments)
-    merged.location = fuse_locations(first.location, second.location)
-    for old, new in zip(outputs, merged.outputs, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    order.replace(first, merged)
-    order.erase(second)
+    order.join(first, second, outputs, merged)
     return merged

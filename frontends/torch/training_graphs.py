@@ -7,15 +7,14 @@ gradients stop, and functions with a backward of their own. A graph with them is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.types import CHECKPOINT
+from coda_ir.frontends.torch.types import CHECKPOINT, tensors_in
 
 _INTERNALS: Any = import_module("torch._C")
 _SET_GRAD_ENABLED: object = getattr(_INTERNALS, "_set_grad_enabled")  # noqa: B009
@@ -95,7 +94,7 @@ def _name(node: Node) -> str:
 
 
 def _requires_gradient(node: Node) -> bool:
-    return any(tensor.requires_grad for tensor in _tensors(node.meta.get("example_value")))
+    return any(tensor.requires_grad for tensor in tensors_in(node.meta.get("example_value")))
 
 
 def _reads(node: Node, active: set[Node]) -> bool:
@@ -104,16 +103,8 @@ def _reads(node: Node, active: set[Node]) -> bool:
 
 def _is_float(node: Node) -> bool:
     """Whether a node gives numbers that could have a gradient."""
-    tensors = list(_tensors(node.meta.get("example_value")))
+    tensors = list(tensors_in(node.meta.get("example_value")))
     return any(tensor.dtype.is_floating_point or tensor.dtype.is_complex for tensor in tensors)
-
-
-def _tensors(value: object) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _tensors(item)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def check_traced() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.remarks import fuse_locations
 
 
 class BlockOrder:
@@ -44,6 +46,18 @@ class BlockOrder:
         old.detach()
         del self._position[old]
         old.erase()
+
+    def join(
+        self, first: Operation, second: Operation, outputs: Sequence[SSAValue], joined: Operation
+    ) -> None:
+        """Put `joined` in the place of `first`, and erase `second`: its results take over the
+        names and the uses of `outputs`."""
+        joined.location = fuse_locations(first.location, second.location)
+        for old, new in zip(outputs, joined.results, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        self.replace(first, joined)
+        self.erase(second)
 
     def erase(self, op: Operation) -> None:
         del self._position[op]

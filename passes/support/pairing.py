@@ -20,7 +20,6 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.remarks import fuse_locations
 
 Lanes = dict[SSAValue, tuple[SSAValue, SSAValue]]
 
@@ -122,12 +121,7 @@ def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp
     for lane, part in enumerate((left, right)):
         _append_half(joined, part, block.args[lane])
     fused = first.with_segments([joined])
-    fused.location = fuse_locations(first.location, second.location)
-    for old, new in zip((*left.outputs, *right.outputs), fused.outputs, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    order.replace(first, fused)
-    order.erase(second)
+    order.join(first, second, [*left.outputs, *right.outputs], fused)
     return fused
 
 
