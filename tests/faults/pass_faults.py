@@ -334,8 +334,8 @@ PASS_FAULTS = (
     Fault(
         "siblings merged: results in the wrong order",
         f"{P}merge_sibling_gemms:_merge",
-        "zip(outputs, merged.outputs, strict=True)",
-        "zip(outputs, reversed(merged.outputs), strict=True)",
+        "order.join(first, second, outputs, merged)",
+        "order.join(first, second, outputs[::-1], merged)",
     ),
     Fault(
         "finalize: operands of fused row code swapped",

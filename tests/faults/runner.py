@@ -2,21 +2,25 @@
 
 import json
 import multiprocessing
+import os
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from faults.fault import Check, Corpus, Fault
-from faults.registry import checks_of
+from faults.fault import Corpus, Fault
+from faults.registry import CHECKS
 
 FIRST_CASES = Path(__file__).with_name("first_cases.json")
 
-TIMEOUT_S = 240.0
+TIMEOUT_S = 120.0
+"""How long a case may run. One that does not end sees nothing: the harness may be what waits."""
 
-FORK = multiprocessing.get_context("fork")
+SERVER = multiprocessing.get_context("forkserver")
 """A child has everything imported already, and what it changes dies with it."""
 
 
@@ -31,18 +35,25 @@ class Verdict:
     cases: int = 0
 
 
-def check_first(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
+def check_first(fault: Fault) -> Verdict:
     """`check_fault` with only the case that saw `fault` in the last complete run."""
     name = first_cases().get(fault.name, "")
-    if name not in cases:
+    if name not in CHECKS[fault.corpus]:
         return Verdict(fault, None, f"no program is known to see it: run `make faults` ({name=})")
-    return check_fault(fault, {name: cases[name]})
+    return check_fault(fault, [name])
 
 
-def check_fault(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
-    """Plant `fault` in a new process and run `cases` there until one fails."""
-    receiver, sender = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=_run, args=(fault, cases, sender), daemon=True)
+def check_fault(fault: Fault, names: Sequence[str] | None = None) -> Verdict:
+    """Plant `fault` in a new process and run cases there until one fails.
+
+    Args:
+        fault: What to plant.
+        names: The cases of its corpus; left out, all of them, the likeliest first.
+    """
+    start_server()
+    receiver, sender = SERVER.Pipe(duplex=False)
+    chosen = _ordered(fault) if names is None else names
+    process = SERVER.Process(target=_run, args=(fault, chosen, sender), daemon=True)
     process.start()
     sender.close()
     last, count = "", 0
@@ -58,7 +69,28 @@ def check_fault(fault: Fault, cases: Mapping[str, Check]) -> Verdict:
         process.join()
         return Verdict(fault, name or None, reason, count)
     process.kill()
-    return Verdict(fault, last, "no end in sight", count)
+    return Verdict(fault, None, f"{last or 'the process'} did not end in {TIMEOUT_S:g} s", count)
+
+
+def start_server() -> None:
+    """Start the process that faults are planted in copies of, unless it runs."""
+    SERVER.set_forkserver_preload(["faults.server"])
+    with _python_path(Path(__file__).parents[1]):
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _python_path(folder: Path) -> Iterator[None]:
+    """Processes that are started find modules in `folder` too."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def doubted(verdict: Verdict) -> Verdict:
@@ -70,25 +102,24 @@ def doubted(verdict: Verdict) -> Verdict:
 @lru_cache
 def _failure(corpus: Corpus, name: str) -> str | None:
     """What is wrong with a program without any fault."""
-    sound = Fault("none", "", "", "", corpus)
     try:
-        checks_of(sound)[name]()
+        CHECKS[corpus][name]()
     except Exception as error:
         return f"{name} fails without the fault: {type(error).__name__}: {error}"
     return None
 
 
-def _run(fault: Fault, cases: Mapping[str, Check], sender: Connection) -> None:
+def _run(fault: Fault, names: Sequence[str], sender: Connection) -> None:
     """In the child: tells what it begins, and how it ends."""
     try:
         fault.plant()
     except Exception:
         sender.send(("stale", "", traceback.format_exc()))
         return
-    for name in _ordered(fault, cases):
+    for name in names:
         sender.send(("start", name, ""))
         try:
-            cases[name]()
+            CHECKS[fault.corpus][name]()
         # The fault may break the product in any way, which is to see it.
         except Exception as error:
             sender.send(("seen", name, f"{type(error).__name__}: {error}".splitlines()[0]))
@@ -96,15 +127,15 @@ def _run(fault: Fault, cases: Mapping[str, Check], sender: Connection) -> None:
     sender.send(("survived", "", ""))
 
 
-def _ordered(fault: Fault, cases: Mapping[str, Check]) -> Sequence[str]:
-    """All cases, those first that are most likely to see the fault."""
+def _ordered(fault: Fault) -> Sequence[str]:
+    """All cases of its corpus, those first that are most likely to see the fault."""
     stem = fault.where.partition(":")[0].rpartition(".")[2]
     known = first_cases().get(fault.name)
 
     def rank(name: str) -> int:
         return 0 if name == known else 1 if name.startswith(stem) else 2
 
-    return sorted(cases, key=rank)
+    return sorted(CHECKS[fault.corpus], key=rank)
 
 
 @lru_cache

@@ -4,22 +4,13 @@ import pytest
 
 from faults.fault import Fault, StaleFaultError
 from faults.kernel_cases import KERNEL_CASES
-from faults.registry import FAULTS, checks_of
+from faults.registry import CHECKS, FAULTS
 from faults.runner import check_fault, check_first
-
-WARMING = {"passes": "defer_rms_norm-linear defer-rms-norm", "kernels": "packed weights"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm():
-    """What the first program of its kind imports and caches, here once and not in every process."""
-    for fault in {fault.corpus: fault for fault in FAULTS}.values():
-        checks_of(fault)[WARMING[fault.corpus]]()
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_fault_is_seen(fault: Fault):
-    verdict = check_first(fault, checks_of(fault))
+    verdict = check_first(fault)
     assert verdict.seen_by is not None, verdict.reason or "its program does not see it any more"
 
 
@@ -38,8 +29,8 @@ def test_a_fault_that_is_none_survives():
     """A program that is right is not held for wrong."""
     where = "coda_ir.passes.defer_rms_norm:_defer"
     same = Fault("same", where, "bias is not None", "bias is not None and True")
-    name, check = next(iter(checks_of(same).items()))
-    assert check_fault(same, {name: check}).seen_by is None
+    verdict = check_fault(same, [next(iter(CHECKS[same.corpus]))])
+    assert (verdict.seen_by, verdict.reason, verdict.cases) == (None, "", 1)
 
 
 def test_a_fault_without_its_text_cannot_be_planted():
