@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import os
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -80,7 +80,7 @@ def start_server() -> None:
 
 
 @contextmanager
-def _python_path(folder: Path) -> Iterator[None]:
+def _python_path(folder: Path) -> Generator[None]:
     """Processes that are started find modules in `folder` too."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])
