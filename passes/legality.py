@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import (
+    ColumnOp,
     FusedOp,
     GroupReduceOp,
     NumericsMode,
@@ -292,7 +293,8 @@ def share_inputs(first: FusedOp, second: FusedOp) -> bool:
 
 def _can_be_half(segment: Segment) -> bool:
     kinds = {result.port.kind.data for result in segment.results}
-    plain = segment.pairing is None and not _reduced_groups(segment)
+    counts = any(isinstance(op, ColumnOp) for op in segment.block.ops)
+    plain = segment.pairing is None and not counts and not _reduced_groups(segment)
     halved = all(kind != PortKind.TILE_T for kind, _ in segment.ports)
     return plain and halved and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
 
@@ -398,7 +400,8 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
                 f"the GEMM that computes {name_of(value)} already pairs other columns",
             )
         )
-    if any(result.port.kind.data == ResultKind.SELECT for result in segment.results):
+    selects = any(result.port.kind.data == ResultKind.SELECT for result in segment.results)
+    if selects or any(isinstance(inner, ColumnOp) for inner in segment.block.ops):
         return Refusal(
             "no element of the tile is selected by column",
             f"the GEMM that computes {name_of(value)} selects a target column",

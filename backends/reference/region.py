@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.backends.reference.numerics import Numerics, place, rounded_once, split_columns
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, NumericsMode, YieldOp
+from coda_ir.dialects.gemm import ColumnOp, Combiner, GroupReduceOp, NumericsMode, YieldOp
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -192,6 +192,8 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
             return _compare_integers(op, *operands)
         case math.FmaOp():
             return operands[0] * operands[1] + operands[2]
+        case ColumnOp():
+            return torch.arange(domain.columns)[None, :]
         case GroupReduceOp():
             return _group_reduce(op, operands[0], domain, numerics)
         case _ if isinstance(op, _CONVERSIONS):

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.backends.triton.expressions import EXPRESSIONS, Expression, atom, default_name, literal
-from coda_ir.backends.triton.kernel import NameAllocator, location_comment
+from coda_ir.backends.triton.kernel import NameAllocator, location_comment, tl_type
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import GroupReduceOp
+from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp
 from coda_ir.remarks import format_location
 
 LONGEST_EXPRESSION = 76
@@ -43,6 +43,8 @@ class RegionEmitter:
     names: NameAllocator
     group_reduce: Callable[[GroupReduceOp, str], str] | None = None
     """The expression of a `gemm.group_reduce` of an operand; None where there are no columns."""
+    column: str | None = None
+    """The expression of the numbers of the columns; None where there are none."""
     helpers: set[str] = field(default_factory=set[str])
 
     def emit(self, block: Block, arguments: Mapping[SSAValue, str]) -> EmittedRegion:
@@ -99,6 +101,8 @@ class _Statements:
     def _expression(self, op: Operation) -> Expression:
         if isinstance(op, GroupReduceOp):
             return self._group_reduce(op)
+        if isinstance(op, ColumnOp):
+            return self._column(op)
         write = EXPRESSIONS.get(op.name)
         if write is None:
             raise CodaError(
@@ -123,6 +127,11 @@ class _Statements:
                 f"{format_location(op.location)}: gemm.group_reduce outside of a tile of columns"
             )
         return atom(self.emitter.group_reduce(op, self.operand_name(op.value)))
+
+    def _column(self, op: ColumnOp) -> Expression:
+        if self.emitter.column is None:
+            raise CodaError(f"{format_location(op.location)}: gemm.column outside of a tile")
+        return atom(f"{self.emitter.column}.to({tl_type(op.result.type)})")
 
     def operand_name(self, value: SSAValue) -> str:
         """A name or literal for a value, which gets a statement unless it has one."""

@@ -222,7 +222,8 @@ class SegmentEmitter:
             ),
         ]
         self.extents = spread_extents(segment.block, extents)
-        emitter = RegionEmitter(self.names, self._group_reduce, self.helpers)
+        column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
+        emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers)
         region = emitter.emit(segment.block, values)
         self.lines += region.lines
         return list(region.yields)

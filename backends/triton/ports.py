@@ -199,5 +199,6 @@ def spread_extents(
             by_row = any(extents[operand][0] for operand in op.operands)
             by_column = any(extents[operand][1] for operand in op.operands)
             whole = op.name == "gemm.group_reduce"
-            extents[op.results[0]] = (by_row or whole, by_column or whole)
+            is_column = op.name == "gemm.column"
+            extents[op.results[0]] = (by_row or whole, by_column or whole or is_column)
     return extents

@@ -26,20 +26,15 @@ from coda_ir.dialects.gemm.numerics import (
     OrderAttr,
     numerics_mode,
 )
-from coda_ir.dialects.gemm.ops import (
-    FinalizeOp,
-    FusedOp,
-    GroupReduceOp,
-    MapOp,
-    YieldOp,
-)
+from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.segment import Port, Result, Segment, partial_type, region_type
 from coda_ir.dialects.gemm.weight_ops import PackWeightOp, ScaleWeightOp
 
 Gemm = Dialect(
     "gemm",
-    [FusedOp, MapOp, FinalizeOp, PackWeightOp, ScaleWeightOp, GroupReduceOp, YieldOp],
+    [FusedOp, MapOp, FinalizeOp, PackWeightOp, ScaleWeightOp, GroupReduceOp, ColumnOp, YieldOp],
     [
         PortKindAttr,
         CombinerAttr,
@@ -56,6 +51,7 @@ Gemm = Dialect(
 
 __all__ = [
     "NUMERICS_ATTRIBUTE",
+    "ColumnOp",
     "Combiner",
     "CombinerAttr",
     "FinalizeOp",

@@ -6,21 +6,18 @@ from math import prod
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    IntAttr,
     StringAttr,
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_region_def,
@@ -28,7 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import Pure
 
 from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
@@ -54,62 +51,6 @@ from coda_ir.dialects.gemm.attrs import (
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.segment import Port, Result, Segment
 from coda_ir.dialects.gemm.verify import PortsAreTheOnlyWayIn
-
-
-@irdl_op_definition
-class YieldOp(IRDLOperation):
-    """Ends an epilogue region: the element (or the pair of elements) of each result in order."""
-
-    name = "gemm.yield"
-    values = var_operand_def(Attribute)
-    traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "attr-dict ($values^ `:` type($values))?"
-
-    def __init__(self, *values: SSAValue | Operation):
-        super().__init__(operands=[[SSAValue.get(value) for value in values]])
-
-
-@irdl_op_definition
-class GroupReduceOp(IRDLOperation):
-    """Combines a value over each group of `group` consecutive columns of the row and gives the
-    result to every column of the group: statistics that are local to a tile (per-head QK norm).
-
-    In pair mode the value is one per pair and the group has the pairs of `group` columns.
-
-    `%s = gemm.group_reduce %sq {combiner = add, group = 128} : f32`
-    """
-
-    name = "gemm.group_reduce"
-    value = operand_def(Attribute)
-    combiner = prop_def(CombinerAttr)
-    group = prop_def(IntAttr)
-    result = result_def(Attribute)
-    traits = traits_def(Pure())
-
-    def __init__(self, value: SSAValue | Operation, combiner: Combiner, group: int):
-        super().__init__(
-            operands=[value],
-            properties={"combiner": CombinerAttr(combiner), "group": IntAttr(group)},
-            result_types=[SSAValue.get(value).type],
-        )
-
-    def verify_(self) -> None:
-        verify.verify_group_reduce(self)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.combiner.data.value} ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(f" over {self.group.data} : ")
-        printer.print_attribute(self.value.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "GroupReduceOp":
-        combiner = parser.parse_str_enum(Combiner)
-        operand = parser.parse_unresolved_operand()
-        parser.parse_keyword("over")
-        group = parser.parse_integer(allow_boolean=False)
-        parser.parse_punctuation(":")
-        return cls(parser.resolve_operand(operand, parser.parse_type()), combiner, group)
 
 
 def read_segments(

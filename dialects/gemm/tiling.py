@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ScheduleAttr
 from coda_ir.dialects.gemm.numerics import OrderAttr
-from coda_ir.dialects.gemm.ops import FusedOp, GroupReduceOp
+from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
 
 

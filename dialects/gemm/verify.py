@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -24,7 +24,8 @@ from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.segment import Segment, region_type
 
 if TYPE_CHECKING:
-    from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, GroupReduceOp
+    from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp
+    from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp
     from coda_ir.dialects.gemm.weight_ops import WeightVectorOp
 
 
@@ -56,6 +57,7 @@ def verify_fused(op: FusedOp) -> None:
         _verify_ports(segment, domain)
         _verify_results(segment, domain)
         _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+        _verify_columns(segment, segment.columns)
 
 
 def _verify_counts(op: FusedOp) -> None:
@@ -116,6 +118,7 @@ def verify_map(segment: Segment) -> None:
     _verify_ports(segment, domain)
     _verify_results(segment, domain)
     _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+    _verify_columns(segment, domain[-1] if domain else 1)
 
 
 def _map_domain(segment: Segment) -> tuple[int, ...]:
@@ -368,11 +371,30 @@ def _types(types: Sequence[Attribute]) -> str:
 
 def _verify_region_ops(block: Block) -> None:
     for op in block.ops:
-        allowed = op.name.startswith(("arith.", "math.", "gemm.group_reduce", "gemm.yield"))
+        allowed = op.name.startswith(_IN_REGIONS)
         if not allowed or not op.has_trait(Pure):
             raise VerifyException(
                 f"region contains {op.name}, expected pure operators of arith and math"
             )
+
+
+_IN_REGIONS = ("arith.", "math.", "gemm.group_reduce", "gemm.column", "gemm.yield")
+"""Beginnings of the names of what a region may contain."""
+
+
+def _verify_columns(segment: Segment, n: int) -> None:
+    """The number of a column is known to regions that see one column, of a known number of them."""
+    if all(op.name != "gemm.column" for op in segment.block.ops):
+        return
+    if segment.pairing is not None:
+        raise VerifyException("region contains gemm.column in pair mode, expected plain columns")
+    if n == DYNAMIC_INDEX:
+        raise VerifyException("region contains gemm.column, expected a static number of columns")
+
+
+def verify_column(op: ColumnOp) -> None:
+    if op.result.type not in (i32, i64):
+        raise VerifyException(f"result has type {op.result.type}, expected i32 or i64")
 
 
 def verify_group_reduce(op: GroupReduceOp) -> None:
@@ -417,6 +439,8 @@ def verify_finalize(op: FinalizeOp) -> None:
     arguments += [region_type(element_type_of(value)) for _, value in op.port_list]
     yields = [region_type(element_type_of(result)) for result in op.outputs]
     _verify_region(op.body, arguments, yields)
+    if any(inner.name == "gemm.column" for inner in op.body.block.ops):
+        raise VerifyException("region contains gemm.column, expected in gemm.fused and gemm.map")
 
 
 def verify_weight_vector(op: WeightVectorOp) -> None:

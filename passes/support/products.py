@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
+    ColumnOp,
     FusedOp,
     GroupReduceOp,
     Port,
@@ -43,7 +44,7 @@ def can_transpose(op: FusedOp) -> bool:
     return (
         all(_is_transposable(port) for port in segment.ports)
         and all(port.kind.data in _TRANSPOSED_RESULTS for port, _ in segment.results)
-        and not any(isinstance(inner, GroupReduceOp) for inner in segment.block.ops)
+        and not any(isinstance(inner, GroupReduceOp | ColumnOp) for inner in segment.block.ops)
     )
 
 

@@ -159,8 +159,8 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: pairs where a column is selected",
         f"{L}check_pairing",
-        "if any(result.port.kind.data == ResultKind.SELECT for result in segment.results):",
-        "if False:",
+        "if selects or any(",
+        "if any(",
     ),
     Fault(
         "legality: a scale that is folded may be computed",

@@ -276,6 +276,12 @@ def test_pairing(line: str, pairing: PairingAttr):
             id="select",
         ),
         pytest.param(
+            gemm("%z", code="%n = gemm.column : i32"),
+            HALVES,
+            "no element of the tile is selected by column",
+            id="counts columns",
+        ),
+        pytest.param(
             gemm("%z", weights="%p : tensor<4x8xf32>, %q : tensor<4x8xf32>"),
             HALVES,
             "the columns come from one weight",

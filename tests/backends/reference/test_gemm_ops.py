@@ -287,6 +287,25 @@ def test_group_reduce(pairing: str):
     assert_results_close([result], [heads.expand(B, T, 2, 4).reshape(B, T, N)], 1e-14)
 
 
+def test_column_counts_the_columns_of_its_segment():
+    first, second = run(
+        f"""%r, %s = gemm.fused $0 columns($1) -> (tile : tensor<{B}x{T}x{N}xi64>) {{
+        ^e(%a : f32):
+          %n = gemm.column : i64
+          gemm.yield %n : i64
+        }} columns($1) -> (tile : tensor<{B}x{T}x{N}xi64>) {{
+        ^e(%a : f32):
+          %n = gemm.column : i64
+          gemm.yield %n : i64
+        }}
+        func.return %r, %s : tensor<{B}x{T}x{N}xi64>, tensor<{B}x{T}x{N}xi64>""",
+        f"tensor<{B}x{T}x{N}xi64>, tensor<{B}x{T}x{N}xi64>",
+        *(X, W),
+    )
+    for result in (first, second):
+        assert torch.equal(result, torch.arange(N).expand(B, T, N))
+
+
 def test_map_takes_its_domain_from_ports():
     col, row = normal(M, 1), normal(N, seed=1)
     (result,) = run(

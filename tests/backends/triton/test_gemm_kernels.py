@@ -303,3 +303,40 @@ def test_names_are_unique_in_a_module() -> None:
         "gemm_row_scale_silu_glu_1",
     ]
     compile(module_source(kernels), "module", "exec")
+
+
+COLUMN_NUMBERS = """
+func.func @f(%x: tensor<?x16xf32>, %w0: tensor<48x16xf32>, %w1: tensor<9x16xf32>,
+             %target: tensor<?xi64>) -> (tensor<?x57xf32>, tensor<?x57xi32>) {
+  %y, %n = gemm.fused %x : tensor<?x16xf32>
+      schedule<pointer, "16x32x16", warps = WARPS, stages = 3, group_m = 2>
+      columns(%w0 : tensor<48x16xf32>, %w1 : tensor<9x16xf32>) col(%target : tensor<?xi64>)
+      -> (tile : tensor<?x57xf32>, tile : tensor<?x57xi32>) {
+  ^epilogue(%acc : f32, %t : i64):
+    %wide = gemm.column : i64
+    %is_target = arith.cmpi eq, %wide, %t : i64
+    %one = arith.constant 1.0 : f32
+    %zero = arith.constant 0.0 : f32
+    %hit = arith.select %is_target, %one, %zero : f32
+    %v = arith.subf %acc, %hit : f32
+    %narrow = gemm.column : i32
+    gemm.yield %v, %narrow : f32, i32
+  }
+  func.return %y, %n : tensor<?x57xf32>, tensor<?x57xi32>
+}
+"""
+
+
+@pytest.mark.parametrize("warps", [4, 1])
+def test_the_region_knows_its_column(warps: int, tmp_path: Path) -> None:
+    """Counted over several weights, in tiles past the end and in parts of a tile."""
+    text = COLUMN_NUMBERS.replace("WARPS", str(warps))
+    targets = torch.tensor([0, 47, 48, 56, 57, -1, -100, 33])
+    generator = torch.Generator().manual_seed(3)
+    x, w0, w1 = (torch.randn(rows, 16, generator=generator) for rows in (8, 48, 9))
+    arguments = [x, w0, w1, targets]
+    check_against_reference(text, [len(targets)], tmp_path, arguments=arguments)
+    _, (y, number) = run_kernel(function_of(parse_module(text)), arguments, tmp_path)
+    assert torch.equal(number, torch.arange(57, dtype=torch.int32).expand(8, 57))
+    onehot = (torch.arange(57) == targets[:, None]).float()
+    torch.testing.assert_close(y, x @ torch.cat([w0, w1]).T - onehot)

@@ -133,3 +133,55 @@ func.func @f(%v: f32) {
   %r = "gemm.group_reduce"(%v) <{combiner = #gemm<combiner add>, group = #builtin.int<4>}> : (f32) -> f64
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{region contains gemm.column in pair mode, expected plain columns}}
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) pair<adjacent>
+    -> (half : tensor<?x8xi64>) {
+  ^epilogue(%a: f32, %b: f32):
+    %n = gemm.column : i64
+    gemm.yield %n : i64
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x?xf32>) {
+  // expected-error@below {{region contains gemm.column, expected a static number of columns}}
+  %r = gemm.map tile(%x : tensor<?x?xf32>)
+    -> (tile : tensor<?x?xi64>) {
+  ^epilogue(%a: f32):
+    %n = gemm.column : i64
+    gemm.yield %n : i64
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  %r = gemm.map tile(%x : tensor<?x8xf32>)
+    -> (tile : tensor<?x8xf32>) {
+  ^epilogue(%a: f32):
+    // expected-error@below {{result has type i8, expected i32 or i64}}
+    %n = gemm.column : i8
+    gemm.yield %a : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x?xf32>) {
+  // expected-error@below {{region contains gemm.column, expected in gemm.fused and gemm.map}}
+  %r = gemm.finalize row (add %p : tensor<?x?xf32>) -> (tensor<?xi64>) {
+  ^epilogue(%a: f32):
+    %n = gemm.column : i64
+    gemm.yield %n : i64
+  }
+  func.return
+}

@@ -1,0 +1,96 @@
+"""Operators of epilogue regions that `arith` and `math` do not have."""
+
+from xdsl.dialects.builtin import IntAttr, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure
+
+from coda_ir.dialects.gemm import verify
+from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends an epilogue region: the element (or the pair of elements) of each result in order."""
+
+    name = "gemm.yield"
+    values = var_operand_def(Attribute)
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, *values: SSAValue | Operation):
+        super().__init__(operands=[[SSAValue.get(value) for value in values]])
+
+
+@irdl_op_definition
+class GroupReduceOp(IRDLOperation):
+    """Combines a value over each group of `group` consecutive columns of the row and gives the
+    result to every column of the group: statistics that are local to a tile (per-head QK norm).
+
+    In pair mode the value is one per pair and the group has the pairs of `group` columns.
+
+    `%s = gemm.group_reduce %sq {combiner = add, group = 128} : f32`
+    """
+
+    name = "gemm.group_reduce"
+    value = operand_def(Attribute)
+    combiner = prop_def(CombinerAttr)
+    group = prop_def(IntAttr)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue | Operation, combiner: Combiner, group: int):
+        super().__init__(
+            operands=[value],
+            properties={"combiner": CombinerAttr(combiner), "group": IntAttr(group)},
+            result_types=[SSAValue.get(value).type],
+        )
+
+    def verify_(self) -> None:
+        verify.verify_group_reduce(self)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.combiner.data.value} ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(f" over {self.group.data} : ")
+        printer.print_attribute(self.value.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "GroupReduceOp":
+        combiner = parser.parse_str_enum(Combiner)
+        operand = parser.parse_unresolved_operand()
+        parser.parse_keyword("over")
+        group = parser.parse_integer(allow_boolean=False)
+        parser.parse_punctuation(":")
+        return cls(parser.resolve_operand(operand, parser.parse_type()), combiner, group)
+
+
+@irdl_op_definition
+class ColumnOp(IRDLOperation):
+    """The number of the column that the region is applied to, counted in the segment's columns.
+
+    Not in pair mode, where an element has two.
+
+    `%n = gemm.column : i64`
+    """
+
+    name = "gemm.column"
+    result = result_def(IntegerType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, type: Attribute):
+        super().__init__(result_types=[type])
+
+    def verify_(self) -> None:
+        verify.verify_column(self)
