@@ -22,11 +22,13 @@ from coda_ir.passes.fuse_qk_norm import FuseQkNormPass
 from coda_ir.passes.join_pointwise import JoinPointwisePass
 from coda_ir.passes.merge_gemm_sums import MergeGemmSumsPass
 from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
+from coda_ir.passes.move_scales import MoveScalesPass
 from coda_ir.passes.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.outline_rope import OutlineRopePass
 from coda_ir.passes.pair_glu import PairGluPass
 from coda_ir.passes.pair_rope import PairRopePass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
+from coda_ir.passes.repeat_columns import RepeatColumnsPass
 from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.passes.set_numerics import SetNumericsPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
@@ -43,6 +45,7 @@ STEPS: tuple[ModulePass, ...] = (
     # Norms of the same rows share their statistics.
     CommonSubexpressionElimination(),
     PlaceColumnScalePass(),
+    MoveScalesPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),
@@ -65,6 +68,7 @@ STEPS: tuple[ModulePass, ...] = (
     OutlinePointwisePass(statistics=False),
     SplitReductionsPass(),
     FuseFinalizePass(),
+    RepeatColumnsPass(),
     OutlinePointwisePass(),
     MergeSiblingGemmsPass(),
     DeadCodeElimination(),

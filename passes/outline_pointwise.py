@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
 from coda_ir.passes.fuse_pointwise import fuse_at
@@ -33,11 +32,11 @@ class OutlinePointwisePass(FunctionPass):
     name: ClassVar[str] = "outline-pointwise"
 
     statistics: bool = True
-    """Whether code on the statistics of rows is outlined; it may yet join a finalize."""
+    """Whether code on columns is outlined; it may yet join a finalize, or what reads it."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         waiting: list[Operation] = []
-        left: set[Operation] = set() if self.statistics else _on_statistics(rewriter.ops)
+        left: set[Operation] = set() if self.statistics else _on_columns(rewriter.ops)
         for op in rewriter.ops:
             if is_pointwise(op) and op not in left:
                 if _is_repeated_by_consumers(op) or _comes_along(op):
@@ -65,15 +64,15 @@ def _comes_along(op: Operation) -> bool:
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
 
 
-def _on_statistics(ops: Iterable[Operation]) -> set[Operation]:
-    """The pointwise operators on statistics of rows: columns that follow from a reduction."""
-    found: set[Operation] = set()
-    for op in ops:
-        if is_pointwise(op) and shape_of(op.results[0])[-1:] == (1,):
-            makers = [value.owner for value in op.operands]
-            if any(isinstance(m, coda.NormStatsOp | coda.ReduceOp) or m in found for m in makers):
-                found.add(op)
-    return found
+def _on_columns(ops: Iterable[Operation]) -> set[Operation]:
+    """The pointwise operators on columns, such as the statistics of rows."""
+    return {
+        op
+        for op in ops
+        if is_pointwise(op)
+        and len(shape_of(op.results[0])) > 1
+        and all(shape_of(value)[-1:] in ((), (1,)) for value in (*op.operands, *op.results))
+    }
 
 
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:

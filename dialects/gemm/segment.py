@@ -129,6 +129,16 @@ class Segment:
             argument.name_hint = value.name_hint
         return self.port_args(len(self.ports) - 1)
 
+    def remove_port(self, index: int) -> None:
+        """Remove port `index`, whose arguments have no uses and which no result names."""
+        for argument in reversed(self.port_args(index)):
+            self.block.erase_arg(argument)
+        del self.ports[index]
+        for number, (port, type) in enumerate(self.results):
+            if isinstance(port.index, IntAttr) and port.index.data > index:
+                moved = ResultPortAttr(port.kind, port.combiner, IntAttr(port.index.data - 1))
+                self.results[number] = Result(moved, type)
+
     def add_result(self, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]) -> int:
         """Append a result that yields `values`; returns its index."""
         assert len(values) == self.result_arity(port)

@@ -1,0 +1,115 @@
+"""Pass `repeat-columns`: each kernel computes what it needs from columns of statistics itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ScalarBuilder, Segment
+from coda_ir.passes.support.editing import EpilogueEditor, EpilogueOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise
+
+_PER_ROW = (PortKind.COL, PortKind.SCALAR)
+"""Ports that load an element per row, or one."""
+
+
+@dataclass(frozen=True)
+class RepeatColumnsPass(FunctionPass):
+    """Pointwise code on columns and scalars moves into the kernels that load its result.
+
+        %c = coda.mul %s, %n                          %y = gemm.fused ... col(%s) {
+        %y = gemm.fused ... col(%c) {          ->       c = s · n
+          yield acc · c                                 yield acc · c
+        }                                             }
+
+    An element per row costs a kernel nothing, and a kernel of its own much: the scale of a loss,
+    or the divisor of a mean that attention or a loss gives. What follows from the partials of a
+    reduction is in its `gemm.finalize` already. Legal iff only such ports read the result, and
+    every operand is a constant or fits one.
+    """
+
+    name: ClassVar[str] = "repeat-columns"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in reversed(rewriter.ops):
+            if is_pointwise(op) and op.results[0].uses and _fits_ports(op):
+                readers = _readers(op.results[0])
+                if readers is not None:
+                    count = f"{len(readers)} kernel{'' if len(readers) == 1 else 's'}"
+                    rewriter.passed(op, f"computed by the {count} that read its result")
+                    for reader in readers:
+                        _repeat(op, reader, rewriter)
+                    rewriter.order.erase(op)
+
+
+def _port_of(value: SSAValue, op: Operation) -> PortKind | None:
+    """The port by which a kernel that loads the result of `op` by row loads `value` instead."""
+    kind = port_kind(shape_of(value), shape_of(op.results[0]))
+    if kind == PortKind.SCALAR:
+        return kind
+    return PortKind.COL if kind == PortKind.TILE else None
+
+
+def _leaves(op: Operation) -> Sequence[SSAValue]:
+    return [v for v in op.operands if not isinstance(v.owner, coda.ConstantOp)]
+
+
+def _fits_ports(op: Operation) -> bool:
+    return all(_port_of(value, op) is not None for value in _leaves(op))
+
+
+def _readers(value: SSAValue) -> list[EpilogueOp] | None:
+    """The kernels that load `value` by row; None where something else uses it."""
+    found: dict[EpilogueOp, None] = {}
+    for use in value.uses:
+        kernel = use.operation
+        if not isinstance(kernel, FusedOp | MapOp):
+            return None
+        segments = kernel.segments() if isinstance(kernel, FusedOp) else [kernel.segment()]
+        loads = [port for segment in segments for port in segment.ports if port.value is value]
+        others = [v for v in kernel.operands if v is value]
+        if len(loads) != len(others) or any(port.kind not in _PER_ROW for port in loads):
+            return None
+        found[kernel] = None
+    return list(found)
+
+
+def _repeat(op: Operation, reader: EpilogueOp, rewriter: FunctionRewriter) -> None:
+    editor = EpilogueEditor(reader, rewriter.order)
+    for number, segment in enumerate(editor.segments):
+        loaded = [i for i, port in enumerate(segment.ports) if port.value is op.results[0]]
+        for index in loaded:
+            (argument,) = segment.port_args(index)
+            value = _compute(op, segment, editor.builder(number, op.location))
+            value.name_hint = value.name_hint or argument.name_hint
+            argument.replace_all_uses_with(value)
+        for index in reversed(loaded):
+            segment.remove_port(index)
+    editor.commit()
+
+
+def _compute(op: Operation, segment: Segment, builder: ScalarBuilder) -> SSAValue:
+    """The scalar code of `op` at the start of the region of `segment`."""
+    block = segment.block
+    first, before = block.first_op, set(block.ops)
+    elements: list[SSAValue] = []
+    for value in op.operands:
+        if isinstance(value.owner, coda.ConstantOp):
+            elements.append(builder.constant(float(value.owner.number)))
+            continue
+        kind = _port_of(value, op)
+        assert kind is not None, "legality was checked before"
+        elements += segment.add_port(kind, value)
+    result = emit_scalar(builder, op, elements)
+    assert first is not None, "a region ends with gemm.yield"
+    for inner in [inner for inner in block.ops if inner not in before]:
+        inner.detach()
+        block.insert_op_before(inner, first)
+    return result
