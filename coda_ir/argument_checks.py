@@ -1,0 +1,83 @@
+"""The check of a call as straight code: what `Signature.check` finds, without saying what is wrong.
+
+A function is generated for a signature and a device, since most of the time of the general check
+goes into loops and dictionaries. It says yes only where `Signature.check` raises nothing, and no
+for whatever needs more than that: the caller then asks `Signature.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from coda_ir.arguments import Signature, TensorSpec
+
+Check = Callable[..., bool]
+"""Whether the arguments of a call, by position, fit."""
+
+
+def make_check(signature: Signature, device: torch.device) -> Check:
+    """A function of as many arguments as `signature` has, which may be anything.
+
+    It gives True where they are dense tensors on `device` with the stated shapes and element types,
+    no symbol has size 0, and none requires a gradient that would have to be recorded.
+    """
+    names: dict[str, Any] = {
+        "DEVICE": device,
+        "Tensor": torch.Tensor,
+        "is_grad_enabled": torch.is_grad_enabled,
+        "strided": torch.strided,
+        **{_dtype_name(spec): spec.dtype for spec in signature.arguments},
+    }
+    code = compile(check_source(signature, device), f"<check of {signature.name}>", "exec")
+    exec(code, names)
+    return names["fits"]
+
+
+def check_source(signature: Signature, device: torch.device) -> str:
+    """The text of the function, over the names that `make_check` gives it."""
+    parameters = ", ".join(f"x{index}" for index in range(len(signature.arguments)))
+    return "\n    ".join([f"def fits({parameters}):", *_statements(signature, device)]) + "\n"
+
+
+def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
+    symbols: dict[str, str] = {}
+    has_number = device != torch.device(device.type)
+    for index, spec in enumerate(signature.arguments):
+        x = f"x{index}"
+        conditions = [f"isinstance({x}, Tensor)", f"{x}.layout is strided"]
+        conditions.append(f"{x}.dtype is {_dtype_name(spec)}")
+        # Of a device without a number, the first tensor says which one the others are on.
+        if has_number:
+            conditions.append(f"{x}.device == DEVICE")
+        elif index == 0:
+            conditions.append(f"(device := {x}.device).type == DEVICE.type")
+        else:
+            conditions.append(f"{x}.device == device")
+        conditions += _shape_conditions(x, spec, symbols)
+        yield f"if not ({' and '.join(conditions)}): return False"
+    required = [f"x{index}.requires_grad" for index in range(len(signature.arguments))]
+    yield f"return not (is_grad_enabled() and ({' or '.join(required) or 'False'}))"
+
+
+def _shape_conditions(x: str, spec: TensorSpec, symbols: dict[str, str]) -> Iterator[str]:
+    """`symbols` has the variables of the symbols that are bound; new ones, not 0, are added."""
+    if all(isinstance(dim, int) or dim in symbols for dim in spec.dims):
+        extents = [symbols[dim] if isinstance(dim, str) else str(dim) for dim in spec.dims]
+        yield f"{x}.shape == ({', '.join(extents)}{',' * (len(extents) == 1)})"
+        return
+    yield f"len(shape := {x}.shape) == {len(spec.dims)}"
+    for axis, dim in enumerate(spec.dims):
+        if isinstance(dim, int):
+            yield f"shape[{axis}] == {dim}"
+        elif dim in symbols:
+            yield f"shape[{axis}] == {symbols[dim]}"
+        elif dim is not None:
+            symbols[dim] = f"size{len(symbols)}"
+            yield f"({symbols[dim]} := shape[{axis}])"
+
+
+def _dtype_name(spec: TensorSpec) -> str:
+    return str(spec.dtype).removeprefix("torch.")
