@@ -323,6 +323,22 @@ class CompiledFunction:
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes fused, what they refused, and why."""
         if self.target == "triton":
+    def run_boxed(
+        self, tensors: list[torch.Tensor], sizes: Mapping[str, int]
+    ) -> tuple[torch.Tensor, ...]:
+        """`run_checked` with a list that the program of a boxed function empties: what nobody else
+        holds is freed after its last use.
+        """
+        import torch
+
+        if 0 in sizes.values():
+            return self._run_empty(tensors, sizes)
+        if torch.is_autocast_enabled(self.device.type):
+            with torch.autocast(self.device.type, enabled=False):
+                return self.run_boxed(tensors, sizes)
+        results = self._run_boxed(tensors)
+        return results if isinstance(results, tuple) else (results,)
+
             return self._artifact.remarks
         self._lowering.module("scheduled")
         return tuple(self._lowering.remarks)
@@ -414,8 +430,22 @@ class CompiledFunction:
         return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
 
 
+    @cached_property
+    def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
+        if self.target == "reference":
+            return self._interpret_boxed
+        boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
+        return (lambda tensors: self._run(*tensors)) if boxed is None else boxed
+
 def unpack(results: Results | list[torch.Tensor]) -> Results:
     """A single result by itself, several as a tuple."""
     if not isinstance(results, tuple | list):
         return results
     return results[0] if len(results) == 1 else tuple(results)
+    def _interpret_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        from coda_ir.backends.reference import run_boxed
+
+        device = tensors[0].device if tensors else self.device
+        func = find_entry(self._lowering.module("block"), self.name)
+        return tuple(result.to(device) for result in run_boxed(func, tensors, "stated"))
+

@@ -59,14 +59,20 @@ class _Backward:
         ]
         """For each argument of the forward program the number of its gradient."""
 
-    def run(
-        self, kept: Mapping[_Source, torch.Tensor], gradients: Tensors, sizes: Mapping[str, int]
-    ) -> list[torch.Tensor | None]:
-        arguments = [
+    def arguments(
+        self, kept: Mapping[_Source, torch.Tensor], gradients: Tensors
+    ) -> list[torch.Tensor]:
+        """The arguments of the program."""
+        return [
             gradients[source.index] if source.kind == "gradient" else kept[source]
             for source in self.sources
         ]
-        results = self.function.run_checked(arguments, sizes)
+
+    def run(
+        self, arguments: list[torch.Tensor], sizes: Mapping[str, int]
+    ) -> list[torch.Tensor | None]:
+        """The gradients of the arguments of the forward program; empties `arguments`."""
+        results = self.function.run_boxed(arguments, sizes)
         return [None if place is None else results[place] for place in self.places]
 
 
@@ -153,27 +159,40 @@ class GradientPair:
 
     def run_backward(
         self,
-        kept: Tensors,
+        kept: list[torch.Tensor],
         gradients: Gradients,
         shapes: Sequence[Shape],
         sizes: Mapping[str, int],
     ) -> list[torch.Tensor | None]:
         """The gradients of the arguments, None for those without one.
 
-        `gradients` are those of the results, None where nobody used a result. What would be
-        computed from one is left out; where a tensor is needed nevertheless, it is of zeros, of
-        the shape of the result.
+        `kept` is what `run_forward` said that is needed; it is emptied, so that each tensor is
+        freed after its last use. `gradients` are those of the results, None where nobody used a
+        result. What would be computed from one is left out; where a tensor is needed nevertheless,
+        it is of zeros, of the shape of the result.
         """
         missing = frozenset(i for i, g in enumerate(gradients) if g is None) & self.differentiable
         if missing not in self._backwards:
             names = [f"d_{self.forward.signature.results[index].name}" for index in sorted(missing)]
             function = self._compile_without(names)
             self._backwards[missing] = _Backward(function, self.forward.signature, self._count)
+        backward = self._backwards[missing]
+        return backward.run(self._arguments(backward, kept, gradients, shapes), sizes)
+
+    def _arguments(
+        self,
+        backward: _Backward,
+        kept: list[torch.Tensor],
+        gradients: Gradients,
+        shapes: Sequence[Shape],
+    ) -> list[torch.Tensor]:
+        """The arguments of a backward program; empties `kept`."""
         dense = [
             _zeros(*shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
         ]
         by_source = dict(zip(self._kept, kept, strict=True))
-        return self._backwards[missing].run(by_source, dense, sizes)
+        kept.clear()
+        return backward.arguments(by_source, dense)
 
 
 def _source(
@@ -199,8 +218,10 @@ def _source(
 class _Node(torch.autograd.Function):
     """One call of a pair in PyTorch's graph.
 
-    What is kept goes through `save_for_backward`, which notices changes in place, frees it after
-    the backward pass, and gives it to hooks, such as those of activation checkpointing.
+    What is kept goes through `save_for_backward`, which notices changes in place and gives it to
+    hooks, such as those of activation checkpointing. The node lets go of it when the backward pass
+    reaches it, unless the graph is retained; the backward program then frees each tensor after its
+    last use.
     """
 
     @staticmethod
@@ -218,13 +239,16 @@ class _Node(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: torch.Tensor | None) -> tuple[Any, ...]:
-        kept: Tensors = ctx.saved_tensors
+        kept: list[torch.Tensor] = list(ctx.saved_tensors)
+        ctx.maybe_clear_saved_tensors()
         pair: GradientPair = ctx.pair
+        is_differentiated = torch.is_grad_enabled()
+        upstream = [gradient for gradient in grad_outputs if gradient is not None]
+        needed = [*kept, *upstream] if is_differentiated else []
         with torch.no_grad():
             found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes)
-        if torch.is_grad_enabled():
-            upstream = [gradient for gradient in grad_outputs if gradient is not None]
-            found = _once(pair.backward.name, found, [*kept, *upstream])
+        if is_differentiated:
+            found = _once(pair.backward.name, found, needed)
         return None, None, *found
 
 

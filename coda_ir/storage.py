@@ -11,6 +11,11 @@ from coda_ir.dialects.torch import CallOp
 DONATED = "coda.donated"
 """The attribute of an argument that its caller gives up: results may be stored in its memory."""
 
+BOXED = "coda.boxed"
+"""The attribute of a function that takes a list of its arguments and empties it: what nobody else
+holds is freed after its last use.
+"""
+
 VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, BroadcastOp)
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
@@ -29,6 +29,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.gradient_pair import GradientPair, Tensors
 from coda_ir.ir_writer import located_text
 from coda_ir.remarks import Remark
+from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class TrainableFunction:
     def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int]) -> GradientPair:
         names = (f"{self.name}_forward", f"{self.name}_backward")
         is_given = set(names) <= _functions(self._module).keys()
-        origin = self._part(*names) if is_given else self._derived(wrt, sizes)
+        origin = self._given(*names) if is_given else self._derived(wrt, sizes)
         lowering = self._lower(origin)
         forward, backward = (self._compiled(lowering, name) for name in names)
 
@@ -165,6 +166,12 @@ class TrainableFunction:
         identity = {"module": self._text, "functions": names}
         return Origin(identity, lambda _: _only(self._module, *names))
 
+    def _given(self, forward: str, backward: str) -> Origin:
+        """The forward and the backward program of the user."""
+        names = (forward, backward)
+        identity = {"module": self._text, "functions": names, "boxed": backward}
+        return Origin(identity, lambda _: _boxed(_only(self._module, *names), backward))
+
     def _derived(self, wrt: Wrt, sizes: Mapping[str, int]) -> Origin:
         """The forward and the backward program, which are derived when they are asked for."""
         options = {
@@ -184,7 +191,7 @@ class TrainableFunction:
         DifferentiatePass(**options).apply(make_context(), module)
         module.verify()
         names = (f"{self.name}_forward", f"{self.name}_backward")
-        return _only(module, *names)
+        return _boxed(_only(module, *names), names[1])
 
     @cached_property
     def plain(self) -> CompiledFunction:
@@ -276,6 +283,12 @@ def _without_gradients(
 
 def _functions(module: ModuleOp) -> dict[str, FuncOp]:
     return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+
+
+def _boxed(module: ModuleOp, backward: str) -> ModuleOp:
+    """`module`, in which the backward program drops what was saved after its last use."""
+    _functions(module)[backward].attributes[BOXED] = UnitAttr()
+    return module
 
 
 def _only(module: ModuleOp, *names: str) -> ModuleOp:

@@ -4,7 +4,13 @@ It is what every pass and every other backend is checked against, so it favours 
 statement of the mathematics over speed.
 """
 
-from coda_ir.backends.reference.interpreter import Trace, run_function, run_module, trace_function
+from coda_ir.backends.reference.interpreter import (
+    Trace,
+    run_boxed,
+    run_function,
+    run_module,
+    trace_function,
+)
 from coda_ir.backends.reference.numerics import Precision
 
-__all__ = ["Precision", "Trace", "run_function", "run_module", "trace_function"]
+__all__ = ["Precision", "Trace", "run_boxed", "run_function", "run_module", "trace_function"]

@@ -1,6 +1,7 @@
 """Runs a function of the IR, operator by operator."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,6 +59,18 @@ def run_function(
     return _Run(func_op, precision).run(args)
 
 
+def run_boxed(
+    func_op: FuncOp, args: list[torch.Tensor], precision: Precision = "float64"
+) -> tuple[torch.Tensor, ...]:
+    """Like `run_function`, but the list of arguments is emptied: each tensor that nobody else
+    holds is freed after its last use.
+    """
+    run = _Run(func_op, precision)
+    run.bind(args)
+    args.clear()
+    return run.results()
+
+
 @dataclass(frozen=True)
 class Trace:
     """What a function computed: its results, and every value of its body."""
@@ -76,7 +89,7 @@ def trace_function(
 
     A value of `replaced` is taken from there instead of what its operator computes.
     """
-    run = _Run(func_op, precision, replaced)
+    run = _Run(func_op, precision, replaced, keeps_values=True)
     return Trace(run.run(args), run.values)
 
 
@@ -148,7 +161,10 @@ class _Run:
         func_op: FuncOp,
         precision: Precision,
         replaced: Mapping[SSAValue, torch.Tensor] | None = None,
+        *,
+        keeps_values: bool = False,
     ):
+        """With `keeps_values`, values stay after their last use."""
         self.func_op = func_op
         self.precision: Precision = precision
         self.mode = numerics_mode(func_op)
@@ -156,20 +172,31 @@ class _Run:
         self.values: dict[SSAValue, torch.Tensor] = {}
         uses_symbols = any(map(_uses_symbols, func_op.body.block.ops))
         self._shapes = SymbolicShapes(func_op) if uses_symbols else None
+        self._dead = _dead_values(() if keeps_values else func_op.body.block.ops)
         self._symbols: dict[str, int] = {}
 
     def run(self, args: Tensors) -> tuple[torch.Tensor, ...]:
+        self.bind(args)
+        return self.results()
+
+    def bind(self, args: Tensors) -> None:
         check_arguments(self.func_op, args)
         for parameter, tensor in zip(self.func_op.args, args, strict=True):
             self._store(parameter, tensor.detach().cpu())
+
+    def results(self) -> tuple[torch.Tensor, ...]:
         for op in self.func_op.body.block.ops:
-            operands = [self.values[operand] for operand in op.operands]
             if isinstance(op, ReturnOp):
                 return tuple(map(self._returned, op.operands))
-            results = self._compute(op, operands)
-            for value, result in zip(op.results, results, strict=True):
-                self._store(value, result)
+            self._step(op)
         raise CodaError(f"function {self.func_op.sym_name.data} does not return")
+
+    def _step(self, op: Operation) -> None:
+        results = self._compute(op, [self.values[operand] for operand in op.operands])
+        for value, result in zip(op.results, results, strict=True):
+            self._store(value, result)
+        for value in self._dead.get(op, ()):
+            del self.values[value]
 
     def _store(self, value: SSAValue, tensor: torch.Tensor) -> None:
         numerics = Numerics.of(self.precision, ())
@@ -234,6 +261,18 @@ class _Run:
                 "leave at most one extent of the result to be computed",
             )
         return tuple(-1 if size in unknown else size.evaluate(known) for size in sizes)
+
+
+def _dead_values(ops: Iterable[Operation]) -> Mapping[Operation, Sequence[SSAValue]]:
+    """The values that are used by each operator for the last time, or by none."""
+    last: dict[SSAValue, Operation] = {}
+    for op in ops:
+        for value in (*op.results, *op.operands):
+            last[value] = op
+    dead = defaultdict[Operation, list[SSAValue]](list)
+    for value, op in last.items():
+        dead[op].append(value)
+    return dead
 
 
 def _uses_symbols(op: Operation) -> bool:

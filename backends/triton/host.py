@@ -18,6 +18,7 @@ from coda_ir.backends.triton.host_names import (
     argument_hints,
     is_symbol,
     torch_type,
+    unpacked,
     wrapped,
 )
 from coda_ir.backends.triton.host_prelude import HOST_NAMES
@@ -33,7 +34,7 @@ from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.remarks import format_location
-from coda_ir.storage import is_view, may_be_overwritten, overwritten, storage_root
+from coda_ir.storage import BOXED, is_view, may_be_overwritten, overwritten, storage_root
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
 SHARED_PREFIX = "b"
@@ -62,6 +63,7 @@ class HostProgram:
     def __init__(self, func: FuncOp):
         self.func = func
         self.shapes = SymbolicShapes(func)
+        self.is_boxed = BOXED in func.attributes and bool(func.args)
         self.helpers: set[str] = set()
         self.kernels: dict[str, UsedKernel] = {}
         self.launches: list[tuple[Operation, str]] = []
@@ -69,7 +71,7 @@ class HostProgram:
         self.names = NameAllocator(("device", *HOST_NAMES, *helper_names()))
         self.symbols = SymbolNames(self.names)
         self.lines: list[str] = []
-        self._bindings: list[tuple[str, str]] = []
+        self._bindings: list[tuple[BlockArgument, list[str]]] = []
         self._dense_arguments: set[SSAValue] = set()
         self._dense: dict[SSAValue, str] = {}
         self._row_counts: dict[SymbolicSize, str] = {}
@@ -81,6 +83,7 @@ class HostProgram:
         self._place: str | None = None
         self._declare_arguments()
         self._read_plan()
+        self._unused = self._hold_arguments() if self.is_boxed else []
 
     # Names of what comes in
 
@@ -90,10 +93,13 @@ class HostProgram:
             self._variables[argument] = self.names.fresh(hint)
         self.parameters = [self._variables[argument] for argument in self.func.args]
         for argument in self.func.args:
-            for axis, dim in enumerate(self.shapes.dims(argument)):
-                if isinstance(dim, str) and is_symbol(dim) and not self.symbols.is_bound(dim):
+            bound: list[str] = []
+            for dim in self.shapes.dims(argument):
+                is_new = isinstance(dim, str) and is_symbol(dim) and not self.symbols.is_bound(dim)
+                bound.append(dim if is_new else "")
+                if is_new:
                     self.symbols.bind(dim)
-                    self._bindings.append((dim, f"{self._variables[argument]}.shape[{axis}]"))
+            self._bindings.append((argument, bound))
 
     def _read_plan(self) -> None:
         """Last uses, the buffer of every result, and the later results that each buffer takes."""
@@ -113,6 +119,22 @@ class HostProgram:
                         self._buffer[result] = name.data
                         self._takers[name.data].append(position)
         self._last_use = last_use
+
+    def _hold_arguments(self) -> list[str]:
+        """Have arguments dropped after their last use, but for weights, which others hold; gives
+        those without a use.
+        """
+        entries = self.func.arg_attrs.data if self.func.arg_attrs else ()
+        unused: list[str] = []
+        for index, argument in enumerate(self.func.args):
+            if index < len(entries) and "coda.weight" in entries[index].data:
+                continue
+            name = self._variables[argument]
+            if argument in self._last_use:
+                self._storage[argument] = Storage([name], self._last_use[argument])
+            else:
+                unused.append(name)
+        return unused
 
     # What operators use
 
@@ -386,32 +408,59 @@ class HostProgram:
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
 
     def render_body(self) -> list[str]:
-        """The statements of `run`."""
-        first = self.parameters[0] if self.parameters else None
-        head = [] if first is None else _device_guard(first, self.parameters)
-        for symbol, expression in self._bindings:
-            if symbol in self.symbols.used:
-                head.append(f"{self.symbols.variable(symbol)} = {expression}")
-        device = 'torch.device("cpu")' if first is None else f"{first}.device"
-        head.append(f"device = {device}")
+        """The statements of `run`, or of `run_boxed` where the function is boxed."""
+        head = self._boxed_head() if self.is_boxed else self._head()
+        for argument, bound in self._bindings:
+            used = [self.symbols.variable(s) if s in self.symbols.used else "_" for s in bound]
+            if any(name != "_" for name in used):
+                head += unpacked(used, f"{self._variables[argument]}.shape")
+        if not self.is_boxed:
+            device = f"{self.parameters[0]}.device" if self.parameters else 'torch.device("cpu")'
+            head.append(f"device = {device}")
+        if self._unused:
+            head.append(f"del {', '.join(self._unused)}")
         head += self._packs
-        for argument in self.func.args:
-            if argument in self._dense_arguments:
-                name = self._variables[argument]
-                head.append(f"{name} = dense({name})")
+        head += self._made_dense()
         return wrapped([*head, *self.lines], limit=96)
+
+    def _made_dense(self) -> list[str]:
+        """Copies of the arguments that kernels cannot take, looked for in one call."""
+        arguments = [argument for argument in self.func.args if argument in self._dense_arguments]
+        names = [self._variables[argument] for argument in arguments]
+        copies = [f"{name} = dense({name})" for name in names]
+        if len(names) < 2:
+            return copies
+        self.helpers.add("are_dense")
+        return [f"if not are_dense({', '.join(names)}):", *indented(copies)]
+
+    def _head(self) -> list[str]:
+        return _device_guard(self.parameters[0], self.parameters) if self.parameters else []
+
+    def _boxed_head(self) -> list[str]:
+        """The first tensor tells the device while the list has it; nothing holds them but names."""
+        return [
+            "device = arguments[0].device",
+            'if device.type == "cuda" and device.index != torch.cuda.current_device():',
+            "    with torch.cuda.device(device):",
+            "        return run_boxed(arguments)",
+            *unpacked(self.parameters, "arguments"),
+            "arguments.clear()",
+        ]
 
 
 def launch_lines(
     kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
 ) -> list[str]:
-    """The launch of a kernel, with a grid of numbers alone computed now."""
+    """The launch of a kernel, with a grid of plain arithmetic: `triton.cdiv` takes microseconds."""
 
     def ceiling(match: re.Match[str]) -> str:
-        return str(-(-int(match[1]) // int(match[2])))
+        extent, block = match[1], int(match[2])
+        if extent.isdecimal():
+            return str(-(-int(extent) // block))
+        return f"({extent} + {block - 1}) // {block}"
 
     first, *rest = kernel.launch(rows, operands, outputs)
-    return [re.sub(r"triton\.cdiv\((\d+), (\d+)\)", ceiling, first), *rest]
+    return [re.sub(r"triton\.cdiv\(([^,]+), (\d+)\)", ceiling, first), *rest]
 
 
 def _device_guard(first: str, parameters: Sequence[str]) -> list[str]:

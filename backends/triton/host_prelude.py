@@ -12,6 +12,14 @@ def dense(x):
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x
 ''',
+    "are_dense": '''\
+def are_dense(*tensors):
+    """Whether `dense` gives each of these itself."""
+    for x in tensors:
+        if not x.is_contiguous() or x.data_ptr() % 16:
+            return False
+    return True
+''',
     "attention": ATTENTION,
     "expect": '''\
 def expect(x, dtype, shape, call):
@@ -101,13 +109,16 @@ _IMPORTS: dict[str, tuple[str, ...]] = {
 HOST_NAMES = (
     *ATTENTION_NAMES,
     *GRADIENT_HELPERS,
+    "are_dense",
     "dense",
     "expect",
     "scaled",
     "PackedWeights",
     "PACKED",
     "KERNELS",
+    "arguments",
     "run",
+    "run_boxed",
 )
 """Names of a module that its kernels and variables must not take."""
 

@@ -13,11 +13,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.api import find_entry
+from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
+from coda_ir.backends.triton.host_names import wrapped
 from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.operators import emit_operators
-from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
+from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
@@ -132,17 +134,16 @@ def _short_type(type: Attribute) -> str:
 
 def _render(func: FuncOp, host: HostProgram) -> str:
     kernels = list(host.kernels.values())
-    helpers = {helper for used in kernels for helper in used.kernel.helpers}
-    imports = {line for used in kernels for line in used.kernel.imports}
+    emitted = [used.kernel for used in kernels]
     signature = _Signature.of(func, host)
     sections = [
         _docstring(func, signature, kernels),
-        _header(host, imports),
-        render_prelude(helpers).rstrip(),
+        _header(host, import_lines(emitted)),
+        *device_functions(emitted),
         *(_kernel_text(used) for used in kernels),
         _kernel_names(kernels),
         render_host_helpers(host.helpers).rstrip(),
-        _run(host, signature),
+        _run(host),
     ]
     return "\n\n\n".join(section for section in sections if section) + "\n"
 
@@ -159,14 +160,14 @@ def _docstring(func: FuncOp, signature: _Signature, kernels: Sequence[UsedKernel
     return "\n".join([*lines, '"""'])
 
 
-def _header(host: HostProgram, imports: set[str]) -> str:
+def _header(host: HostProgram, imports: Sequence[str]) -> str:
     """The imports: of the standard library, then the header of the kernels, then the rest."""
     standard = [f"import {name}" for name in host_imports(host.helpers)]
     head = MODULE_HEADER.rstrip()
     first, rest = head.split("\n", 1)
     assert first == "import os", "the header of the kernels begins with the standard library"
     lines = sorted([first, *standard])
-    return "\n".join([*lines, rest, *(["", *sorted(imports)] if imports else [])])
+    return "\n".join([*lines, rest, *(["", *imports] if imports else [])])
 
 
 def _kernel_text(used: UsedKernel) -> str:
@@ -184,9 +185,19 @@ def _kernel_names(kernels: Sequence[UsedKernel]) -> str:
     return "\n".join(["KERNELS = (", *(f"    {name}," for name in names), ")"])
 
 
-def _run(host: HostProgram, signature: _Signature) -> str:
-    parameters = ", ".join(host.parameters)
-    header = [f"def run({parameters}):"]
-    if len(header[0]) > 96:
-        header = ["def run(", *(f"    {parameter}," for parameter in host.parameters), "):"]
-    return "\n".join([*header, *indented(host.render_body())])
+def _run(host: HostProgram) -> str:
+    header = _definition("run", host.parameters)
+    if not host.is_boxed:
+        return "\n".join([*header, *indented(host.render_body())])
+    summary = "`run` of a list of its arguments, which is emptied: the caller holds none of them."
+    body = [f'"""{summary}"""', *host.render_body()]
+    boxed = ["def run_boxed(arguments):", *indented(body)]
+    call = wrapped([f"return run_boxed([{', '.join(host.parameters)}])"])
+    return "\n".join([*boxed, "", "", *header, *indented(call)])
+
+
+def _definition(name: str, parameters: Sequence[str]) -> list[str]:
+    line = f"def {name}({', '.join(parameters)}):"
+    if len(line) <= 96:
+        return [line]
+    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
