@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -87,17 +87,26 @@ def is_symbol(dim: Dim) -> bool:
     return isinstance(dim, str) and re.fullmatch(r"[^\W\d]\w*", dim) is not None
 
 
+def unpacked(names: Sequence[str], sequence: str) -> list[str]:
+    """The assignment of the elements of a sequence to variables."""
+    line = f"{', '.join(names)}{',' * (len(names) == 1)} = {sequence}"
+    if len(line) <= 96:
+        return [line]
+    return ["(", *(f"    {name}," for name in names), f") = {sequence}"]
+
+
 def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
-    """Break `name = call(a, b)` lines that are too long at the top-level commas of the call."""
+    """Break `name = call(a, b)` and `if call(a, b):` lines that are too long at the commas."""
     result: list[str] = []
     for line in lines:
-        if len(line) <= limit or not line.endswith(")") or "(" not in line:
+        closing = "):" if line.endswith("):") else ")"
+        if len(line) <= limit or not line.endswith(closing) or "(" not in line:
             result.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()))
-        head, inner = line[: line.index("(") + 1], line[line.index("(") + 1 : -1]
+        head, inner = line[: line.index("(") + 1], line[line.index("(") + 1 : -len(closing)]
         arguments = (f"{indent}    {part}," for part in _split_arguments(inner))
-        result += [head, *arguments, f"{indent})"]
+        result += [head, *arguments, f"{indent}{closing}"]
     return result
 
 
