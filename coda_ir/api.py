@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
+    from coda_ir.argument_checks import Check
     from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
@@ -277,19 +278,66 @@ class CompiledFunction:
 
     def prepare(self) -> None:
         """Do now what the first call would have to do."""
-        _ = self.signature
+        _ = self._fits
         if self.target == "triton":
             _ = self._run
 
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        values = self._in_order(args, kwargs)
+        if values is not None and len(values) == self._argument_count and self._fits(*values):
+            return unpack(self.unchecked(*values))
         tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
         return unpack(self.run_checked(tensors, bindings))
+
+    def _in_order(
+        self, args: tuple[torch.Tensor, ...], kwargs: Mapping[str, torch.Tensor]
+    ) -> Sequence[torch.Tensor] | None:
+        """The arguments of a call by position; None where their names are not the right ones."""
+        if not kwargs:
+            return args
+        names = self._argument_names[len(args) :]
+        if len(names) != len(kwargs):
+            return None
+        try:
+            return (*args, *map(kwargs.__getitem__, names))
+        except KeyError:
+            return None
+
+    @cached_property
+    def _argument_names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.signature.arguments)
+
+    @cached_property
+    def _argument_count(self) -> int:
+        return len(self.signature.arguments)
+
+    @cached_property
+    def _fits(self) -> Check:
+        from coda_ir.argument_checks import make_check
+
+        return make_check(self.signature, self.device)
 
     def run_checked(
         self, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
         """A call with tensors that have been checked; `sizes` are those of the symbols."""
         return self._run_empty(tensors, sizes) if 0 in sizes.values() else self.unchecked(*tensors)
+
+    def run_boxed(
+        self, tensors: list[torch.Tensor], sizes: Mapping[str, int]
+    ) -> tuple[torch.Tensor, ...]:
+        """`run_checked` with a list that the program of a boxed function empties: what nobody else
+        holds is freed after its last use.
+        """
+        import torch
+
+        if 0 in sizes.values():
+            return self._run_empty(tensors, sizes)
+        if torch.is_autocast_enabled(self.device.type):
+            with torch.autocast(self.device.type, enabled=False):
+                return self.run_boxed(tensors, sizes)
+        results = self._run_boxed(tensors)
+        return results if isinstance(results, tuple) else (results,)
 
     def reference(
         self,
@@ -323,22 +371,6 @@ class CompiledFunction:
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes fused, what they refused, and why."""
         if self.target == "triton":
-    def run_boxed(
-        self, tensors: list[torch.Tensor], sizes: Mapping[str, int]
-    ) -> tuple[torch.Tensor, ...]:
-        """`run_checked` with a list that the program of a boxed function empties: what nobody else
-        holds is freed after its last use.
-        """
-        import torch
-
-        if 0 in sizes.values():
-            return self._run_empty(tensors, sizes)
-        if torch.is_autocast_enabled(self.device.type):
-            with torch.autocast(self.device.type, enabled=False):
-                return self.run_boxed(tensors, sizes)
-        results = self._run_boxed(tensors)
-        return results if isinstance(results, tuple) else (results,)
-
             return self._artifact.remarks
         self._lowering.module("scheduled")
         return tuple(self._lowering.remarks)
@@ -398,6 +430,13 @@ class CompiledFunction:
             return self._generated.run
         return lambda *tensors: self._interpret(tensors, "block", "stated")
 
+    @cached_property
+    def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
+        if self.target == "reference":
+            return self._interpret_boxed
+        boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
+        return (lambda tensors: self._run(*tensors)) if boxed is None else boxed
+
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without any check, for callers that know their tensors: always gives a tuple.
 
@@ -422,6 +461,13 @@ class CompiledFunction:
         device = tensors[0].device if tensors else self.device
         return tuple(result.to(device) for result in results)
 
+    def _interpret_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        from coda_ir.backends.reference import run_boxed
+
+        device = tensors[0].device if tensors else self.device
+        func = find_entry(self._lowering.module("block"), self.name)
+        return tuple(result.to(device) for result in run_boxed(func, tensors, "stated"))
+
     def _run_empty(
         self, tensors: Sequence[torch.Tensor], bindings: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
@@ -430,22 +476,8 @@ class CompiledFunction:
         return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
 
 
-    @cached_property
-    def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
-        if self.target == "reference":
-            return self._interpret_boxed
-        boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
-        return (lambda tensors: self._run(*tensors)) if boxed is None else boxed
-
 def unpack(results: Results | list[torch.Tensor]) -> Results:
     """A single result by itself, several as a tuple."""
     if not isinstance(results, tuple | list):
         return results
     return results[0] if len(results) == 1 else tuple(results)
-    def _interpret_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        from coda_ir.backends.reference import run_boxed
-
-        device = tensors[0].device if tensors else self.device
-        func = find_entry(self._lowering.module("block"), self.name)
-        return tuple(result.to(device) for result in run_boxed(func, tensors, "stated"))
-

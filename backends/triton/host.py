@@ -95,10 +95,10 @@ class HostProgram:
         for argument in self.func.args:
             bound: list[str] = []
             for dim in self.shapes.dims(argument):
-                is_new = isinstance(dim, str) and is_symbol(dim) and not self.symbols.is_bound(dim)
-                bound.append(dim if is_new else "")
-                if is_new:
-                    self.symbols.bind(dim)
+                symbol = dim if isinstance(dim, str) and is_symbol(dim) else ""
+                bound.append("" if self.symbols.is_bound(symbol) else symbol)
+                if bound[-1]:
+                    self.symbols.bind(symbol)
             self._bindings.append((argument, bound))
 
     def _read_plan(self) -> None:

@@ -81,22 +81,22 @@ builtin.module {
 // CHECK-NEXT:     if y.is_cuda and y.device.index != torch.cuda.current_device():
 // CHECK-NEXT:         with torch.cuda.device(y.device):
 // CHECK-NEXT:             return run(y, x0, wo, gamma, wg, wu, wd)
-// CHECK-NEXT:     B = y.shape[0]
-// CHECK-NEXT:     T = y.shape[1]
+// CHECK-NEXT:     B, T, _ = y.shape
 // CHECK-NEXT:     device = y.device
-// CHECK-NEXT:     y = dense(y)
-// CHECK-NEXT:     x0 = dense(x0)
-// CHECK-NEXT:     wo = dense(wo)
-// CHECK-NEXT:     gamma = dense(gamma)
-// CHECK-NEXT:     wg = dense(wg)
-// CHECK-NEXT:     wu = dense(wu)
-// CHECK-NEXT:     wd = dense(wd)
+// CHECK-NEXT:     if not are_dense(y, x0, wo, gamma, wg, wu, wd):
+// CHECK-NEXT:         y = dense(y)
+// CHECK-NEXT:         x0 = dense(x0)
+// CHECK-NEXT:         wo = dense(wo)
+// CHECK-NEXT:         gamma = dense(gamma)
+// CHECK-NEXT:         wg = dense(wg)
+// CHECK-NEXT:         wu = dense(wu)
+// CHECK-NEXT:         wd = dense(wd)
 // CHECK-NEXT:     # llama_like.mlir:5:21
 // CHECK-NEXT:     rows = B * T
 // CHECK-NEXT:     x1 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     ssq = torch.empty((B, T, 2), dtype=torch.float32, device=device)
 // CHECK-NEXT:     h = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     gemm_residual_scale_ssq[(triton.cdiv(rows, 32) * 2,)](
+// CHECK-NEXT:     gemm_residual_scale_ssq[((rows + 31) // 32 * 2,)](
 // CHECK-NEXT:         y,
 // CHECK-NEXT:         wo,
 // CHECK-NEXT:         x0,
@@ -110,7 +110,7 @@ builtin.module {
 // CHECK-NEXT:     )
 // CHECK-NEXT:     # llama_like.mlir:15:13
 // CHECK-NEXT:     rstd = torch.empty((B, T, 1), dtype=torch.float32, device=device)
-// CHECK-NEXT:     finalize_sum_rsqrt[(triton.cdiv(rows, 128),)](
+// CHECK-NEXT:     finalize_sum_rsqrt[((rows + 127) // 128,)](
 // CHECK-NEXT:         ssq,
 // CHECK-NEXT:         rstd,
 // CHECK-NEXT:         rows,
@@ -120,7 +120,7 @@ builtin.module {
 // CHECK-NEXT:     del ssq
 // CHECK-NEXT:     # llama_like.mlir:24:12
 // CHECK-NEXT:     act = torch.empty((B, T, 96), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     gemm_row_scale_silu_glu[(triton.cdiv(rows, 32) * 6,)](
+// CHECK-NEXT:     gemm_row_scale_silu_glu[((rows + 31) // 32 * 6,)](
 // CHECK-NEXT:         h,
 // CHECK-NEXT:         wg,
 // CHECK-NEXT:         wu,
@@ -133,7 +133,7 @@ builtin.module {
 // CHECK-NEXT:     del h, rstd
 // CHECK-NEXT:     # llama_like.mlir:39:11
 // CHECK-NEXT:     x2 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     gemm_residual[(triton.cdiv(rows, 32) * 2,)](
+// CHECK-NEXT:     gemm_residual[((rows + 31) // 32 * 2,)](
 // CHECK-NEXT:         act,
 // CHECK-NEXT:         wd,
 // CHECK-NEXT:         x1,
@@ -145,7 +145,7 @@ builtin.module {
 // CHECK-NEXT:     del x1, act
 // CHECK-NEXT:     # llama_like.mlir:47:11
 // CHECK-NEXT:     h2 = torch.empty((B, T, 48), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     rms_norm[(triton.cdiv(rows, 32),)](
+// CHECK-NEXT:     rms_norm[((rows + 31) // 32,)](
 // CHECK-NEXT:         x2,
 // CHECK-NEXT:         gamma,
 // CHECK-NEXT:         h2,

@@ -97,20 +97,20 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     if x.is_cuda and x.device.index != torch.cuda.current_device():
 // CHECK-NEXT:         with torch.cuda.device(x.device):
 // CHECK-NEXT:             return run(x, cos, sin, p, c, q)
-// CHECK-NEXT:     B = x.shape[0]
-// CHECK-NEXT:     T = x.shape[1]
-// CHECK-NEXT:     M = p.shape[0]
+// CHECK-NEXT:     B, T, _ = x.shape
+// CHECK-NEXT:     M, _ = p.shape
 // CHECK-NEXT:     device = x.device
-// CHECK-NEXT:     x = dense(x)
-// CHECK-NEXT:     cos = dense(cos)
-// CHECK-NEXT:     sin = dense(sin)
-// CHECK-NEXT:     p = dense(p)
-// CHECK-NEXT:     c = dense(c)
-// CHECK-NEXT:     q = dense(q)
+// CHECK-NEXT:     if not are_dense(x, cos, sin, p, c, q):
+// CHECK-NEXT:         x = dense(x)
+// CHECK-NEXT:         cos = dense(cos)
+// CHECK-NEXT:         sin = dense(sin)
+// CHECK-NEXT:         p = dense(p)
+// CHECK-NEXT:         c = dense(c)
+// CHECK-NEXT:         q = dense(q)
 // CHECK-NEXT:     # map_and_finalize.mlir:4:8
 // CHECK-NEXT:     rows = B * T
 // CHECK-NEXT:     y = torch.empty((B, T, 600), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     rope[(triton.cdiv(rows, 4),)](
+// CHECK-NEXT:     rope[((rows + 3) // 4,)](
 // CHECK-NEXT:         x,
 // CHECK-NEXT:         cos.numel() // 12,
 // CHECK-NEXT:         cos,
@@ -123,7 +123,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     )
 // CHECK-NEXT:     # map_and_finalize.mlir:5:8
 // CHECK-NEXT:     r = torch.empty((M, 1), dtype=torch.float32, device=device)
-// CHECK-NEXT:     finalize_sum_lse[(triton.cdiv(M, 128),)](
+// CHECK-NEXT:     finalize_sum_lse[((M + 127) // 128,)](
 // CHECK-NEXT:         p,
 // CHECK-NEXT:         p,
 // CHECK-NEXT:         c,

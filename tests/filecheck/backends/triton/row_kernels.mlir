@@ -132,18 +132,19 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     if x.is_cuda and x.device.index != torch.cuda.current_device():
 // CHECK-NEXT:         with torch.cuda.device(x.device):
 // CHECK-NEXT:             return run(x, g, b, logits, target, scores)
-// CHECK-NEXT:     M = x.shape[0]
-// CHECK-NEXT:     S = scores.shape[1]
+// CHECK-NEXT:     M, _ = x.shape
+// CHECK-NEXT:     _, S = scores.shape
 // CHECK-NEXT:     device = x.device
-// CHECK-NEXT:     x = dense(x)
-// CHECK-NEXT:     g = dense(g)
-// CHECK-NEXT:     b = dense(b)
-// CHECK-NEXT:     logits = dense(logits)
-// CHECK-NEXT:     target = dense(target)
-// CHECK-NEXT:     scores = dense(scores)
+// CHECK-NEXT:     if not are_dense(x, g, b, logits, target, scores):
+// CHECK-NEXT:         x = dense(x)
+// CHECK-NEXT:         g = dense(g)
+// CHECK-NEXT:         b = dense(b)
+// CHECK-NEXT:         logits = dense(logits)
+// CHECK-NEXT:         target = dense(target)
+// CHECK-NEXT:         scores = dense(scores)
 // CHECK-NEXT:     # row_kernels.mlir:6:8
 // CHECK-NEXT:     h = torch.empty((M, 130), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     rms_norm[(triton.cdiv(M, 8),)](
+// CHECK-NEXT:     rms_norm[((M + 7) // 8,)](
 // CHECK-NEXT:         x,
 // CHECK-NEXT:         g,
 // CHECK-NEXT:         h,
@@ -153,7 +154,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     )
 // CHECK-NEXT:     # row_kernels.mlir:7:8
 // CHECK-NEXT:     n = torch.empty((M, 130), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     layer_norm[(triton.cdiv(M, 8),)](
+// CHECK-NEXT:     layer_norm[((M + 7) // 8,)](
 // CHECK-NEXT:         x,
 // CHECK-NEXT:         g,
 // CHECK-NEXT:         b,
