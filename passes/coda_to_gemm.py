@@ -57,6 +57,8 @@ STEPS: tuple[ModulePass, ...] = (
     PairRopePass(),
     FusePointwisePass(),
     FuseCrossEntropyPass(),
+    # What is computed from the gradient of logits that are computed again.
+    FusePointwisePass(),
     # What is computed again on tensors that an epilogue loads.
     OutlineRopePass(),
     JoinPointwisePass(),

@@ -13,6 +13,7 @@ from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
+    FusedOp,
     Port,
     PortKind,
     ResultPortAttr,
@@ -20,10 +21,15 @@ from coda_ir.dialects.gemm import (
     YieldOp,
     partial_type,
 )
-from coda_ir.passes.legality import check_cross_entropy, check_rounding_may_move
+from coda_ir.passes.legality import (
+    check_cross_entropy,
+    check_cross_entropy_grad,
+    check_rounding_may_move,
+)
 from coda_ir.passes.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.loss_gradient import fuse_loss_gradient
 from coda_ir.remarks import fuse_locations
 
 
@@ -36,8 +42,16 @@ class FuseCrossEntropyPass(FunctionPass):
                                                      }
                                                      %l = gemm.finalize row (lse %p) col(%t, ...)
 
-    The row sums of logits times their gradient, which the backward of a norm before the head needs
-    (see `move-norm-gradient-sums`), are a second result of the kernel that computes the gradient:
+    The gradient of the logits is computed where they are, if they are computed again and the
+    logsumexp of each row is known:
+
+        %z = gemm.fused ... { yield v }              %d = gemm.fused ... col(%target, %lse) {
+        %d = coda.cross_entropy_grad %z, ...   ->      yield (exp(v − lse) − onehot) · dloss
+                                                     }
+
+    Otherwise the row sums of logits times their gradient, which the backward of a norm before the
+    head needs (see `move-norm-gradient-sums`), are a second result of the kernel that computes the
+    gradient:
 
         %d = coda.cross_entropy_grad %z, ...         %d, %s = coda.cross_entropy_grad %z, ...
         %s = coda.reduce (z ⊙ d) {kind = "sum"}  ->
@@ -59,8 +73,21 @@ class FuseCrossEntropyPass(FunctionPass):
                 else:
                     rewriter.passed(op, "fused into the GEMM that computes the logits")
                     _rewrite(op, site, rewriter)
-            elif isinstance(op, coda.CrossEntropyGradOp) and op.moment is None:
-                _add_moment(op, rewriter)
+            elif isinstance(op, coda.CrossEntropyGradOp):
+                _place_gradient(op, rewriter)
+
+
+def _place_gradient(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
+    """Compute the gradient of logits in the epilogue of their GEMM, or with its row sums."""
+    site = check_cross_entropy_grad(op, rewriter.order)
+    if not isinstance(site, Refusal):
+        rewriter.passed(op, "fused into the GEMM that computes the logits")
+        fuse_loss_gradient(op, site, rewriter)
+        return
+    if isinstance(op.logits.owner, FusedOp):
+        rewriter.missed(op, site)
+    if op.moment is None:
+        _add_moment(op, rewriter)
 
 
 def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:

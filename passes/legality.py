@@ -415,3 +415,27 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
             f"the GEMM that computes {name_of(value)} reduces over other groups of columns",
         )
     return site
+def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -> Site | Refusal:
+    """The gradient of the logits needs their columns, and what is known of whole rows."""
+    site = gemm_site(grad.logits, "logits are")
+    if isinstance(site, Refusal):
+        return site
+    segment = segments_of(site.op)[site.segment]
+    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
+        return Refusal(
+            "the logits are computed in plain columns of a known number",
+            f"the GEMM that computes {name_of(grad.logits)} pairs its columns, or has any number",
+        )
+    if grad.lse is None or grad.moment is not None:
+        return Refusal(
+            "the logsumexp of each row is given, and the gradient the only result",
+            "the gradient runs as a kernel of its own: it reads whole rows",
+        )
+    if order.slices_after([grad.target, grad.dloss, grad.lse], site.op) is None:
+        return Refusal(
+            "what the gradient needs beside the logits is known before them",
+            "the gradient runs as a kernel of its own: the logsumexp needs complete rows",
+        )
+    return site
+
+

@@ -80,7 +80,11 @@ def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numeri
     counts = target != op.ignore_index.value.data
     chosen = target.where(counts, 0).long()[..., None]
     share = torch.exp(logits - lse[0]) if lse else torch.softmax(logits, -1)
-    share = share.scatter_add(-1, chosen, torch.full_like(chosen, -1, dtype=share.dtype))
+    here = torch.ones_like(chosen, dtype=torch.bool)
+    if op.start is not None:
+        chosen = chosen - op.first_column
+        here = (chosen >= 0) & (chosen < logits.shape[-1])
+    share = share.scatter_add(-1, chosen.where(here, 0), -here.to(share.dtype))
     if op.reduction.data == "mean":
         dloss = dloss / counts.sum()
     row = dloss if dloss.dim() == 0 else dloss[..., None]

@@ -196,6 +196,7 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     text.operand("dloss", element_type_of(op.dloss), 2)
     x = Load("logits", type, other=NEGATIVE_INFINITY)
     ignored = op.ignore_index.value.data
+    column = f"{op.first_column} + column" if op.first_column else "column"
     place = "row" if op.reduction.data == "none" else "row * 0"
     text.begin()
     text.lines += [
@@ -211,7 +212,7 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
         text.lines.append(f"lse = {load('lse_ptr + row', f32, 'row < M', '0.0')}")
     text.result("out", element_type_of(op.result))
     gradient = [
-        "share = tl.exp(logits - lse) - tl.where(column == target, 1.0, 0.0)",
+        f"share = tl.exp(logits - lse) - tl.where({column} == target, 1.0, 0.0)",
         f"y = tl.where(target == {ignored}, 0.0, share * dloss)",
         _store_y(text, op.result),
     ]

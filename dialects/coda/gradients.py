@@ -8,6 +8,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     opt_result_def,
     prop_def,
     result_def,
@@ -305,6 +306,8 @@ class CrossEntropyGradOp(CodaOp):
     reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32. `lse`, the
     logsumexp of each row as a column, is not computed again where it is given. A second result is
     the sum of logits ⊙ result over each row, as a column.
+
+    With `start`, the logits are the columns from there on of longer rows, which `lse` is of.
     """
 
     name = "coda.cross_entropy_grad"
@@ -314,6 +317,7 @@ class CrossEntropyGradOp(CodaOp):
     lse = opt_operand_def(TensorType)
     ignore_index = prop_def(IntegerAttr)
     reduction = prop_def(StringAttr)
+    start = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     moment = opt_result_def(TensorType)
     traits = traits_def(Pure())
@@ -327,6 +331,7 @@ class CrossEntropyGradOp(CodaOp):
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
+        start: int | None = None,
         has_moment: bool = False,
     ):
         logits = SSAValue.get(logits)
@@ -336,9 +341,15 @@ class CrossEntropyGradOp(CodaOp):
             properties={
                 "ignore_index": IntegerAttr(ignore_index, 64),
                 "reduction": StringAttr(reduction),
+                "start": None if start is None else IntegerAttr(start, 64),
             },
             result_types=[logits.type, [column] if has_moment else []],
         )
+
+    @property
+    def first_column(self) -> int:
+        """The number of the first of the logits in its row."""
+        return 0 if self.start is None else self.start.value.data
 
     def verify_(self) -> None:
         expect_rank_at_least("operand logits", self.logits, 1)
@@ -355,6 +366,10 @@ class CrossEntropyGradOp(CodaOp):
             )
         per_row = self.reduction.data == "none"
         expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
+        if self.first_column < 0:
+            raise VerifyException(f"property start is {self.first_column}, expected at least 0")
+        if self.start is not None and self.lse is None:
+            raise VerifyException("no operand lse, expected that of the rows that start before")
         if self.lse is not None:
             expect_shape("operand lse", self.lse, (*shape_of(self.target), 1))
             expect_element_type("operand lse", self.lse, f32)

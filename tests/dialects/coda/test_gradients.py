@@ -55,6 +55,7 @@ coda.pad %first, %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x2x8xbf16>, tens
 coda.rope %dy, %cos, %sin {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
 coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = 3 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
 coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = 3 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
+coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = 3 : i64, reduction = "mean", start = 2 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
 coda.cross_entropy_grad %dy, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x16xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x16xbf16>
 coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<9x8xbf16>
 coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)

@@ -186,3 +186,97 @@ func.func @moment(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %l
 // CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x100xf32>, tensor<?x100xf32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Logits that are computed again: their gradient comes from the epilogue, here of the columns from 50 on.
+
+func.func @gradient(%x: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> tensor<?x40xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<40x8xbf16>)
+      -> (tile : tensor<?x40xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean", start = 50 : i64} : (tensor<?x40xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x40xbf16>
+  func.return %dz : tensor<?x40xbf16>
+}
+
+// CHECK:      func.func @gradient(%x: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> tensor<?x40xbf16> {
+// CHECK-NEXT:   %counts = gemm.map col(%t : tensor<?xi64>)
+// CHECK-NEXT:       -> (tile : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%0: i64):
+// CHECK-NEXT:       %1 = arith.constant -100 : i64
+// CHECK-NEXT:       %2 = arith.cmpi eq, %0, %1 : i64
+// CHECK-NEXT:       %3 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %5 = arith.select %2, %3, %4 : f32
+// CHECK-NEXT:       gemm.yield %5 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %0 = coda.reshape %counts : (tensor<?x1xf32>) -> tensor<?xf32>
+// CHECK-NEXT:   %share = gemm.finalize row (add %0 : tensor<?xf32>) scalar(%d : tensor<f32>) -> (tensor<f32>) {
+// CHECK-NEXT:   ^bb0(%1: f32, %2: f32):
+// CHECK-NEXT:     %3 = arith.divf %2, %1 : f32
+// CHECK-NEXT:     gemm.yield %3 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %1 = coda.constant {value = 50 : i64} : tensor<i64>
+// CHECK-NEXT:   %dz = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<40x8xbf16>) col(%t : tensor<?xi64>, %lse : tensor<?x1xf32>) scalar(%share : tensor<f32>, %1 : tensor<i64>)
+// CHECK-NEXT:       -> (tile : tensor<?x40xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64, %lse_1: f32, %share_1: f32, %2: i64):
+// CHECK-NEXT:       %3 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %4 = arith.subi %t_1, %2 : i64
+// CHECK-NEXT:       %5 = gemm.column : i64
+// CHECK-NEXT:       %6 = arith.cmpi eq, %5, %4 : i64
+// CHECK-NEXT:       %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %8 = arith.select %6, %7, %3 : f32
+// CHECK-NEXT:       %9 = arith.subf %acc, %lse_1 : f32
+// CHECK-NEXT:       %10 = math.exp %9 : f32
+// CHECK-NEXT:       %11 = arith.constant -100 : i64
+// CHECK-NEXT:       %12 = arith.cmpi eq, %t_1, %11 : i64
+// CHECK-NEXT:       %13 = arith.subf %10, %8 : f32
+// CHECK-NEXT:       %14 = arith.mulf %13, %share_1 : f32
+// CHECK-NEXT:       %dz_1 = arith.select %12, %3, %14 : f32
+// CHECK-NEXT:       gemm.yield %dz_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dz : tensor<?x40xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A gradient per row, and logits that are stored too.
+
+func.func @gradient_of_rows(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi32>, %d: tensor<?xf32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xf32>, tensor<?x100xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = 0 : i64, reduction = "none"} : (tensor<?x100xf32>, tensor<?xi32>, tensor<?xf32>, tensor<?x1xf32>) -> tensor<?x100xf32>
+  func.return %z, %dz : tensor<?x100xf32>, tensor<?x100xf32>
+}
+
+// CHECK:      func.func @gradient_of_rows(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi32>, %d: tensor<?xf32>, %lse: tensor<?x1xf32>) -> (tensor<?x100xf32>, tensor<?x100xf32>) {
+// CHECK-NEXT:   %0 = coda.constant {value = 0 : i64} : tensor<i32>
+// CHECK-NEXT:   %z, %dz = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?xi32>, %lse : tensor<?x1xf32>, %d : tensor<?xf32>) scalar(%0 : tensor<i32>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>, tile : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i32, %lse_1: f32, %d_1: f32, %1: i32):
+// CHECK-NEXT:       %2 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %3 = arith.subi %t_1, %1 : i32
+// CHECK-NEXT:       %4 = gemm.column : i32
+// CHECK-NEXT:       %5 = arith.cmpi eq, %4, %3 : i32
+// CHECK-NEXT:       %6 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %7 = arith.select %5, %6, %2 : f32
+// CHECK-NEXT:       %8 = arith.subf %acc, %lse_1 : f32
+// CHECK-NEXT:       %9 = math.exp %8 : f32
+// CHECK-NEXT:       %10 = arith.constant 0 : i32
+// CHECK-NEXT:       %11 = arith.cmpi eq, %t_1, %10 : i32
+// CHECK-NEXT:       %12 = arith.subf %9, %7 : f32
+// CHECK-NEXT:       %13 = arith.mulf %12, %d_1 : f32
+// CHECK-NEXT:       %dz_1 = arith.select %11, %2, %13 : f32
+// CHECK-NEXT:       gemm.yield %acc, %dz_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z, %dz : tensor<?x100xf32>, tensor<?x100xf32>
+// CHECK-NEXT: }

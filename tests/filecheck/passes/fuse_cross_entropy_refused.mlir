@@ -195,3 +195,86 @@ func.func @moment_rounded(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<
 // CHECK-NEXT:   %s = coda.reduce %p {kind = "sum"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %dz, %s : tensor<?x100xbf16>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A gradient of logits whose logsumexp needs the same GEMM.
+
+func.func @gradient_needs_rows(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %d: tensor<f32>) -> tensor<?x100xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %lse = coda.reduce %z {kind = "lse"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
+  func.return %dz : tensor<?x100xf32>
+}
+
+// CHECK:      func.func @gradient_needs_rows(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %d: tensor<f32>) -> tensor<?x100xf32> {
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %lse = coda.reduce %z {kind = "lse"} : (tensor<?x100xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
+// CHECK-NEXT: }
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a kernel of its own: the logsumexp needs complete rows; failed condition: what the gradient needs beside the logits is known before them; costs 804*d0 + 8*d1 + 4 bytes
+
+// -----
+
+// No logsumexp.
+
+func.func @gradient_without_lse(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %d: tensor<f32>) -> tensor<?x100xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>)
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %dz = coda.cross_entropy_grad %z, %t, %d {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>) -> tensor<?x100xf32>
+  func.return %dz : tensor<?x100xf32>
+}
+
+// CHECK:      func.func @gradient_without_lse(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %d: tensor<f32>) -> tensor<?x100xf32> {
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
+// CHECK-NEXT: }
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a kernel of its own: it reads whole rows; failed condition: the logsumexp of each row is given, and the gradient the only result; costs 800*d0 + 8*d1 + 4 bytes
+
+// -----
+
+// Pairs of columns.
+
+func.func @gradient_of_pairs(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> tensor<?x100xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<100x8xf32>) pair<adjacent>
+      -> (tile : tensor<?x100xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
+    }
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
+  func.return %dz : tensor<?x100xf32>
+}
+
+// CHECK:      func.func @gradient_of_pairs(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> tensor<?x100xf32> {
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<100x8xf32>) pair<adjacent>
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       gemm.yield %a, %b : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
+// CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
+// CHECK-NEXT: }
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the GEMM that computes %z pairs its columns, or has any number; failed condition: the logits are computed in plain columns of a known number; costs 800*d0 + 8*d1 + 4*d2 + 4 bytes

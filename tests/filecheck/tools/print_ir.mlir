@@ -11,7 +11,7 @@
 // CHANGE:      // -----// IR Dump After fuse-pointwise //----- //
 // CHANGE-NOT:  coda.silu
 
-// BEFORE-COUNT-3: // -----// IR Dump Before fuse-pointwise //----- //
+// BEFORE-COUNT-4: // -----// IR Dump Before fuse-pointwise //----- //
 // BEFORE-NOT:     IR Dump
 
 // STATISTICS:      ... Pass statistics report ...

@@ -147,6 +147,22 @@ func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %l: tenso
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>) {
+  // expected-error@below {{no operand lse, expected that of the rows that start before}}
+  %r = coda.cross_entropy_grad %x, %t, %d {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x8xbf16>, tensor<?xi64>, tensor<f32>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %l: tensor<?x1xf32>) {
+  // expected-error@below {{property start is -8, expected at least 0}}
+  %r = coda.cross_entropy_grad %x, %t, %d, %l {ignore_index = -100 : i64, reduction = "sum", start = -8 : i64} : (tensor<?x8xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>) {
   // expected-error@below {{result moment has shape ?, expected ?x1}}
   %r, %m = coda.cross_entropy_grad %x, %t, %d {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x8xbf16>, tensor<?xi64>, tensor<f32>) -> (tensor<?x8xbf16>, tensor<?xf32>)
   func.return

@@ -20,6 +20,7 @@
 // CHECK-NEXT:   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
+// CHECK-NEXT:   %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
@@ -40,6 +41,7 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %sign = coda.sign %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
+  %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>

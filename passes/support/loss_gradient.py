@@ -1,0 +1,120 @@
+"""The gradient of the cross-entropy in the epilogue of the GEMM that computes the logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
+from coda_ir.dialects.gemm import (
+    ColumnOp,
+    Combiner,
+    FinalizeOp,
+    MapOp,
+    Port,
+    PortKind,
+    Result,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+    YieldOp,
+)
+from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
+from coda_ir.passes.support.function_pass import FunctionRewriter
+
+
+def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: FunctionRewriter) -> None:
+    """Let the epilogue at `site`, which computes the logits, compute their gradient `op`.
+
+    The caller has checked legality: `lse` is given, and nothing that `op` needs beside the logits
+    depends on the GEMM.
+    """
+    assert op.lse is not None, "legality was checked before"
+    rewriter.order.hoist([op.target, op.dloss, op.lse], site.op)
+    kind, dloss = _dloss(op, site, rewriter)
+    start = coda.ConstantOp(op.first_column, element_type_of(op.target))
+    _insert(start, op, site, rewriter)
+    editor = EpilogueEditor(site.op, rewriter.order)
+    segment = editor.segments[site.segment]
+    ports = [
+        Port(PortKind.COL, op.target),
+        Port(PortKind.COL, op.lse),
+        Port(kind, dloss),
+        Port(PortKind.SCALAR, start.result),
+    ]
+    (logit,) = segment.yielded(site.result)
+    arguments = [logit, *(segment.add_port(*port)[0] for port in ports)]
+    builder = editor.builder(site.segment, op.location)
+    value = builder.result(_gradient(builder, op, arguments), element_type_of(op.result))
+    value.name_hint = op.result.name_hint
+    tile = ResultPortAttr.tile()
+    index = editor.add_result(site.segment, tile, tensor_type(op.result), [value])
+    replace_by_result(editor, op, site.segment, index)
+
+
+def _gradient(
+    builder: ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
+) -> SSAValue:
+    """(exp(logit − lse) − onehot) · dloss of an element; 0 where the target is ignored."""
+    logit, target, lse, dloss, start = arguments
+    type, zero = target.type, builder.constant(0.0)
+    place = builder.insert(arith.SubiOp(target, start))
+    is_target = builder.insert(arith.CmpiOp(builder.insert(ColumnOp(type)), place, "eq"))
+    onehot = builder.select(is_target, builder.constant(1.0), zero)
+    softmax = builder.exp(builder.sub(logit, lse))
+    ignored = builder.integer(op.ignore_index.value.data, type)
+    is_ignored = builder.insert(arith.CmpiOp(target, ignored, "eq"))
+    return builder.select(is_ignored, zero, builder.mul(builder.sub(softmax, onehot), dloss))
+
+
+def _insert(new: Operation, op: Operation, site: Site, rewriter: FunctionRewriter) -> None:
+    new.location = op.location
+    rewriter.order.insert_before(new, site.op)
+
+
+def _dloss(
+    op: coda.CrossEntropyGradOp, site: Site, rewriter: FunctionRewriter
+) -> tuple[PortKind, SSAValue]:
+    """The gradient of the loss of a row, which of a mean is divided by how many rows count."""
+    if op.reduction.data != "mean":
+        is_per_row = op.reduction.data == "none"
+        return PortKind.COL if is_per_row else PortKind.SCALAR, op.dloss
+    counted = _counted(op)
+    flat = coda.ReshapeOp(counted.outputs[0], (DYNAMIC_INDEX,))
+    block = Block(arg_types=[f32, f32])
+    builder = ScalarBuilder(block, op.location)
+    block.add_op(YieldOp(builder.div(block.args[1], block.args[0])))
+    share = FinalizeOp(
+        [(Combiner.ADD, flat.result)],
+        [Port(PortKind.SCALAR, op.dloss)],
+        [TensorType(f32, ())],
+        Region(block),
+    )
+    for new in (counted, flat, share):
+        _insert(new, op, site, rewriter)
+    counted.outputs[0].name_hint, share.outputs[0].name_hint = "counts", "share"
+    return PortKind.SCALAR, share.outputs[0]
+
+
+def _counted(op: coda.CrossEntropyGradOp) -> MapOp:
+    """1 for each row that counts, 0 for one that is ignored."""
+    type = element_type_of(op.target)
+    block = Block(arg_types=[type])
+    builder = ScalarBuilder(block, op.location)
+    ignored = builder.integer(op.ignore_index.value.data, type)
+    is_ignored = builder.insert(arith.CmpiOp(block.args[0], ignored, "eq"))
+    value = builder.select(is_ignored, builder.constant(0.0), builder.constant(1.0))
+    block.add_op(YieldOp(value))
+    column = TensorType(f32, (*shape_of(op.target), 1))
+    return MapOp(
+        Segment(
+            weights=[],
+            ports=[Port(PortKind.COL, op.target)],
+            results=[Result(ResultPortAttr.tile(), column)],
+            body=Region(block),
+        )
+    )
