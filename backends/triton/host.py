@@ -157,7 +157,7 @@ class HostProgram:
         self.variable(value)
         if isinstance(value, BlockArgument):
             self._dense_arguments.add(value)
-            self.helpers.add("dense")
+            self.helpers |= {"dense", "are_dense"} if len(self._dense_arguments) > 1 else {"dense"}
             return self._variables[value]
         if value not in self._dense:
             self.helpers.add("dense")
@@ -430,7 +430,6 @@ class HostProgram:
         copies = [f"{name} = dense({name})" for name in names]
         if len(names) < 2:
             return copies
-        self.helpers.add("are_dense")
         return [f"if not are_dense({', '.join(names)}):", *indented(copies)]
 
     def _head(self) -> list[str]:
