@@ -260,7 +260,7 @@ def _results(
     segment: Segment, rows: Dims, columns: Dim, op: FusedOp | None, index: int
 ) -> list[Dims]:
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
-    row_tile = op.schedule.block_m.data if op and op.schedule else None
+    row_tile = op.schedule.row_tile if op and op.schedule else None
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),

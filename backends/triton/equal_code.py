@@ -6,28 +6,30 @@ import ast
 
 
 def code_of(source: str) -> str:
-    """The code of a function in a normal form: equal for functions that do the same on equal calls.
+    """The code of a kernel in a normal form: equal for kernels that do the same on equal calls.
 
-    What a function binds (itself, its parameters and variables) is renamed in the order in which
-    it appears; the docstring, comments and layout do not count. Other names stay: they are
+    What its functions bind (themselves, their parameters and variables) is renamed in the order in
+    which it appears; docstrings, comments and layout do not count. Other names stay: they are
     functions of the module.
     """
     module = ast.parse(source)
-    (function,) = module.body
-    assert isinstance(function, ast.FunctionDef), "a kernel is one function"
-    if ast.get_docstring(function) is not None:
-        del function.body[0]
-    _Renamed(function).visit(module)
+    for function in module.body:
+        assert isinstance(function, ast.FunctionDef), "a kernel consists of functions"
+        if ast.get_docstring(function) is not None:
+            del function.body[0]
+    _Renamed(module).visit(module)
     return ast.dump(module)
 
 
 class _Renamed(ast.NodeTransformer):
-    """Gives numbers to the names that a function binds."""
+    """Gives numbers to the names that functions bind."""
 
-    def __init__(self, function: ast.FunctionDef):
-        bound = [function.name]
-        for node in ast.walk(function):
-            if isinstance(node, ast.arg):
+    def __init__(self, module: ast.Module):
+        bound: list[str] = []
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef):
+                bound.append(node.name)
+            elif isinstance(node, ast.arg):
                 bound.append(node.arg)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 bound.append(node.id)

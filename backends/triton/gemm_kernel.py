@@ -22,6 +22,7 @@ from coda_ir.backends.triton.term_loops import (
     TmaTermLoop,
     depth_argument,
 )
+from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
@@ -41,7 +42,10 @@ def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
     Raises CodaError without a schedule, for a dynamic N or K, and for types other than float32,
     float16 and bfloat16.
     """
-    return _GemmEmitter(op, _schedule_of(op), names).emit()
+    schedule = _schedule_of(op)
+    if schedule.mainloop == "warp_specialized":
+        return emit_warp_specialized(op, schedule, names)
+    return _GemmEmitter(op, schedule, names).emit()
 
 
 def _schedule_of(op: FusedOp) -> ScheduleAttr:

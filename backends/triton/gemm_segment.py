@@ -52,7 +52,8 @@ class SegmentEmitter:
     """Tiles of the segment before the range."""
     segment_tiles: int
     arguments: ArgumentList
-    main_loop: MainLoop
+    main_loop: MainLoop | None
+    """None where the accumulators are there already."""
     names: NameAllocator
     helpers: set[str]
     is_ordered: bool = False
@@ -133,7 +134,7 @@ class SegmentEmitter:
         hint = prefix + ("pair" if self.is_pair else "column")
         if columns.is_padded:
             return self._emit_padded_columns(hint, lanes)
-        name = self._let(hint, f"{self.tile} * {lanes} + tl.arange(0, {lanes})")
+        name = self._let(hint, f"{self.tile} * {lanes} + {self._lane_numbers(lanes)}")
         mask = None
         if columns.extent % (columns.lanes * columns.parts):
             mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
@@ -141,11 +142,14 @@ class SegmentEmitter:
             self.lines.append(f"{name} = {name} % {columns.extent}")
         return ColumnIndex(name, columns.extent, mask)
 
+    def _lane_numbers(self, lanes: int) -> str:
+        return f"tl.arange(0, {lanes})"
+
     def _emit_padded_columns(self, hint: str, lanes: int) -> ColumnIndex:
         """A group takes the first lanes of a power of two of them, so that it can be reduced."""
         columns = self.columns
         padded, group = columns.padded_group, columns.group
-        lane = self._let("lane", f"tl.arange(0, {lanes})")
+        lane = self._let("lane", self._lane_numbers(lanes))
         first = f"{self.tile} * {lanes // padded}"
         place = self._let("place", f"{lane} % {padded}")
         name = self._let(hint, f"({first} + {lane} // {padded}) * {group} + {place}")
@@ -179,6 +183,7 @@ class SegmentEmitter:
     def _emit_main_loop(self) -> list[str]:
         suffix = "_tile" if self.columns.parts > 1 else ""
         names = [self.names.fresh(name + suffix) for name in self._accumulator_names()]
+        assert self.main_loop is not None
         self.lines += self.main_loop.emit(
             self.segment,
             self.columns,
@@ -332,11 +337,19 @@ class SegmentEmitter:
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
         combined = self._reduce(index, value, 0, "row_mask[:, None]")
-        address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
+        address = f"{pointer} + {self._row_tile()}.to(tl.int64) * {columns.extent} + {columns.name}"
         if columns.mask is None:
             self.lines.append(f"tl.store({address}, {combined})")
         else:
             self._store(address, combined, columns.mask)
+
+    def _row_tile(self) -> str:
+        """The number of the tile of rows, as partial sums over rows count them."""
+        return "tile_m"
+
+    def _row_vector(self, column: str) -> str:
+        """A port of one element per row without its second dimension."""
+        return f"tl.reshape({column}, (BLOCK_M,))"
 
     def _store_select(self, index: int, pointer: str, value: str) -> None:
         """The tile that owns the column stores it; tile 0 stores 0 for rows without a column."""
@@ -345,7 +358,7 @@ class SegmentEmitter:
         index_port = self.port_values[self.segment.port_args(port_index.data)[0]]
         columns, n = self.columns, self.segment.columns
         offset = columns.offset
-        wanted = self._let("wanted", f"tl.reshape({index_port}, (BLOCK_M,))")
+        wanted = self._let("wanted", self._row_vector(index_port))
         inside = self._let(
             "inside", f"({wanted} >= {offset}) & ({wanted} < {offset + columns.extent})"
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from keyword import iskeyword, issoftkeyword
 from pathlib import PurePath
 from types import MappingProxyType
+from typing import Literal
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -70,7 +71,11 @@ class EmittedKernel:
     runs_without_rows: bool = False
     """Whether there is something to store where the first input has no rows: sums of nothing."""
     imports: frozenset[str] = field(default=frozenset())
-    """Import statements that the *host* code of the launch needs."""
+    """Import statements that the kernel or the *host* code of its launch needs."""
+    constants: frozenset[str] = field(default=frozenset())
+    """Assignments behind the imports that host and kernel refer to."""
+    language: Literal["triton", "gluon"] = "triton"
+    """Which of Triton's languages the source is in; helpers are rendered in the same."""
 
     def launch(self, rows: str, operands: Sequence[str], outputs: Sequence[str]) -> list[str]:
         """The host statement that launches the kernel, as source lines without indentation.

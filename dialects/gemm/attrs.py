@@ -316,7 +316,7 @@ class ScheduleAttr(ParametrizedAttribute):
     stages: IntAttr
     group_m: IntAttr
 
-    MAINLOOPS: ClassVar = ("pointer", "tma")
+    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized")
 
     @staticmethod
     def get(
@@ -345,6 +345,11 @@ class ScheduleAttr(ParametrizedAttribute):
     @property
     def tile(self) -> tuple[int, int, int]:
         return self.block_m.data, self.block_n.data, self.block_k.data
+
+    @property
+    def row_tile(self) -> int:
+        """Rows whose sums over rows (`partial_col`) are one: those of a group of warps."""
+        return self.block_m.data // (2 if self.mainloop == "warp_specialized" else 1)
 
     def verify(self) -> None:
         for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):

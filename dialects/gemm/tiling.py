@@ -107,6 +107,10 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
     parts = epilogue_parts(segment, schedule)
     while parts > 1 and group > lanes // parts:
         parts //= 2
+    if schedule.mainloop == "warp_specialized" and segment.group_size is not None:
+        # A part is stored as one box: it does not cross from one group's half to the next.
+        while lanes > parts * 16 and segment.group_size // 2 % (lanes // parts):
+            parts *= 2
     return parts
 
 
@@ -143,7 +147,12 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     accumulators = bm * bn // (32 * schedule.warps.data)
     kinds = [result.port.kind.data for result in segment.results]
     reductions = kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
-    elements = 64 if accumulators < 128 else 32
+    is_light = (
+        schedule.mainloop == "warp_specialized"
+        and segment.pairing is not None
+        and not any(kind.has_columns for kind, _ in segment.ports)
+    )
+    elements = 64 if accumulators < 128 or is_light else 32
     if reductions > 1:
         elements = 32 if reductions == 2 else 16
     if tiles_moved(segment) > MOST_TILES:
@@ -193,7 +202,7 @@ def row_partial_tiles(
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:
     """T of result `result_index` of a scheduled operator, if that is a `partial_row`.
 
-    A `partial_col` has ceil(M / BM) rows, BM = `op.schedule.block_m`.
+    A `partial_col` has ceil(M / `op.schedule.row_tile`) rows.
     """
     assert op.schedule is not None, "expected a scheduled gemm.fused"
     for segment in op.segments():

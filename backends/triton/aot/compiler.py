@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from coda_ir.backends.triton.aot.architectures import Architecture, find_architecture
 from coda_ir.backends.triton.aot.resources import KernelResources
+from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.kernel import EmittedKernel
-from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
+from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
 
 MachineLevel: TypeAlias = Literal["ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn"]
@@ -80,9 +81,10 @@ def check_level(arch: Architecture, level: MachineLevel | None) -> None:
 
 def device_source(kernels: Sequence[EmittedKernel]) -> str:
     """A module of the kernels and what they call, without the host program and its torch."""
-    helpers = {helper for kernel in kernels for helper in kernel.helpers}
     header = MODULE_HEADER.replace("import torch\n", "")
-    sections = (header, render_prelude(helpers), *(kernel.source for kernel in kernels))
+    imports = "\n".join(import_lines([k for k in kernels if k.language == "gluon"]))
+    sources = [kernel.source for kernel in kernels]
+    sections = (header, imports, *device_functions(kernels), *sources)
     return "\n\n".join(section for section in sections if section)
 
 

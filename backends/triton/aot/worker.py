@@ -32,7 +32,7 @@ def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
         if type.startswith("*")
     }
     function = getattr(_load(request["path"]), request["name"])
-    source = compiler.ASTSource(function, dict(arguments), {}, aligned)
+    source = _source_class(function, compiler)(function, dict(arguments), {}, aligned)
     target = backends.GPUTarget(*request["target"])
     compiled = triton.compile(source, target=target, options=request["options"])
     is_amd = "amdgcn" in compiled.asm
@@ -45,6 +45,13 @@ def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
         "stages": compiled.metadata.num_stages,
         "text": _text(compiled.asm, request["level"]),
     }
+
+
+def _source_class(function: Any, compiler: Any) -> Any:
+    """How Triton takes a function: of its own language or of Gluon."""
+    if not function.is_gluon():
+        return compiler.ASTSource
+    return importlib.import_module("triton.experimental.gluon._runtime").GluonASTSource
 
 
 def _load(path: str) -> Any:

@@ -1,0 +1,165 @@
+"""Gluon's spelling: what differs from `tl`, and the device functions that kernels share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.ir import Attribute
+
+from coda_ir.backends.triton.kernel import triton_type
+from coda_ir.backends.triton.prelude import helper_names, render_prelude
+
+IMPORTS = frozenset(
+    {
+        "from triton.experimental import gluon",
+        "from triton.experimental.gluon import language as gl",
+        "from triton.experimental.gluon.language.nvidia.hopper import (\n"
+        "    fence_async_shared,\n"
+        "    mbarrier,\n"
+        "    tma,\n"
+        "    warpgroup_mma,\n"
+        "    warpgroup_mma_wait,\n"
+        ")",
+        "from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as TileDescriptor",
+    }
+)
+
+NAMES = frozenset({"gluon", "gl", "fence_async_shared", "mbarrier", "tma", "TileDescriptor"}) | {
+    "warpgroup_mma",
+    "warpgroup_mma_wait",
+}
+"""What the imports define: reserved in kernels."""
+
+PREFIX = "gluon_"
+"""Of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the other's."""
+
+_HELPERS = {
+    "fetch": '''\
+@gluon.jit
+def fetch(descriptor, row, column, ready, slot):
+    """Load a box into `slot`; `ready` is signaled when all of it is there."""
+    mbarrier.expect(ready, descriptor.block_type.nbytes)
+    tma.async_copy_global_to_shared(descriptor, [row, column], ready, slot)
+''',
+    "put": '''\
+@gluon.jit
+def put(descriptor, row, column, slot, value, PENDING: gl.constexpr):
+    """Store a box through `slot`, once all but the last PENDING stores have read theirs."""
+    tma.store_wait(PENDING)
+    slot.store(value)
+    fence_async_shared()
+    tma.async_copy_shared_to_global(descriptor, [row, column], slot)
+''',
+    "split_columns": '''\
+@gluon.jit
+def split_columns(x, PARTS: gl.constexpr):
+    """The columns of x in PARTS equal tiles, which stay in the registers where they are."""
+    if PARTS == 1:
+        return (x,)
+    else:
+        halves = gl.permute(gl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
+        first, second = gl.split(halves)
+        return split_columns(first, PARTS // 2) + split_columns(second, PARTS // 2)
+''',
+    "accumulate": '''\
+@gluon.jit
+def accumulate(
+    a_stages,
+    b_stages,
+    full,
+    empty,
+    step,
+    STEPS,
+    GROUP: gl.constexpr,
+    A_AXIS: gl.constexpr,
+    B_AXIS: gl.constexpr,
+):
+    """64 rows of a @ b in float32, rows GROUP * 64 on, from the next STEPS stages.
+
+    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
+    handed back when the products after its own have begun.
+    """
+    STAGES: gl.constexpr = a_stages.shape[0]
+    BLOCK_N: gl.constexpr = b_stages.shape[1 + B_AXIS]
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
+    )
+    acc = gl.zeros((64, BLOCK_N), gl.float32, LAYOUT)
+    for k in range(0, STEPS):
+        stage = step % STAGES
+        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
+        a = a_stages.index(stage).slice(GROUP * 64, 64, A_AXIS)
+        if A_AXIS == 1:
+            a = a.permute((1, 0))
+        b = b_stages.index(stage)
+        if B_AXIS == 0:
+            b = b.permute((1, 0))
+        acc = warpgroup_mma(a, b, acc, is_async=True)
+        acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
+        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
+        step += 1
+    acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
+    return acc, step
+''',
+}
+
+
+def own_helper_names() -> frozenset[str]:
+    """The names of the device functions that only kernels in Gluon have."""
+    return frozenset(_HELPERS)
+
+
+def translated(text: str) -> str:
+    """Statements in `tl` as statements in Gluon, which call the helpers in Gluon."""
+    text = re.sub(r"\btl\.", "gl.", text).replace("@triton.jit", "@gluon.jit")
+    return _HELPER_NAME.sub(lambda match: PREFIX + match[0], text)
+
+
+_HELPER_NAME = re.compile(rf"(?<![.\w])({'|'.join(sorted(helper_names() - {'SUM_TYPE'}))})\b(?=\()")
+
+
+def render_gluon_prelude(helpers: Iterable[str]) -> str:
+    """The source of device functions in Gluon, those of `prelude.py` by their names there."""
+    needed = set(helpers)
+    own = [source for name, source in _HELPERS.items() if name in needed]
+    shared = render_prelude(needed - _HELPERS.keys())
+    sections = [translated(_redefined(shared)), *own]
+    return "\n\n".join(section for section in sections if section)
+
+
+def _redefined(source: str) -> str:
+    return re.sub(r"^def (\w+)", rf"def {PREFIX}\1", source, flags=re.MULTILINE)
+
+
+def call(function: str, arguments: Sequence[str]) -> list[str]:
+    """A call as one line, or as one line per argument where it is long."""
+    line = f"{function}({', '.join(arguments)})"
+    if len(line) <= 80:
+        return [line]
+    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]
+
+
+def layout_name(element: Attribute, box: Sequence[int]) -> str:
+    """The constant that holds the layout of a box in shared memory."""
+    return f"BOX_{'x'.join(map(str, box))}_{triton_type(element).upper()}"
+
+
+def layout_constant(element: Attribute, box: Sequence[int]) -> str:
+    """The statement that defines `layout_name`."""
+    return f"{layout_name(element, box)} = gl.{layout_text(element, box)}"
+
+
+def layout_text(element: Attribute, box: Sequence[int]) -> str:
+    """The layout as Gluon prints it, with rows swizzled over as many bytes as they have."""
+    swizzle = min(128, box[-1] * element_bytes(element))
+    bits = 8 * element_bytes(element)
+    return (
+        f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank={len(box)})"
+    )
+
+
+def element_bytes(element: Attribute) -> int:
+    return 2 if isinstance(element, BFloat16Type | Float16Type) else 4

@@ -1,0 +1,231 @@
+"""The epilogue of one column range in Gluon, part after part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.kernel import indented, without_unused
+from coda_ir.backends.triton.ports import ColumnIndex, rounded
+from coda_ir.backends.triton.warp_specialized.gluon import call
+from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind
+from coda_ir.dialects.gemm.warp_specialized import GROUP_ROWS, SlotShape, Staging
+
+_BOXED = (PortKind.TILE, PortKind.HALF_TILE)
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """A box of a port that each part loads."""
+
+    descriptor: str
+    column: str
+    """Its first column: an expression of `part_tile`."""
+    number: int
+
+    def statement(self, part: str, slot: str) -> list[str]:
+        """Loads the box of the part whose `part_tile` is `part`."""
+        ready, slots = f"port{self.number}_ready", f"port{self.number}_slots"
+        arguments = (
+            self.descriptor,
+            "first_row",
+            self.column.replace("part_tile", part),
+            f"{ready}.index({slot})",
+            f"{slots}.index({slot})",
+        )
+        return call("fetch", arguments)
+
+
+@dataclass
+class GroupSegmentEmitter(SegmentEmitter):
+    """Writes what a group of warps does with the accumulators of a tile.
+
+    In scope are `acc`, `tile_m`, `first_row`, `M`, the constant `GROUP` and, where tiles are
+    loaded, `loaded`: how often each slot has been filled for earlier tiles.
+    """
+
+    staging: Staging = field(kw_only=True)
+    descriptors: BoxDescriptors = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.fetches: list[_Fetch] = []
+        self.stored: dict[SlotShape, int] = {}
+        """How often a part has stored through slots of a shape so far."""
+        self.tile_of_program = ""
+        self.lane_columns = ColumnIndex("part", self.columns.extent, None)
+
+    def emit(self, tile: str) -> list[str]:
+        """The statements behind the main loop of tile number `tile`."""
+        self.tile_of_program = tile if tile.isidentifier() else f"({tile})"
+        parts = self._emit_parts()
+        self.lines += [
+            f"LAYOUT: tl.constexpr = {parts[0]}[0].type.layout",
+            f"rows = first_row + tl.arange(0, {GROUP_ROWS}, tl.SliceLayout(1, LAYOUT))",
+            "row_mask = rows < M",
+            "# Rows past the end repeat the last one, so that loads need no mask.",
+            "row = tl.minimum(rows, M - 1).to(tl.int64)",
+        ]
+        # What these ports are loaded with does not depend on the columns of a part.
+        self.accumulator_columns = [self.lane_columns] * self.segment.accumulator_count
+        self._load_ports(with_columns=False)
+        before, self.lines = self.lines, []
+        self._emit_part(parts)
+        loop = f"for part in tl.static_range({self.columns.parts}):"
+        lines = without_unused([*before, loop, *indented(without_unused(self.lines))])
+        if self.fetches:
+            lines.append(f"loaded += {self.columns.parts // self.staging.depth}")
+        return lines
+
+    def first_fetches(self) -> list[str]:
+        """The statements before the main loop, known after `emit`: boxes of the first parts."""
+        depth, count = self.staging.depth, self.columns.parts
+        return [
+            line
+            for part in range(depth)
+            for fetch in self.fetches
+            for line in fetch.statement(
+                f"({self.tile_of_program} * {count} + {part})", self._slot(str(part))
+            )
+        ]
+
+    def _emit_parts(self) -> list[str]:
+        """The names of the accumulators' parts."""
+        self.helpers.add("split_columns")
+        names = self._accumulator_names()
+        sources = ["acc"]
+        if len(names) == 2:
+            sources = [self.names.fresh(f"{half}_half") for half in ("first", "second")]
+            self.lines.append(f"{', '.join(sources)} = split_columns(acc, 2)")
+        return [
+            self._let(f"{name}_parts", f"split_columns({source}, {self.columns.parts})")
+            for name, source in zip(names, sources, strict=True)
+        ]
+
+    def _emit_part(self, accumulators: Sequence[str]) -> None:
+        self.tile = "part_tile"
+        self.lines.append(f"part_tile = {self.tile_of_program} * {self.columns.parts} + part")
+        self._set_columns(self.columns.lanes)
+        self._emit_tile(
+            [
+                self._let(name, f"{parts}[part]")
+                for name, parts in zip(self._accumulator_names(), accumulators, strict=True)
+            ]
+        )
+
+    # Spelling
+
+    def _lane_numbers(self, lanes: int) -> str:
+        return f"tl.arange(0, {lanes}, tl.SliceLayout(0, LAYOUT))"
+
+    def _row_tile(self) -> str:
+        return "(2 * tile_m + GROUP)"
+
+    def _row_vector(self, column: str) -> str:
+        return (
+            f"tl.convert_layout(tl.reshape({column}, ({GROUP_ROWS},)), tl.SliceLayout(1, LAYOUT))"
+        )
+
+    def _whole(self, value: SSAValue, text: str) -> str:
+        shape = f"({GROUP_ROWS}, {self.columns.lanes})"
+        if isinstance(value.owner, Operation) and value.owner.name == "arith.constant":
+            return f"tl.full({shape}, {text}, tl.float32, LAYOUT)"
+        if self.extents[value] == (True, True):
+            return text
+        return f"({text} + tl.zeros({shape}, tl.float32, LAYOUT))"
+
+    def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
+        return f"tl.convert_layout({super()._group_reduce(op, value)}, LAYOUT)"
+
+    # Tiles through slots
+
+    def _slot(self, part: str) -> str:
+        """The slot of a port for a part (a number, or the name `part`)."""
+        depth = self.staging.depth
+        if depth == 1:
+            return "GROUP"
+        return f"{depth} * GROUP + {part if part.isdigit() else f'{part} % {depth}'}"
+
+    def _first_column(self, columns: ColumnIndex) -> str:
+        """The first of consecutive columns of a part, as an expression of `part_tile`."""
+        start = f"part_tile * {self.columns.lanes}"
+        if columns is self.lane_columns or not self.is_pair:
+            return f"{self.columns.offset} + {start}" if self.columns.offset else start
+        group = self.segment.group_size
+        assert group is not None, "neighbouring columns are not consecutive in their tensor"
+        half = group // 2
+        if group != self.segment.columns:
+            start = f"{start} // {half} * {group} + {start} % {half}"
+        is_second = columns is self.accumulator_columns[1]
+        return f"{start} + {half}" if is_second else start
+
+    def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+        if port.kind not in _BOXED:
+            return super()._load_port(hint, port, columns)
+        self.helpers.add("fetch")
+        depth, parts = self.staging.depth, self.columns.parts
+        fetch = _Fetch(
+            self._descriptor(port.value, port.kind.value),
+            self._first_column(columns),
+            len(self.fetches),
+        )
+        self.fetches.append(fetch)
+        slot = self._slot("part")
+        self.lines.append(
+            f"mbarrier.wait(port{fetch.number}_ready.index({slot}), (loaded + part // {depth}) & 1)"
+        )
+        extended = "" if isinstance(element_type_of(port.value), Float32Type) else ".to(tl.float32)"
+        name = self.names.fresh(hint)
+        self.lines.append(f"{name} = port{fetch.number}_slots.index({slot}).load(LAYOUT){extended}")
+        if parts > depth:
+            later = fetch.statement(f"(part_tile + {depth})", slot)
+            self.lines += [f"if part < {parts - depth}:", *indented(later)]
+        return name
+
+    def _descriptor(self, value: SSAValue, default: str) -> str:
+        extents = ("{rows}", str(shape_of(value)[-1]))
+        return self.descriptors.matrix(value, extents, (GROUP_ROWS, self.columns.lanes), default)
+
+    def _store_tile(
+        self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
+    ) -> None:
+        self.helpers.add("put")
+        shape = (self.columns.lanes, element_type_of(output))
+        count, before = self.staging.stores[shape], self.stored.get(shape, 0)
+        self.stored[shape] = before + 1
+        per_part = self._stores_of(shape)
+        position = f"{per_part} * part" if per_part > 1 else "part"
+        number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
+        slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
+        value = rounded(value, element_type_of(output), self.helpers)
+        arguments = (
+            self._descriptor(output, "tile"),
+            "first_row",
+            self._first_column(columns),
+            f"{slots_name(self.staging, shape)}.index({slot})",
+            value,
+            str(self.staging.pending),
+        )
+        self.lines += call("put", arguments)
+
+    def _stores_of(self, shape: SlotShape) -> int:
+        """How many tiles of a shape a part stores."""
+        total = 0
+        for (port, _), output in zip(self.segment.results, self.segment.outputs, strict=True):
+            if port.kind.data.value in ("tile", "half"):
+                alike = (self.columns.lanes, element_type_of(output)) == shape
+                total += self.segment.result_arity(port) if alike else 0
+        return total
+
+
+def slots_name(staging: Staging, shape: SlotShape) -> str:
+    """The slots that results of a shape are stored through."""
+    if len(staging.stores) == 1:
+        return "slots"
+    return f"slots_{list(staging.stores).index(shape)}"

@@ -1,0 +1,201 @@
+"""When and how a GEMM runs warp-specialized on Hopper, and what it keeps in shared memory.
+
+One warp loads the stages of the main loop. Each of two groups of four warps owns 64 rows of a tile:
+their accumulators, and slots through which the tiles of the epilogue come and go by TMA. A slot
+holds one part of the columns, as many as the epilogue works on at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.ir import Attribute
+
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind, ScheduleAttr
+from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.tma import ALIGNMENT_BYTES, tma_obstacle
+
+GROUPS = 2
+"""Groups of four warps that compute."""
+GROUP_ROWS = 64
+"""Rows of a tile per group: those of one WGMMA."""
+SHARED_MEMORY = 227 * 1024
+"""Bytes that a program can have on sm_90."""
+RESERVED = 2 * 1024
+"""Bytes for barriers, and for reductions across warps."""
+MOST_SLOTS = 4
+
+_TILES = (ResultKind.TILE, ResultKind.HALF)
+_RESULTS = (*_TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
+_TILE_PORTS = (PortKind.TILE, PortKind.HALF_TILE)
+
+SlotShape = tuple[int, Attribute]
+"""Columns and element type of a slot."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The boxes that move for each part of a column range, one slot each."""
+
+    loads: tuple[SlotShape, ...]
+    stores: tuple[SlotShape, ...]
+    parts: int
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The slots of a group."""
+
+    depth: int
+    """How many parts ahead the tiles of ports are loaded."""
+    loads: tuple[SlotShape, ...]
+    """The slots of one part's ports: there are `depth` of each."""
+    stores: Mapping[SlotShape, int]
+    """How many slots of a shape results take turns in."""
+
+    @property
+    def bytes(self) -> int:
+        ahead = self.depth * sum(map(slot_bytes, self.loads))
+        return ahead + sum(count * slot_bytes(shape) for shape, count in self.stores.items())
+
+    @property
+    def pending(self) -> int:
+        """How many stores may be under way when a slot is written again."""
+        return min(self.stores.values(), default=1) - 1
+
+
+def slot_bytes(shape: SlotShape) -> int:
+    columns, element = shape
+    return GROUP_ROWS * columns * (4 if isinstance(element, Float32Type) else 2)
+
+
+def stage_bytes(schedule: ScheduleAttr) -> int:
+    """Bytes of one step of the main loop: 16-bit elements of both operands."""
+    bm, bn, bk = schedule.tile
+    return 2 * (bm + bn) * bk
+
+
+def moves_of(segment: Segment, columns: ColumnRange) -> Moves:
+    """What is loaded and stored for each part of a range."""
+    loads = [
+        (columns.lanes, element_type_of(port.value))
+        for index, port in enumerate(segment.ports)
+        if port.kind in _TILE_PORTS
+        for _ in segment.port_args(index)
+    ]
+    stores = [
+        (columns.lanes, element_type_of(output))
+        for (port, _), output in zip(segment.results, segment.outputs, strict=True)
+        if port.kind.data in _TILES
+        for _ in range(segment.result_arity(port))
+    ]
+    return Moves(tuple(loads), tuple(stores), columns.parts)
+
+
+def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
+    """The slots that fit beside the stages of `schedule`, or why `op` cannot run so.
+
+    Raises ValueError as `column_ranges` does.
+    """
+    obstacle = _obstacle(op, schedule)
+    if obstacle is not None:
+        return obstacle
+    moves = [
+        moves_of(segment, columns)
+        for segment in op.segments()
+        for columns in column_ranges(segment, schedule, op.order)
+    ]
+    loads = {each.loads for each in moves if each.loads}
+    if len(loads) > 1:
+        return "its column ranges load different tiles"
+    room = (SHARED_MEMORY - RESERVED - schedule.stages.data * stage_bytes(schedule)) // GROUPS
+    ahead = next(iter(loads), ())
+    is_even = all(each.parts % 2 == 0 for each in moves if each.loads)
+    for depth in (2, 1) if ahead and is_even else (1,):
+        for most in range(MOST_SLOTS, 0, -1):
+            found = Staging(depth, ahead, _store_slots(moves, most))
+            if found.bytes <= room:
+                return found
+    return f"its tiles do not fit beside {schedule.stages.data} stages in shared memory"
+
+
+def _store_slots(moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
+    """At most `most` slots of each shape; a tile uses all of them equally often."""
+    counts: dict[SlotShape, int] = {}
+    for each in moves:
+        for shape in set(each.stores):
+            stored = each.parts * each.stores.count(shape)
+            counts[shape] = gcd(counts.get(shape, stored), stored)
+    return {
+        shape: max(n for n in range(1, most + 1) if count % n == 0)
+        for shape, count in counts.items()
+    }
+
+
+def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
+    """What keeps `op` from running warp-specialized, whatever the room is."""
+    bm, bn, bk = schedule.tile
+    if bm != GROUPS * GROUP_ROWS or schedule.warps.data != 4 * GROUPS:
+        return f"a tile of {bm} rows with {schedule.warps.data} warps, expected 128 with 8"
+    if not 64 <= bn <= 256 or bk != 64:
+        return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
+    if op.is_transposed:
+        return "its input is transposed"
+    if op.order is not None:
+        return "its sums have a stated order"
+    obstacle = tma_obstacle(op, schedule)
+    if obstacle is not None:
+        return obstacle
+    for segment in op.segments():
+        for columns in column_ranges(segment, schedule, op.order):
+            obstacle = _range_obstacle(segment, columns)
+            if obstacle is not None:
+                return obstacle
+    return None
+
+
+def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
+    is_even = columns.extent % (columns.lanes * columns.parts) == 0
+    group = segment.group_size
+    if segment.layout == Layout.KN and segment.pairing is not None:
+        return "its weights are K x N and its columns are paired"
+    if group not in (None, segment.columns) and group // 2 % columns.lanes:
+        return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
+    for port in segment.ports:
+        if port.kind == PortKind.TILE_T:
+            return "a port is a transposed tile"
+        if port.kind in _TILE_PORTS:
+            obstacle = _box_obstacle(element_type_of(port.value), shape_of(port.value)[-1])
+            if obstacle is not None:
+                return f"a port cannot be loaded: {obstacle}"
+    for (port, _), output in zip(segment.results, segment.outputs, strict=True):
+        kind = port.kind.data
+        if kind not in _RESULTS:
+            return f"it has a result '{kind.value}'"
+        if kind not in _TILES:
+            continue
+        if kind == ResultKind.TILE and segment.pairing and segment.pairing.is_adjacent:
+            return "neighbouring columns are paired and both stored"
+        if not is_even and (len(segment.weights) > 1 or group == segment.columns):
+            if kind == ResultKind.TILE:
+                return f"tiles do not divide {columns.extent} columns, which others follow"
+        obstacle = _box_obstacle(element_type_of(output), shape_of(output)[-1])
+        if obstacle is not None:
+            return f"a result cannot be stored: {obstacle}"
+    return None
+
+
+def _box_obstacle(element: Attribute, columns: int) -> str | None:
+    """Why TMA cannot move boxes of a tensor."""
+    if not isinstance(element, BFloat16Type | Float16Type | Float32Type):
+        return f"tiles of {element}"
+    row = columns * (4 if isinstance(element, Float32Type) else 2)
+    if row % ALIGNMENT_BYTES:
+        return f"rows of {row} bytes are not multiples of {ALIGNMENT_BYTES}"
+    return None
