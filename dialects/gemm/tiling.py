@@ -107,9 +107,10 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
     parts = epilogue_parts(segment, schedule)
     while parts > 1 and group > lanes // parts:
         parts //= 2
-    if schedule.mainloop == "warp_specialized" and segment.group_size is not None:
+    size = segment.group_size
+    if schedule.mainloop == "warp_specialized" and size not in (None, segment.columns):
         # A part is stored as one box: it does not cross from one group's half to the next.
-        while lanes > parts * 16 and segment.group_size // 2 % (lanes // parts):
+        while lanes > parts * 16 and size // 2 % (lanes // parts):
             parts *= 2
     return parts
 

@@ -182,9 +182,9 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
             continue
         if kind == ResultKind.TILE and segment.pairing and segment.pairing.is_adjacent:
             return "neighbouring columns are paired and both stored"
-        if not is_even and (len(segment.weights) > 1 or group == segment.columns):
-            if kind == ResultKind.TILE:
-                return f"tiles do not divide {columns.extent} columns, which others follow"
+        is_followed = len(segment.weights) > 1 or group == segment.columns
+        if kind == ResultKind.TILE and not is_even and is_followed:
+            return f"tiles do not divide {columns.extent} columns, which others follow"
         obstacle = _box_obstacle(element_type_of(output), shape_of(output)[-1])
         if obstacle is not None:
             return f"a result cannot be stored: {obstacle}"

@@ -41,7 +41,7 @@ from coda_ir.dialects.gemm.warp_specialized import (
 from coda_ir.remarks import format_location
 
 REGISTERS = (240, 24)
-"""Of the second group of warps that compute, and of the warp that loads. The first gets the rest."""
+"""Of the second group that computes, and of the warp that loads; the first gets the rest."""
 
 _SHARED = ("a_stages", "b_stages", "full", "empty")
 _RESERVED = (
