@@ -18,6 +18,7 @@ PASS_CLASSES = {
     "drop-zero-gradients": "DropZeroGradientsPass",
     "fuse-cross-entropy": "FuseCrossEntropyPass",
     "fuse-finalize": "FuseFinalizePass",
+    "fuse-groups": "FuseGroupsPass",
     "fuse-pointwise": "FusePointwisePass",
     "fuse-qk-norm": "FuseQkNormPass",
     "group-head-norms": "GroupHeadNormsPass",

@@ -17,6 +17,7 @@ from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fuse_finalize import FuseFinalizePass
+from coda_ir.passes.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fuse_pointwise import FusePointwisePass
 from coda_ir.passes.fuse_qk_norm import FuseQkNormPass
 from coda_ir.passes.join_pointwise import JoinPointwisePass
@@ -61,6 +62,7 @@ STEPS: tuple[ModulePass, ...] = (
     FusePointwisePass(),
     # What is computed again on tensors that an epilogue loads.
     OutlineRopePass(),
+    FuseGroupsPass(),
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.

@@ -30,6 +30,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scalar_code import is_pointwise
@@ -39,9 +40,6 @@ NO_PRODUCER = Refusal(
     "no operand is the tile of a kernel to fuse into",
 )
 
-
-MAX_GROUP = 256
-"""Columns of the largest group that a tile holds."""
 
 _TAKES_SCALED_ROWS = {
     True: (coda.LinearOp, coda.MatmulOp, coda.RopeOp),
@@ -307,9 +305,13 @@ def _reduced_groups(segment: Segment) -> list[int]:
 def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
     """Whether every group of columns that the region reduces consists of whole pairs, which are
     consecutive."""
-    groups = _reduced_groups(segment)
+    return all(_pairs_within(pairing, segment, group) for group in _reduced_groups(segment))
+
+
+def _pairs_within(pairing: PairingAttr, segment: Segment, group: int) -> bool:
+    """Whether `group` columns are whole pairs, which are consecutive."""
     period = 2 if pairing.is_adjacent else pairing.group_size or segment.columns
-    return not groups or (period != DYNAMIC_INDEX and all(g % period == 0 for g in groups))
+    return period != DYNAMIC_INDEX and group % period == 0
 
 
 def gemm_site(value: SSAValue, what: str = "operand is") -> Site | Refusal:
@@ -366,6 +368,52 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
     return site
 
 
+def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
+    """Group code is one epilogue where a tile holds a group, and all it needs is there before."""
+    if code.group > MAX_GROUP:
+        return Refusal(
+            f"a group has at most {MAX_GROUP} columns",
+            f"runs as kernels of its own: a group of {code.group} columns does not fit into a tile",
+        )
+    for op in code.ops:
+        for value in op.results:
+            leaves = not code.is_tile(value) and not isinstance(op, coda.SumToOp)
+            users = code.users_outside(value) if leaves else []
+            if users:
+                return Refusal(
+                    "what is reduced over a group is used by the columns of the group only",
+                    f"runs as kernels of its own: {users[0].name} uses {name_of(value)}",
+                )
+    behind = order.slices_after(code.leaves, code.ops[0])
+    if behind is None or not set(behind).isdisjoint(code.ops):
+        return Refusal(
+            "no operand depends on a result",
+            "runs as kernels of its own: an operand is computed from one of its results",
+        )
+    return None
+
+
+def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
+    """The epilogue that computes an operand of the group code and may hold it."""
+    sites = [site for base in code.bases if (site := Site.of(base)) is not None]
+    sites.sort(key=lambda site: order.position(site.op), reverse=True)
+    return next((site for site in sites if _holds_groups(site, code, order)), None)
+
+
+def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
+    segment = segments_of(site.op)[site.segment]
+    kinds = {result.port.kind.data for result in segment.results}
+    if site.is_half or len(segment.weights) > 1 or ResultKind.SELECT in kinds:
+        return False
+    sizes = {*_reduced_groups(segment), code.group}
+    if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
+        return False
+    if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
+        return False
+    others = [value for value in code.leaves if not site.holds(value)]
+    return order.slices_after(others, site.op) is not None
+
+
 def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:
     """The loss needs the logits in plain columns and a target that does not depend on them."""
     site = gemm_site(loss.logits, "logits are")
@@ -380,6 +428,30 @@ def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | 
         return Refusal(
             "the target does not depend on the logits",
             f"{name_of(loss.target)} is computed from the logits",
+        )
+    return site
+
+
+def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -> Site | Refusal:
+    """The gradient of the logits needs their columns, and what is known of whole rows."""
+    site = gemm_site(grad.logits, "logits are")
+    if isinstance(site, Refusal):
+        return site
+    segment = segments_of(site.op)[site.segment]
+    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
+        return Refusal(
+            "the logits are computed in plain columns of a known number",
+            f"the GEMM that computes {name_of(grad.logits)} pairs its columns, or has any number",
+        )
+    if grad.lse is None or grad.moment is not None:
+        return Refusal(
+            "the logsumexp of each row is given, and the gradient the only result",
+            "the gradient runs as a kernel of its own: it reads whole rows",
+        )
+    if order.slices_after([grad.target, grad.dloss, grad.lse], site.op) is None:
+        return Refusal(
+            "what the gradient needs beside the logits is known before them",
+            "the gradient runs as a kernel of its own: the logsumexp needs complete rows",
         )
     return site
 
@@ -415,27 +487,3 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
             f"the GEMM that computes {name_of(value)} reduces over other groups of columns",
         )
     return site
-def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -> Site | Refusal:
-    """The gradient of the logits needs their columns, and what is known of whole rows."""
-    site = gemm_site(grad.logits, "logits are")
-    if isinstance(site, Refusal):
-        return site
-    segment = segments_of(site.op)[site.segment]
-    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
-        return Refusal(
-            "the logits are computed in plain columns of a known number",
-            f"the GEMM that computes {name_of(grad.logits)} pairs its columns, or has any number",
-        )
-    if grad.lse is None or grad.moment is not None:
-        return Refusal(
-            "the logsumexp of each row is given, and the gradient the only result",
-            "the gradient runs as a kernel of its own: it reads whole rows",
-        )
-    if order.slices_after([grad.target, grad.dloss, grad.lse], site.op) is None:
-        return Refusal(
-            "what the gradient needs beside the logits is known before them",
-            "the gradient runs as a kernel of its own: the logsumexp needs complete rows",
-        )
-    return site
-
-

@@ -12,6 +12,7 @@ from coda_ir.dialects.gemm import MapOp, PortKind, Segment, YieldOp
 from coda_ir.passes.pair_rope import pairing_of, rotate_lanes
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.groups import splits_columns
 from coda_ir.passes.support.scalar_code import is_pointwise
 
 
@@ -41,12 +42,12 @@ class OutlineRopePass(FunctionPass):
 
 
 def _has_company(op: coda.RopeOp) -> bool:
-    """Whether pointwise code reads what `op` rotates, or its conversion."""
-    pending = [op.x]
+    """Whether pointwise code reads what `op` rotates, or what it gives, perhaps as heads."""
+    pending = [op.x, op.result]
     while pending:
         for use in pending.pop().uses:
-            if isinstance(use.operation, coda.CastOp):
-                pending.append(use.operation.result)
+            if isinstance(use.operation, coda.CastOp) or splits_columns(use.operation):
+                pending += use.operation.results
             elif is_pointwise(use.operation):
                 return True
     return False

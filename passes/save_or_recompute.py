@@ -17,6 +17,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint, ops_behind
 from coda_ir.passes.support.min_cut import VertexCut
 from coda_ir.passes.support.norm_gradients import stats_of
@@ -56,9 +57,10 @@ class SaveOrRecomputePass(ModulePass):
     again from them by pointwise code; of equal ones those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
-    over the rows. What locations put in one part with activation checkpointing is computed again,
-    but for random numbers and what the rest of the forward reads, which is saved. `save` and
-    `recompute` name values that are treated so whatever they cost.
+    over the rows; not those of heads, of which a tile holds whole ones. What locations put in one
+    part with activation checkpointing is computed again, but for random numbers and what the rest
+    of the forward reads, which is saved. `save` and `recompute` name values that are treated so
+    whatever they cost.
     `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
@@ -249,7 +251,7 @@ class _Choice:
         if self._is_checkpointed(op):
             return True
         if isinstance(op, _ROW_STATISTICS):
-            return False
+            return is_of_small_groups(op)
         return op not in self.forward or isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
 
     def _is_checkpointed(self, op: Operation | Block) -> bool:

@@ -263,8 +263,8 @@ class EpilogueEditor:
 
     def _repeats(self, segment: int, domain: Sequence[int], half: bool) -> bool:
         part = self.segments[segment]
-        columns = part.columns // 2 if half else part.columns
-        return bool(part.weights) and domain[-1] != columns
+        columns = part.columns if part.weights else _map_columns(part)
+        return columns is not None and domain[-1] != (columns // 2 if half else columns)
 
     def commit(self) -> EpilogueOp:
         """Put the changed operator in the place of the old one, without its unused results.
@@ -313,6 +313,13 @@ class EpilogueEditor:
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
         has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)
         return not segment.weights and not has_tile_port and tiles[index] and sum(tiles) == 1
+
+
+def _map_columns(segment: Segment) -> int | None:
+    """N of a kernel without weights; None where no tile tells it yet."""
+    results = [r.type.get_shape() for r in segment.results if r.port.kind.data == ResultKind.TILE]
+    ports = [shape_of(port.value) for port in segment.ports if port.kind == PortKind.TILE]
+    return next((shape[-1] for shape in (*results, *ports) if shape), None)
 
 
 def fuse_consumer(site: Site, op: Operation, order: BlockOrder) -> EpilogueOp:

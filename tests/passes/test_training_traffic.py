@@ -150,8 +150,8 @@ VIEWS = ("coda.slice", "coda.reshape", "coda.constant", "gemm.pack_weight", "fun
 OTHERS: list[tuple[str, str | None, int, dict[str, int]]] = [
     # Attention gives the gradients of q, k and v, which are joined, and summed up by row.
     ("gpt2_block", None, 8, {"coda.attention_grad": 1, "coda.concat": 1, "gemm.map": 1}),
-    # The norms of heads run on heads: three kernels for q, and for k.
-    ("qwen3_block", None, 8, {"coda.attention_grad": 1, "coda.rope": 2, "gemm.map": 6}),
+    # Rotated back, with the gradients of the norms of heads: one kernel for q, and one for k.
+    ("qwen3_block", None, 8, {"coda.attention_grad": 1, "gemm.map": 2}),
     # The norms behind the projections need whole rows of what GEMMs give, and of a result's
     # gradient.
     ("gemma_block", None, 8, {"coda.attention_grad": 1, "gemm.map": 5}),

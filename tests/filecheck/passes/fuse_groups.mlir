@@ -1,0 +1,129 @@
+// RUN: coda-opt %s -p fuse-groups,dce --split-input-file | filecheck %s
+
+// The gradient of a norm of heads: one kernel over the columns, with its weight's gradient.
+
+func.func @norm_gradient(%z: tensor<?x16xbf16>, %dy: tensor<?x16xbf16>, %w: tensor<8xbf16>) -> (tensor<?x16xbf16>, tensor<8xbf16>) {
+  %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
+  %d_heads = coda.reshape %dy : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
+  %rstd = coda.norm_stats %heads {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x2x8xbf16>) -> tensor<?x2x1xf32>
+  %wide = coda.cast %heads : (tensor<?x2x8xbf16>) -> tensor<?x2x8xf32>
+  %d_wide = coda.cast %d_heads : (tensor<?x2x8xbf16>) -> tensor<?x2x8xf32>
+  %normed = coda.mul %wide, %rstd : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %p = coda.mul %d_wide, %normed : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %dw = coda.sum_to %p : (tensor<?x2x8xf32>) -> tensor<8xbf16>
+  %w_wide = coda.cast %w : (tensor<8xbf16>) -> tensor<8xf32>
+  %g = coda.mul %d_wide, %w_wide : (tensor<?x2x8xf32>, tensor<8xf32>) -> tensor<?x2x8xf32>
+  %ng = coda.mul %normed, %g : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %along = coda.reduce %ng {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %part = coda.mul %normed, %along : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %rest = coda.sub %g, %part : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %scaled = coda.mul %rest, %rstd : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %narrow = coda.cast %scaled : (tensor<?x2x8xf32>) -> tensor<?x2x8xbf16>
+  %dz = coda.reshape %narrow : (tensor<?x2x8xbf16>) -> tensor<?x16xbf16>
+  func.return %dz, %dw : tensor<?x16xbf16>, tensor<8xbf16>
+}
+
+// CHECK:      func.func @norm_gradient(
+// CHECK-NEXT:   %dz, %partial = gemm.map tile(%z : tensor<?x16xbf16>, %dy : tensor<?x16xbf16>) table(%w : tensor<8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, partial_col<add> : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32, %dy_1: f32, %w_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %z_1, %z_1 : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %normed = arith.mulf %z_1, %rstd : f32
+// CHECK-NEXT:       %p = arith.mulf %dy_1, %normed : f32
+// CHECK-NEXT:       %g = arith.mulf %dy_1, %w_1 : f32
+// CHECK-NEXT:       %ng = arith.mulf %normed, %g : f32
+// CHECK-NEXT:       %6 = gemm.group_reduce add %ng over 8 : f32
+// CHECK-NEXT:       %7 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %along = arith.mulf %6, %7 : f32
+// CHECK-NEXT:       %part = arith.mulf %normed, %along : f32
+// CHECK-NEXT:       %rest = arith.subf %g, %part : f32
+// CHECK-NEXT:       %scaled = arith.mulf %rest, %rstd : f32
+// CHECK-NEXT:       gemm.yield %scaled, %p : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %0 = gemm.finalize col (add %partial : tensor<?x16xf32>) -> (tensor<16xf32>) {
+// CHECK-NEXT:   ^bb0(%1: f32):
+// CHECK-NEXT:     gemm.yield %1 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<16xf32>) -> tensor<2x8xf32>
+// CHECK-NEXT:   %dw = gemm.finalize col (add %1 : tensor<2x8xf32>) -> (tensor<8xbf16>) {
+// CHECK-NEXT:   ^bb0(%2: f32):
+// CHECK-NEXT:     gemm.yield %2 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %dz, %dw : tensor<?x16xbf16>, tensor<8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// In the epilogue that computes what is split; something reads the heads as heads.
+
+func.func @epilogue(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>, %scale: tensor<f32>) -> (tensor<?x16xf32>, tensor<?x2x8xf32>) {
+  %z = gemm.fused %x : tensor<?x4xf32>
+    columns(%w : tensor<16x4xf32>)
+    -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %largest = coda.reduce %heads {kind = "max"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %scaled = coda.mul %largest, %scale : (tensor<?x2x1xf32>, tensor<f32>) -> tensor<?x2x1xf32>
+  %y = coda.div %heads, %scaled : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %s = coda.softmax %y : (tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  func.return %z, %s : tensor<?x16xf32>, tensor<?x2x8xf32>
+}
+
+// CHECK:      func.func @epilogue(
+// CHECK-NEXT:   %z, %y = gemm.fused %x : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x4xf32>) scalar(%scale : tensor<f32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %scale_1: f32):
+// CHECK-NEXT:       %largest = gemm.group_reduce max %acc over 8 : f32
+// CHECK-NEXT:       %0 = arith.mulf %largest, %scale_1 : f32
+// CHECK-NEXT:       %y_1 = arith.divf %acc, %0 : f32
+// CHECK-NEXT:       gemm.yield %acc, %y_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y_1 = coda.reshape %y : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %s = coda.softmax %y_1 : (tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   func.return %z, %s : tensor<?x16xf32>, tensor<?x2x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Both columns of a pair are in one group: they are added before the group is.
+
+func.func @pairs(%dq: tensor<?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) -> tensor<?x16xf32> {
+  %z = gemm.map pair<halves, 8> tile(%dq : tensor<?x16xbf16>) half_table(%cos : tensor<?x4xf32>, %sin : tensor<?x4xf32>)
+    -> (tile : tensor<?x16xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %s: f32):
+      %0 = arith.mulf %a, %c : f32
+      %1 = arith.mulf %b, %s : f32
+      gemm.yield %0, %1 : f32, f32
+    }
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %r : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @pairs(
+// CHECK-NEXT:   %r = gemm.map pair<halves, 8> tile(%dq : tensor<?x16xbf16>) half_table(%cos : tensor<?x4xf32>, %sin : tensor<?x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32, %c: f32, %s: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %c : f32
+// CHECK-NEXT:       %1 = arith.mulf %b, %s : f32
+// CHECK-NEXT:       %2 = arith.addf %0, %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 8 : f32
+// CHECK-NEXT:       %4 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean = arith.mulf %3, %4 : f32
+// CHECK-NEXT:       %y = arith.subf %0, %mean : f32
+// CHECK-NEXT:       %y_1 = arith.subf %1, %mean : f32
+// CHECK-NEXT:       gemm.yield %y, %y_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %r : tensor<?x16xf32>
+// CHECK-NEXT: }
