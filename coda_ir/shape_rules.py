@@ -196,6 +196,13 @@ def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(UNKNOWN if op.like is None else operands[2][0], operands[1][-1])]
 
 
+def _attention(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, AttentionOp)
+    *batch, queries, _ = operands[0]
+    heads = UNKNOWN if op.heads == DYNAMIC_INDEX else op.heads
+    return [operands[0], (batch[0] if batch else 1, heads, queries)][: len(op.results)]
+
+
 def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, AttentionGradOp)
     of = dict(zip(op.operands, operands, strict=True))
@@ -320,7 +327,7 @@ RULES: dict[type, Rule] = {
     LayerNormOp: _like_first,
     SoftmaxOp: _like_first,
     RopeOp: _like_first,
-    AttentionOp: _like_first,
+    AttentionOp: _attention,
     LinearOp: _linear,
     MatmulOp: _linear,
     GluOp: _glu,

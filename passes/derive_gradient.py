@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.passes.derivatives import RULES, Adjoint, Backward, expose_dropout
+from coda_ir.passes.derivatives import RULES, Adjoint, Backward, expose_saved
 from coda_ir.passes.derivatives.activity import (
     Obstacle,
     contributing_to,
@@ -99,7 +99,7 @@ class _Joint:
                 "differentiate a function of one block",
             )
         self.block: Block = self.joint.body.block
-        expose_dropout(self.block)
+        expose_saved(self.block)
         self.arguments: tuple[SSAValue, ...] = tuple(self.block.args)
         self.entries = _entries(self.joint.arg_attrs, self.arguments, "arg")
         terminator = self.block.last_op

@@ -1,4 +1,4 @@
-"""The operator `coda.attention`, with every score spelled out."""
+"""The operator `coda.attention` and its gradient, with every score spelled out."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -12,51 +12,98 @@ Tensors = Sequence[torch.Tensor]
 
 
 def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [_attend(op, operands)]
+    q, k, v, *added = operands
+    sinks, mask = _added(op, added)
+    scores = _hidden(op, _capped_scores(op, q, k), mask)
+    lse = _logsumexp(scores, sinks)
+    mixed = product_of(torch.exp(scores - lse), _shared_heads(op, v, q))
+    out = mixed.transpose(1, 2).reshape(q.shape)
+    return [out] if op.lse is None else [out, lse.squeeze(-1)]
 
 
 def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    d_out, *inputs = operands
-    leaves = [x.detach() for x in inputs]
-    added = ((op.sinks, op.d_sinks), (op.mask, op.d_mask))
-    is_wanted = [True] * 3 + [result is not None for x, result in added if x is not None]
-    wanted = [x.requires_grad_() for x, wants in zip(leaves, is_wanted, strict=True) if wants]
-    with torch.enable_grad():
-        y = _attend(op, leaves)
-    return torch.autograd.grad(y, wanted, d_out)
+    """With the weights P = exp(score - lse): dV = Pᵀ·dO, and the gradient of the scores is
+    P ⊙ (dO·Vᵀ - sum(dO ⊙ O)).
+    """
+    d_out, out, lse, q, k, v, *added = operands
+    sinks, mask = _added(op, added)
+    d_heads, lse = _heads(op, d_out), lse.unsqueeze(-1)
+    moment = (d_heads * _heads(op, out)).sum(-1, keepdim=True)
+    capped = _capped_scores(op, q, k)
+    weights = torch.exp(_hidden(op, capped, mask) - lse)
+    d_weights = product_of(d_heads, _shared_heads(op, v, q).transpose(-1, -2))
+    d_scores = weights * (d_weights - moment)
+    d_inside = _inside_cap(op, d_scores, capped) * _scale(op)
+    results = [
+        product_of(d_inside, _shared_heads(op, k, q)),
+        _summed_heads(op, product_of(d_inside.transpose(-1, -2), _heads(op, q)), k),
+        _summed_heads(op, product_of(weights.transpose(-1, -2), d_heads), v),
+    ]
+    results = [
+        x.transpose(1, 2).reshape(like.shape) for x, like in zip(results, (q, k, v), strict=True)
+    ]
+    if op.d_sinks is not None and sinks is not None:
+        results.append(-(torch.exp(_column(sinks) - lse) * moment).sum((0, 2, 3)))
+    if op.d_mask is not None and mask is not None:
+        results.append(d_scores.sum_to_size(mask.shape))
+    return results
 
 
-def _attend(op: coda.AttentionLike, operands: Tensors) -> torch.Tensor:
-    """Attention of q, k, v, and the sinks and the mask where `op` has them."""
-    x, key, value, *rest = operands
-    sinks = rest.pop(0) if op.sinks is not None else None
-    mask = rest.pop(0) if op.mask is not None else None
-    head_dim = op.head_dim.value.data
-    # (B, heads, T, head_dim)
-    q, k, v = (_heads(x, head_dim) for x in (x, key, value))
-    sharing = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
-    scale = 1 / sqrt(head_dim) if op.scale is None else op.scale.value.data
-    scores = product_of(q, k.transpose(-1, -2)) * scale
-    if op.softcap is not None:
-        cap = op.softcap.value.data
-        scores = torch.tanh(scores / cap) * cap
+def _added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:
+    """The sinks and the mask, None where `op` has none."""
+    tensors = iter(given)
+    return [None if value is None else next(tensors) for value in (op.sinks, op.mask)]
+
+
+def _heads(op: coda.AttentionLike, x: torch.Tensor) -> torch.Tensor:
+    """B x heads x rows x head_dim."""
+    return split_columns(x if x.dim() == 3 else x[None], op.head_dim.value.data).transpose(1, 2)
+
+
+def _shared_heads(op: coda.AttentionLike, x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """The heads of keys or values, each as often as queries share it."""
+    return _heads(op, x).repeat_interleave(q.shape[-1] // x.shape[-1], 1)
+
+
+def _summed_heads(op: coda.AttentionLike, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The sum over the heads that share those of `like`."""
+    shared = like.shape[-1] // op.head_dim.value.data
+    return x.reshape(x.shape[0], shared, x.shape[1] // shared, *x.shape[2:]).sum(2)
+
+
+def _column(sinks: torch.Tensor) -> torch.Tensor:
+    return sinks[:, None, None]
+
+
+def _scale(op: coda.AttentionLike) -> float:
+    return 1 / sqrt(op.head_dim.value.data) if op.scale is None else op.scale.value.data
+
+
+def _capped_scores(op: coda.AttentionLike, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    scores = product_of(_heads(op, q), _shared_heads(op, k, q).transpose(-1, -2)) * _scale(op)
+    if op.softcap is None:
+        return scores
+    cap = op.softcap.value.data
+    return torch.tanh(scores / cap) * cap
+
+
+def _inside_cap(
+    op: coda.AttentionLike, d_capped: torch.Tensor, capped: torch.Tensor
+) -> torch.Tensor:
+    """The gradient of scores from that of capped ones: tanh' = 1 - tanh²."""
+    if op.softcap is None:
+        return d_capped
+    return d_capped * (1 - (capped / op.softcap.value.data).square())
+
+
+def _hidden(
+    op: coda.AttentionLike, scores: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
+    """The scores with the mask, and -inf where a key is hidden."""
     if mask is not None:
-        scores = _masked(scores, mask)
-    scores = scores.masked_fill(~_seen(op, *scores.shape[-2:]), -torch.inf)
-    weights = _softmax(scores, sinks)
-    mixed = product_of(weights, v)
-    return mixed.transpose(1, 2).reshape(x.shape)
-
-
-def _heads(x: torch.Tensor, head_dim: int) -> torch.Tensor:
-    return split_columns(x if x.dim() == 3 else x[None], head_dim).transpose(1, 2)
-
-
-def _masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    if mask.dtype == torch.bool:
-        return scores.masked_fill(~mask, -torch.inf)
-    return scores + mask
+        is_bool = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, -torch.inf) if is_bool else scores + mask
+    return scores.masked_fill(~_seen(op, *scores.shape[-2:]), -torch.inf)
 
 
 def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
@@ -72,15 +119,10 @@ def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
     return seen
 
 
-def _softmax(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
-    """Softmax in which a row without any key is 0, as in PyTorch's attention; of `sinks`, the
-    scores of heads (H), only the share of the denominator is left.
-    """
+def _logsumexp(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
+    """Of each row, with its sink; inf of one without any key, whose weights are 0 then."""
     unseen = (scores == -torch.inf).all(-1, keepdim=True)
-    # A softmax of no key is NaN, and so would be its derivative.
-    scores = scores.masked_fill(unseen, 0.0)
-    if sinks is None:
-        return torch.softmax(scores, -1).masked_fill(unseen, 0.0)
-    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
-    weights = torch.softmax(torch.cat([scores, column], -1), -1)
-    return weights[..., :-1].masked_fill(unseen, 0.0)
+    lse = torch.logsumexp(scores, -1, keepdim=True)
+    if sinks is not None:
+        lse = torch.logaddexp(lse, _column(sinks))
+    return lse.masked_fill(unseen, torch.inf)

@@ -1,6 +1,8 @@
 """Attention in the host program of emitted modules: PyTorch's kernels where they can."""
 
-ATTENTION_NAMES = ("attention", "attention_mask", "attention_with_sinks", "spelled_attention")
+import re
+
+from coda_ir.backends.triton.attention_gradient_prelude import ATTENTION_GRADIENT_HELPERS
 
 ATTENTION = '''\
 def attention(
@@ -11,11 +13,7 @@ def attention(
     Queries and keys are aligned at the lower right: the last query has the position of the last
     key. A query that sees no key gives 0.
     """
-    batch = 1 if q.dim() == 2 else q.shape[0]
-    q_heads, k_heads, v_heads = (
-        x.reshape(batch, x.shape[-2], x.shape[-1] // head_dim, head_dim).transpose(1, 2)
-        for x in (q, k, v)
-    )
+    q_heads, k_heads, v_heads = (split_heads(x, head_dim) for x in (q, k, v))
     queries, keys = q.shape[-2], k.shape[-2]
     added = [x for x in (sinks, mask) if x is not None and x.dtype != torch.bool]
     is_spelled = softcap is not None or any(x.dtype != q.dtype for x in added)
@@ -38,6 +36,13 @@ def attention(
             enable_gqa=q.shape[-1] != k.shape[-1],
         )
     return y.transpose(1, 2).reshape(q.shape)
+
+
+def split_heads(x, head_dim):
+    """Batch x heads x rows x head_dim, of heads that lie side by side."""
+    batch = 1 if x.dim() == 2 else x.shape[0]
+    shape = (batch, x.shape[-2], x.shape[-1] // head_dim, head_dim)
+    return x.reshape(shape).transpose(1, 2)
 
 
 def attention_mask(mask, queries, keys, causal, window, device):
@@ -78,23 +83,40 @@ def attention_with_sinks(q, k, v, mask, scale, sinks):
 
 def spelled_attention(q, k, v, mask, scale, softcap, sinks):
     """What PyTorch's attention lacks, in float32 (float64 of float64)."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    repeats, keys = q.shape[1] // k.shape[1], k.shape[2]
-    k, v = (x.to(wide).repeat_interleave(repeats, 1) for x in (k, v))
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = q.to(wide) @ k.transpose(-1, -2) * scale
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if mask is not None:
-        is_bool = mask.dtype == torch.bool
-        scores = scores.masked_fill(~mask, float("-inf")) if is_bool else scores + mask
+    keys = k.shape[2]
+    scores = hidden_scores(capped_scores(q, k, scale, softcap), mask)
     unseen = (scores == float("-inf")).all(-1, keepdim=True)
-    # A softmax of no key is NaN, and so would be its derivative.
+    # A softmax of no key is NaN.
     scores = scores.masked_fill(unseen, 0.0)
     if sinks is not None:
-        column = sinks.to(wide)[:, None, None].expand(*scores.shape[:-1], 1)
+        column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
         scores = torch.cat([scores, column], -1)
     weights = torch.softmax(scores, -1)[..., :keys].masked_fill(unseen, 0.0)
+    v = v.to(weights.dtype).repeat_interleave(q.shape[1] // v.shape[1], 1)
     return (weights @ v).to(q.dtype)
+
+
+def capped_scores(q, k, scale, softcap):
+    """The scores of all keys in float32, in float64 of float64."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    k = k.to(wide).repeat_interleave(q.shape[1] // k.shape[1], 1)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = q.to(wide) @ k.transpose(-1, -2) * scale
+    return scores if softcap is None else softcap * torch.tanh(scores / softcap)
+
+
+def hidden_scores(scores, mask):
+    """The scores with `mask`: -inf where it is false, else with what it adds."""
+    if mask is None:
+        return scores
+    is_bool = mask.dtype == torch.bool
+    return scores.masked_fill(~mask, float("-inf")) if is_bool else scores + mask
 '''
 """The source of the function `attention` and of those that it calls."""
+
+ATTENTION_NAMES = tuple(
+    name
+    for source in (ATTENTION, *ATTENTION_GRADIENT_HELPERS.values())
+    for name in re.findall(r"^def (\w+)", source, re.MULTILINE)
+)
+"""The names of all functions of attention, which nothing else in a module may take."""

@@ -39,12 +39,13 @@ def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
 
 def _attention_grad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionGradOp)
-    host.helpers.update(("attention", "attention_grad", "deterministic"))
-    d_out, arguments = host.variable(op.d_out), attention_arguments(host, op)
+    host.helpers.update(("attention", "attention_grad", "attention_kernel", "deterministic"))
+    saved = ", ".join(map(host.variable, (op.d_out, op.out, op.lse)))
+    arguments = attention_arguments(host, op)
     results = {"sinks": op.d_sinks, "mask": op.d_mask}
     wrt = [name for name, result in results.items() if result is not None]
     wanted = f", wrt={wrt}" if wrt else ""
-    host.assign_all(op.results, f"attention_grad({d_out}, {arguments}{wanted})", hint="gradient")
+    host.assign_all(op.results, f"attention_grad({saved}, {arguments}{wanted})", hint="gradient")
 
 
 def _weight_gradient(host: HostProgram, op: Operation) -> None:

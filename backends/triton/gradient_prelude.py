@@ -1,16 +1,24 @@
 """Derivatives in the host program of emitted modules: what runs through PyTorch."""
 
+from coda_ir.backends.triton.attention_gradient_prelude import ATTENTION_GRADIENT_HELPERS
+
 GRADIENT_HELPERS = {
     "deterministic": '''\
 @contextlib.contextmanager
 def deterministic():
-    """PyTorch's deterministic algorithms, so that two runs give the same bits."""
+    """PyTorch's deterministic algorithms, so that two runs give the same bits.
+
+    Not as warnings only: the kernels of attention take those for a permission.
+    """
     enabled = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         yield
     finally:
+        torch.utils.deterministic.fill_uninitialized_memory = fills
         torch.use_deterministic_algorithms(enabled, warn_only=warns)
 ''',
     "vjp": '''\
@@ -32,18 +40,7 @@ def vjp(function, inputs, wrt, of, d_outputs):
     gradients = torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
     return [gradient.clone(memory_format=torch.contiguous_format) for gradient in gradients]
 ''',
-    "attention_grad": '''\
-def attention_grad(d_out, q, k, v, *settings, wrt=(), sinks=None, mask=None, **named):
-    """The gradients of attention for q, k, v, and for "sinks" and "mask" where `wrt` has them."""
-    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-    added = {"sinks": sinks, "mask": mask}
-    for name in wrt:
-        added[name] = added[name].detach().requires_grad_()
-    with torch.enable_grad():
-        y = attention(*leaves, *settings, **added, **named)
-    with deterministic():
-        return torch.autograd.grad(y, [*leaves, *map(added.get, wrt)], d_out)
-''',
+    **ATTENTION_GRADIENT_HELPERS,
     "weight_gradient": '''\
 def weight_gradient(dy, x, dtype):
     """The transpose of dy times x, over all rows, accumulated in float32."""

@@ -325,8 +325,12 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
 def _attention(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionOp)
     host.helpers.add("attention")
-    call = f"attention({attention_arguments(host, op)})"
-    host.assign(op.result, call, is_dense=True, hint="attended")
+    arguments = attention_arguments(host, op)
+    if op.lse is None:
+        host.assign(op.result, f"attention({arguments})", is_dense=True, hint="attended")
+        return
+    host.helpers.update(("attention_with_lse", "attention_kernel"))
+    host.assign_all(op.results, f"attention_with_lse({arguments})", hint="attended")
 
 
 def _embedding(host: HostProgram, op: Operation) -> None:

@@ -5,9 +5,12 @@ from abc import ABC
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     BoolAttr,
+    Float64Type,
     FloatAttr,
     IntegerAttr,
     TensorType,
+    f32,
+    f64,
     i1,
 )
 from xdsl.ir import Operation, SSAValue
@@ -37,8 +40,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
     element_type_of,
     expect_element_type,
     expect_row_parameter,
@@ -96,6 +100,12 @@ class AttentionLike(CodaOp, ABC):
         batch = shape_of(self.q)[0] if len(shape_of(self.q)) == 3 else 1
         return batch, self.heads, shape_of(self.q)[-2], shape_of(self.k)[-2]
 
+    def verify_lse(self, what: str, lse: SSAValue) -> None:
+        """Check a logsumexp of scores."""
+        expected = lse_type(self.q, self.head_dim.value.data)
+        expect_shape(what, lse, expected.get_shape())
+        expect_element_type(what, lse, expected.element_type)
+
     def verify_inputs(self) -> None:
         """Check the operands and properties."""
         head_dim = self.head_dim.value.data
@@ -140,6 +150,14 @@ class AttentionLike(CodaOp, ABC):
             expect_wide_element_type("operand mask", self.mask, self.q)
 
 
+def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
+    """B x heads x T: the type of the logsumexp of the scores of queries `q`."""
+    *batch, queries, columns = shape_of(q)
+    heads = columns if columns == DYNAMIC_INDEX else columns // head_dim
+    type = f64 if isinstance(element_type_of(q), Float64Type) else f32
+    return TensorType(type, (batch[0] if batch else 1, heads, queries))
+
+
 @irdl_op_definition
 class AttentionOp(AttentionLike):
     """Scaled dot-product attention of heads laid side by side in the columns.
@@ -155,18 +173,28 @@ class AttentionOp(AttentionLike):
     has a score for each head that takes its share of the softmax as a key with a value of zeros
     would (arXiv 2309.17453). A query that sees no key gives 0.
 
+    A second result is the logsumexp of the scores of each query and head, those of sinks among
+    them: (B x heads x T) in float32, float64 where q is that. With it the derivative has all it
+    needs of the softmax (arXiv 2205.14135). A query that sees no key has inf.
+
     `coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 64 : i64, causal = true,
     window = 128 : i64} : ...`
+
+    `%y, %lse = coda.attention %q, %k, %v {...} : (...) -> tensor<?x?x256xbf16> lse
+    tensor<?x4x?xf32>`
     """
 
     name = "coda.attention"
     result = result_def(TensorType)
+    lse = opt_result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
     custom_directives = (ResultType,)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$q `,` $k `,` $v (`sinks` `(` $sinks^ `:` type($sinks) `)`)? "
         "(`mask` `(` $mask^ `:` type($mask) `)`)? attr-dict "
-        "`:` `(` type($q) `,` type($k) `,` type($v) `)` `->` custom<ResultType>(type($result))"
+        "`:` `(` type($q) `,` type($k) `,` type($v) `)` `->` custom<ResultType>(type($result)) "
+        "(`lse` type($lse)^)?"
     )
 
     def __init__(
@@ -182,6 +210,7 @@ class AttentionOp(AttentionLike):
         softcap: float | None = None,
         sinks: SSAValue | Operation | None = None,
         mask: SSAValue | Operation | None = None,
+        has_lse: bool = False,
     ):
         q = SSAValue.get(q)
         super().__init__(
@@ -193,26 +222,44 @@ class AttentionOp(AttentionLike):
                 "scale": None if scale is None else FloatAttr(scale, 64),
                 "softcap": None if softcap is None else FloatAttr(softcap, 64),
             },
-            result_types=[q.type],
+            result_types=[q.type, [lse_type(q, head_dim)] if has_lse else []],
         )
 
     def verify_(self) -> None:
         self.verify_inputs()
         expect_shape("result", self.result, shape_of(self.q))
         expect_element_type("result", self.result, element_type_of(self.q))
+        if self.lse is not None:
+            self.verify_lse("result lse", self.lse)
+
+    def copied(self, *, has_lse: bool) -> "AttentionOp":
+        """The same attention with or without the logsumexp of its scores."""
+        results = [self.result.type, lse_type(self.q, self.head_dim.value.data)]
+        copy = type(self).create(
+            operands=self.operands,
+            properties=self.properties,
+            attributes=self.attributes,
+            result_types=results if has_lse else results[:1],
+        )
+        copy.location = self.location
+        copy.result.name_hint = self.result.name_hint
+        return copy
 
 
 @irdl_op_definition
 class AttentionGradOp(AttentionLike):
     """The gradients of `coda.attention` for q, k and v, and for the sinks and for a mask that is
-    added where there is a result for them. `d_out` is the gradient of its result.
+    added where there is a result for them. `d_out` is the gradient of its result `out`, and `lse`
+    its second result: the weights are exp(score - lse), without a softmax.
 
-    `%dq, %dk, %dv = coda.attention_grad %d_out, %q, %k, %v {head_dim = 64 : i64, causal = true} :
-    ...`
+    `%dq, %dk, %dv = coda.attention_grad %d_out, %out, %lse, %q, %k, %v {head_dim = 64 : i64, causal
+    = true} : ...`
     """
 
     name = "coda.attention_grad"
     d_out = operand_def(TensorType)
+    out = operand_def(TensorType)
+    lse = operand_def(TensorType)
     dq = result_def(TensorType)
     dk = result_def(TensorType)
     dv = result_def(TensorType)
@@ -224,9 +271,10 @@ class AttentionGradOp(AttentionLike):
         ParsePropInAttrDict(),
     )
     assembly_format = (
-        "$d_out `,` $q `,` $k `,` $v (`sinks` `(` $sinks^ `:` type($sinks) `)`)? "
+        "$d_out `,` $out `,` $lse `,` $q `,` $k `,` $v (`sinks` `(` $sinks^ `:` type($sinks) `)`)? "
         "(`mask` `(` $mask^ `:` type($mask) `)`)? attr-dict "
-        "`:` `(` type($d_out) `,` type($q) `,` type($k) `,` type($v) `)` "
+        "`:` `(` type($d_out) `,` type($out) `,` type($lse) `,` "
+        "type($q) `,` type($k) `,` type($v) `)` "
         "`->` `(` type($dq) `,` type($dk) `,` type($dv) "
         "(`sinks` type($d_sinks)^)? (`mask` type($d_mask)^)? `)`"
     )
@@ -239,10 +287,11 @@ class AttentionGradOp(AttentionLike):
         has_sinks: bool = False,
         has_mask: bool = False,
     ):
-        """The gradient of `op`, also for its sinks and its mask where stated."""
+        """The gradient of `op`, which has an lse, also for its sinks and its mask where stated."""
+        assert op.lse is not None, "the derivative needs the logsumexp of the scores"
         sinks, mask = optional_operand(op.sinks), optional_operand(op.mask)
         super().__init__(
-            operands=[d_out, op.q, op.k, op.v, sinks, mask],
+            operands=[d_out, op.result, op.lse, op.q, op.k, op.v, sinks, mask],
             properties={
                 name: op.properties.get(name)
                 for name in ("head_dim", "causal", "window", "scale", "softcap")
@@ -258,8 +307,10 @@ class AttentionGradOp(AttentionLike):
 
     def verify_(self) -> None:
         self.verify_inputs()
+        self.verify_lse("operand lse", self.lse)
         gradients = (
             ("operand d_out", self.d_out, self.q),
+            ("operand out", self.out, self.q),
             ("result dq", self.dq, self.q),
             ("result dk", self.dk, self.k),
             ("result dv", self.dv, self.v),

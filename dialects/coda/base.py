@@ -11,7 +11,7 @@ CANONICALIZATIONS: list[RewritePattern] = []
 
 
 class FoldsAway(HasCanonicalizationPatternsTrait):
-    """The operator has a case in which it changes nothing: see `coda.canonicalization`."""
+    """There are cases in which the operator changes nothing: see `coda.canonicalization`."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:

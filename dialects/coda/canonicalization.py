@@ -1,4 +1,4 @@
-"""Canonical forms of the block level: operators that change nothing go away.
+"""Canonical forms of the block level: what changes nothing, or is not used, goes away.
 
 Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
 """
@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.elementwise import CastOp, ConstantOp, ElementwiseOp, MulOp, NegOp
 from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
@@ -166,6 +167,16 @@ class FoldPad(RewritePattern):
             rewriter.replace(op, (), (op.x,))
 
 
+class DropUnusedLse(RewritePattern):
+    """%y, %lse = attention(q, k, v) -> %y = attention(q, k, v), where nothing uses %lse."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AttentionOp, rewriter: PatternRewriter) -> None:
+        if op.lse is not None and not op.lse.uses:
+            alone = op.copied(has_lse=False)
+            rewriter.replace(op, alone, (alone.result, None))
+
+
 CANONICALIZATIONS.extend(
     (
         FoldCast(),
@@ -179,5 +190,6 @@ CANONICALIZATIONS.extend(
         FoldSumTo(),
         FoldBroadcast(),
         FoldPad(),
+        DropUnusedLse(),
     )
 )

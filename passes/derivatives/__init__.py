@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.derivatives.adjoint import Adjoint, Backward, Rule
-from coda_ir.passes.derivatives.block import BLOCK_RULES
+from coda_ir.passes.derivatives.block import BLOCK_RULES, expose_lse
 from coda_ir.passes.derivatives.elementwise import ELEMENTWISE_RULES
 from coda_ir.passes.derivatives.linear import LINEAR_RULES
 from coda_ir.passes.derivatives.norms import NORM_RULES
@@ -36,7 +36,7 @@ __all__ = [
     "Backward",
     "Rule",
     "differentiable_operands",
-    "expose_dropout",
+    "expose_saved",
     "is_constant_operand",
     "refusal",
 ]
@@ -66,6 +66,14 @@ _LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp)
 """Operators of which an operand `like` only lends its shape."""
 
 
+def expose_saved(block: Block) -> None:
+    """Let operators also return what their derivatives need of their forward: which elements
+    dropout kept, and the logsumexp of the scores of attention.
+    """
+    expose_dropout(block)
+    expose_lse(block)
+
+
 def differentiable_operands(op: Operation) -> Sequence[int]:
     """The numbers of the operands of floats on whose elements the results of `op` depend."""
     if isinstance(op, CallOp):
@@ -90,6 +98,8 @@ def refusal(op: Operation, operand: int) -> str | None:
     if is_constant_operand(op, operand):
         table = ("cos", "sin")[operand - 1]
         return f"the table {table} of a rotary embedding counts as a constant"
+    if isinstance(op, coda.AttentionOp) and op.lse is not None and op.lse.uses:
+        return "the logsumexp of its scores is used, and has no derivative"
     if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:
         return "its columns are split, and their number is not known"
     return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
@@ -55,10 +56,25 @@ def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
     adjoint.give(op.x, adjoint.insert(back))
 
 
+def expose_lse(block: Block) -> None:
+    """Let every attention also return the logsumexp of its scores, for its derivative.
+
+    %y = attention(q, k, v)  ->  %y, %y_lse = attention(q, k, v)
+    """
+    for op in list(block.ops):
+        if isinstance(op, coda.AttentionOp) and op.lse is None:
+            both = op.copied(has_lse=True)
+            assert both.lse is not None
+            both.lse.name_hint = f"{op.result.name_hint}_lse" if op.result.name_hint else "lse"
+            Rewriter.replace_op(op, both, (both.result,))
+
+
 def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
+    d_out = adjoint.d_results[0]
+    assert d_out is not None
     gradient = coda.AttentionGradOp(
         op,
-        adjoint.dy,
+        d_out,
         has_sinks=adjoint.wants(op.sinks),
         has_mask=adjoint.wants(op.mask),
     )

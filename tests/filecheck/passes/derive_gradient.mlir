@@ -105,8 +105,8 @@ func.func @qkv(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8
 // CHECK-NEXT:   %v = coda.slice %p {dim = 2 : i64, start = 12 : i64, stop = 16 : i64} : (tensor<?x?x16xbf16>) -> tensor<?x?x4xbf16>
 // CHECK-NEXT:   %qn = coda.rms_norm %q, %gamma {eps = 1.000000e-05 : f64, group = 4 : i64} : (tensor<?x?x8xbf16>, tensor<4xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %qr = coda.rope %qn, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x8xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x8xbf16>
-// CHECK-NEXT:   %y = coda.attention %qr, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>) -> tensor<?x?x8xbf16>
-// CHECK-NEXT:   %d_qr, %d_k, %d_v = coda.attention_grad %d_y, %qr, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>) -> (tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>)
+// CHECK-NEXT:   %y, %y_lse = coda.attention %qr, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>) -> tensor<?x?x8xbf16> lse tensor<?x2x?xf32>
+// CHECK-NEXT:   %d_qr, %d_k, %d_v = coda.attention_grad %d_y, %y, %y_lse, %qr, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x2x?xf32>, tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>) -> (tensor<?x?x8xbf16>, tensor<?x?x4xbf16>, tensor<?x?x4xbf16>)
 // CHECK-NEXT:   %d_qn = coda.rope %d_qr, %cos, %sin {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x8xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %0 = coda.reshape %q : (tensor<?x?x8xbf16>) -> tensor<?x?x2x4xbf16>
 // CHECK-NEXT:   %1 = coda.reshape %d_qn : (tensor<?x?x8xbf16>) -> tensor<?x?x2x4xbf16>

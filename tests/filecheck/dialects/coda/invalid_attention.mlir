@@ -47,3 +47,51 @@ func.func @f(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %m: tensor<?x?xi64
   %r = coda.attention %q, %k, %k mask(%m : tensor<?x?xi64>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result lse has shape 1x4x?, expected 1x2x?}}
+  %y, %l = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16> lse tensor<1x4x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result lse has element type bf16, expected f32}}
+  %y, %l = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16> lse tensor<1x2x?xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %d: tensor<?x4xbf16>, %l: tensor<1x2x?xf32>) {
+  // expected-error@below {{operand d_out has shape ?x4, expected ?x8}}
+  %q, %k, %v = coda.attention_grad %d, %x, %l, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x4xbf16>, tensor<?x8xbf16>, tensor<1x2x?xf32>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %o: tensor<?x8xf32>, %l: tensor<1x2x?xf32>) {
+  // expected-error@below {{operand out has element type f32, expected bf16}}
+  %q, %k, %v = coda.attention_grad %x, %o, %l, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xf32>, tensor<1x2x?xf32>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %l: tensor<1x4x?xf32>) {
+  // expected-error@below {{operand lse has shape 1x4x?, expected 1x2x?}}
+  %q, %k, %v = coda.attention_grad %x, %x, %l, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<1x4x?xf32>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %l: tensor<1x2x?xf32>) {
+  // expected-error@below {{result d_sinks without an operand of floats that it is for}}
+  %q, %k, %v, %s = coda.attention_grad %x, %x, %l, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<1x2x?xf32>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16> sinks tensor<2xbf16>)
+  func.return
+}

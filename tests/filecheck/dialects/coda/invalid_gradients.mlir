@@ -183,19 +183,3 @@ func.func @f(%i: tensor<4xi64>, %x: tensor<5x8xbf16>) {
   %r = coda.embedding_grad %i, %x : (tensor<4xi64>, tensor<5x8xbf16>) -> tensor<9x8xbf16>
   func.return
 }
-
-// -----
-
-func.func @f(%x: tensor<?x8xbf16>, %d: tensor<?x4xbf16>) {
-  // expected-error@below {{operand d_out has shape ?x4, expected ?x8}}
-  %q, %k, %v = coda.attention_grad %d, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x4xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>)
-  func.return
-}
-
-// -----
-
-func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{result d_sinks without an operand of floats that it is for}}
-  %q, %k, %v, %s = coda.attention_grad %x, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16> sinks tensor<2xbf16>)
-  func.return
-}

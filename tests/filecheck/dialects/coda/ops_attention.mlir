@@ -21,3 +21,25 @@ func.func @attention(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor
   %all = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%b : tensor<?x?xbf16>) {head_dim = 4 : i64, causal = true, window = 1 : i64, scale = 2.500000e-01 : f64, softcap = 5.000000e+01 : f64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   func.return
 }
+
+// What its derivative needs: the logsumexp of the scores, of each head and query.
+
+// CHECK:      func.func @gradients(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %s: tensor<4xbf16>, %b: tensor<?x?xf32>) {
+// CHECK-NEXT:   %y, %lse = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16> lse tensor<?x4x?xf32>
+// CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %q, %y, %lse, %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x4x?xf32>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
+// CHECK-NEXT:   %eq, %ek, %ev, %es, %em = coda.attention_grad %q, %y, %lse, %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%b : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x4x?xf32>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16> sinks tensor<4xbf16> mask tensor<?x?xf32>)
+// CHECK-NEXT:   func.return
+func.func @gradients(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %s: tensor<4xbf16>, %b: tensor<?x?xf32>) {
+  %y, %lse = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16> lse tensor<?x4x?xf32>
+  %dq, %dk, %dv = coda.attention_grad %q, %y, %lse, %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x4x?xf32>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
+  %eq, %ek, %ev, %es, %em = coda.attention_grad %q, %y, %lse, %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%b : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x4x?xf32>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16> sinks tensor<4xbf16> mask tensor<?x?xf32>)
+  func.return
+}
+
+// CHECK:      func.func @rows(%x: tensor<?x8xf64>) {
+// CHECK-NEXT:   %y, %lse = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xf64>, tensor<?x8xf64>, tensor<?x8xf64>) -> tensor<?x8xf64> lse tensor<1x2x?xf64>
+// CHECK-NEXT:   func.return
+func.func @rows(%x: tensor<?x8xf64>) {
+  %y, %lse = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xf64>, tensor<?x8xf64>, tensor<?x8xf64>) -> tensor<?x8xf64> lse tensor<1x2x?xf64>
+  func.return
+}

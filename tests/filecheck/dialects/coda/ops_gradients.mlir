@@ -4,7 +4,7 @@
 
 // Operators of derivatives.
 
-// CHECK:      func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tensor<?x?x1xf32>, %dloss: tensor<f32>, %losses: tensor<?x?xf32>, %w: tensor<8xbf16>, %ids: tensor<?x?xi64>, %table: tensor<?x8xbf16>, %s: tensor<4xbf16>, %mask: tensor<?x?xf32>, %cos: tensor<?x2xf32>) {
+// CHECK:      func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tensor<?x?x1xf32>, %dloss: tensor<f32>, %losses: tensor<?x?xf32>, %w: tensor<8xbf16>, %ids: tensor<?x?xi64>, %table: tensor<?x8xbf16>, %cos: tensor<?x2xf32>) {
 // CHECK-NEXT:   %dw = coda.weight_gradient %dy, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %wide = coda.weight_gradient %dy, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xf32>
 // CHECK-NEXT:   %dbias = coda.sum_to %dy : (tensor<?x?x16xbf16>) -> tensor<16xf32>
@@ -23,11 +23,9 @@
 // CHECK-NEXT:   %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
-// CHECK-NEXT:   %eq, %ek, %ev, %es, %em = coda.attention_grad %dy, %dy, %x, %x sinks(%s : tensor<4xbf16>) mask(%mask : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16> sinks tensor<4xbf16> mask tensor<?x?xf32>)
 // CHECK-NEXT:   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   func.return
-func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tensor<?x?x1xf32>, %dloss: tensor<f32>, %losses: tensor<?x?xf32>, %w: tensor<8xbf16>, %ids: tensor<?x?xi64>, %table: tensor<?x8xbf16>, %s: tensor<4xbf16>, %mask: tensor<?x?xf32>, %cos: tensor<?x2xf32>) {
+func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tensor<?x?x1xf32>, %dloss: tensor<f32>, %losses: tensor<?x?xf32>, %w: tensor<8xbf16>, %ids: tensor<?x?xi64>, %table: tensor<?x8xbf16>, %cos: tensor<?x2xf32>) {
   %dw = coda.weight_gradient %dy, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xbf16>
   %wide = coda.weight_gradient %dy, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xf32>
   %dbias = coda.sum_to %dy : (tensor<?x?x16xbf16>) -> tensor<16xf32>
@@ -41,13 +39,11 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %sign = coda.sign %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
-  %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
+  %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
-  %dq, %dk, %dv = coda.attention_grad %dy, %dy, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>)
-  %eq, %ek, %ev, %es, %em = coda.attention_grad %dy, %dy, %x, %x sinks(%s : tensor<4xbf16>) mask(%mask : tensor<?x?xf32>) {head_dim = 4 : i64, causal = false} : (tensor<?x?x16xbf16>, tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16> sinks tensor<4xbf16> mask tensor<?x?xf32>)
   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
   func.return
 }
