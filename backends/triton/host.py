@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from coda_ir.backends.triton.kernel import (
     indented,
     location_comment,
 )
+from coda_ir.backends.triton.launches import DirectLaunch, direct_launch, launch_lines
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp
@@ -60,11 +60,14 @@ class Storage:
 class HostProgram:
     """Collects the statements of `run` while the operators are emitted in order."""
 
-    def __init__(self, func: FuncOp):
+    def __init__(self, func: FuncOp, *, direct_launch: bool = False):
         self.func = func
+        self.launch_functions: dict[str, str] = {}
+        """Names and sources of the functions that launch kernels directly."""
+        self._is_direct = direct_launch
         self.shapes = SymbolicShapes(func)
         self.is_boxed = BOXED in func.attributes and bool(func.args)
-        self.helpers: set[str] = set()
+        self.helpers: set[str] = {"direct"} if direct_launch else set()
         self.kernels: dict[str, UsedKernel] = {}
         self.launches: list[tuple[Operation, str]] = []
         # One set of names for kernels and variables, so that neither hides the other.
@@ -289,8 +292,10 @@ class HostProgram:
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
         """The statement that allocates a tensor of the type of `like`."""
-        shape = self.symbols.shape(self.dims(like) if dims is None else dims)
-        dtype = torch_type(element_type_of(like))
+        dims = self.dims(like) if dims is None else dims
+        shape, dtype = self.symbols.shape(dims), torch_type(element_type_of(like))
+        if self._is_direct:
+            return f"{name} = empty({shape}, {self.symbols.strides(dims)}, {dtype})"
         return f"{name} = torch.empty({shape}, dtype={dtype}, device=device)"
 
     def temporary(self, hint: str, like: SSAValue, dims: Dims) -> str:
@@ -332,12 +337,25 @@ class HostProgram:
     def launch(
         self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
     ) -> None:
-        lines = launch_lines(kernel, rows, operands, outputs)
+        if self._is_direct:
+            launch = direct_launch(kernel, rows, operands, outputs)
+            lines = [launch.call(self._launch_function(launch))]
+        else:
+            lines = launch_lines(kernel, rows, operands, outputs)
         has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
         if has_descriptors and not kernel.runs_without_rows:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             lines = [f"if {rows}:", *indented(lines)]
         self.lines += lines
+
+    def _launch_function(self, launch: DirectLaunch) -> str:
+        """The name of the function of a launch, which equal launches share."""
+        for name, source in self.launch_functions.items():
+            if source == launch.function(name):
+                return name
+        name = self.names.fresh(f"launch_{launch.kernel}")
+        self.launch_functions[name] = launch.function(name)
+        return name
 
     def use_kernel(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
         """`kernel`, under the name of the one with the same code where the module has one."""
@@ -417,6 +435,8 @@ class HostProgram:
         if not self.is_boxed:
             device = f"{self.parameters[0]}.device" if self.parameters else 'torch.device("cpu")'
             head.append(f"device = {device}")
+        if self._is_direct:
+            head += ["stream, empty = direct_stream(device), empty_on(device)"]
         if self._unused:
             head.append(f"del {', '.join(self._unused)}")
         head += self._packs
@@ -445,21 +465,6 @@ class HostProgram:
             *unpacked(self.parameters, "arguments"),
             "arguments.clear()",
         ]
-
-
-def launch_lines(
-    kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
-) -> list[str]:
-    """The launch of a kernel, with a grid of plain arithmetic: `triton.cdiv` takes microseconds."""
-
-    def ceiling(match: re.Match[str]) -> str:
-        extent, block = match[1], int(match[2])
-        if extent.isdecimal():
-            return str(-(-int(extent) // block))
-        return f"({extent} + {block - 1}) // {block}"
-
-    first, *rest = kernel.launch(rows, operands, outputs)
-    return [re.sub(r"triton\.cdiv\(([^,]+), (\d+)\)", ceiling, first), *rest]
 
 
 def _device_guard(first: str, parameters: Sequence[str]) -> list[str]:

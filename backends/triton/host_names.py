@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -71,6 +72,16 @@ class SymbolNames:
         text = " * ".join(factor.strip() for factor in text.split("*"))
         return f"({text})" if "+" in text or "-" in text else text
 
+    def strides(self, dims: Dims) -> str:
+        """A tuple of the strides of a tensor in row-major order."""
+        steps = [self._product(dims[axis + 1 :]) for axis in range(len(dims))]
+        return f"({', '.join(steps)}{',' * (len(steps) == 1)})"
+
+    def _product(self, dims: Dims) -> str:
+        number = prod(dim for dim in dims if isinstance(dim, int))
+        symbols = [self.extent(dim) for dim in dims if isinstance(dim, str)]
+        return " * ".join([*symbols, *([str(number)] if number != 1 or not symbols else [])])
+
     def shape(self, dims: Dims) -> str:
         """A tuple of extents."""
         inner = ", ".join(map(self.extent, dims))
@@ -85,6 +96,14 @@ def symbols_of(dim: Dim) -> list[str]:
 def is_symbol(dim: Dim) -> bool:
     """Whether an extent is a single symbol."""
     return isinstance(dim, str) and re.fullmatch(r"[^\W\d]\w*", dim) is not None
+
+
+def definition(name: str, parameters: Sequence[str]) -> list[str]:
+    """The first lines of a function."""
+    line = f"def {name}({', '.join(parameters)}):"
+    if len(line) <= 96:
+        return [line]
+    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
 
 
 def unpacked(names: Sequence[str], sequence: str) -> list[str]:

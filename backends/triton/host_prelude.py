@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from coda_ir.backends.triton.attention_prelude import ATTENTION, ATTENTION_NAMES
+from coda_ir.backends.triton.direct_prelude import DIRECT, DIRECT_NAMES
 from coda_ir.backends.triton.gradient_prelude import GRADIENT_HELPERS
 
 _HELPERS: dict[str, str] = {
@@ -99,15 +100,18 @@ class PackedWeights:
 PACKED = PackedWeights()
 ''',
     **GRADIENT_HELPERS,
+    "direct": DIRECT,
 }
 
 _IMPORTS: dict[str, tuple[str, ...]] = {
     "PACKED": ("collections", "threading", "weakref"),
     "deterministic": ("contextlib",),
+    "direct": ("functools", "sys", "types"),
 }
 
 HOST_NAMES = (
     *ATTENTION_NAMES,
+    *DIRECT_NAMES,
     *GRADIENT_HELPERS,
     "are_dense",
     "dense",

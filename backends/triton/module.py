@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.api import find_entry
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
-from coda_ir.backends.triton.host_names import wrapped
+from coda_ir.backends.triton.host_names import definition, wrapped
 from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.operators import emit_operators
@@ -40,21 +40,24 @@ class EmittedProgram:
     launches: tuple[tuple[Operation, str], ...]
 
 
-def emit_module(module: ModuleOp, entry: str | None = None) -> str:
+def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False) -> str:
     """The source of a Python module that runs one function of `module` with torch and triton.
 
     The module has `run(...)`, which takes the function's arguments as positional tensors and
     returns a tensor or a tuple, and `KERNELS`, the names of its kernels in the order of their
     first launch. `run` trusts the shapes and types of its arguments, which may be strided.
-    `entry` names the function and may be left out where there is only one. `module` is not
-    changed, and the text depends on nothing else.
+    `entry` names the function and may be left out where there is only one. With `direct_launch`,
+    `run` launches known kernels without Triton's Python where it can (`launches.py`). `module` is
+    not changed, and the text depends on nothing else.
 
     Raises CodaError where a `gemm.fused` has no schedule, and for what the backend cannot run.
     """
-    return emit_program(module, entry).source
+    return emit_program(module, entry, direct_launch=direct_launch).source
 
 
-def emit_program(module: ModuleOp, entry: str | None = None) -> EmittedProgram:
+def emit_program(
+    module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False
+) -> EmittedProgram:
     """What `emit_module` gives, and the kernels as data."""
     func = find_entry(module, entry)
     name = func.sym_name.data
@@ -63,7 +66,7 @@ def emit_program(module: ModuleOp, entry: str | None = None) -> EmittedProgram:
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
             raise _no_schedule(op)
-    host = HostProgram(func)
+    host = HostProgram(func, direct_launch=direct_launch)
     emit_operators(host)
     kernels = tuple(used.kernel for used in host.kernels.values())
     return EmittedProgram(_render(func, host), kernels, tuple(host.launches))
@@ -143,6 +146,7 @@ def _render(func: FuncOp, host: HostProgram) -> str:
         *(_kernel_text(used) for used in kernels),
         _kernel_names(kernels),
         render_host_helpers(host.helpers).rstrip(),
+        *host.launch_functions.values(),
         _run(host),
     ]
     return "\n\n\n".join(section for section in sections if section) + "\n"
@@ -186,7 +190,7 @@ def _kernel_names(kernels: Sequence[UsedKernel]) -> str:
 
 
 def _run(host: HostProgram) -> str:
-    header = _definition("run", host.parameters)
+    header = definition("run", host.parameters)
     if not host.is_boxed:
         return "\n".join([*header, *indented(host.render_body())])
     summary = "`run` of a list of its arguments, which is emptied: the caller holds none of them."
@@ -194,10 +198,3 @@ def _run(host: HostProgram) -> str:
     boxed = ["def run_boxed(arguments):", *indented(body)]
     call = wrapped([f"return run_boxed([{', '.join(host.parameters)}])"])
     return "\n".join([*boxed, "", "", *header, *indented(call)])
-
-
-def _definition(name: str, parameters: Sequence[str]) -> list[str]:
-    line = f"def {name}({', '.join(parameters)}):"
-    if len(line) <= 96:
-        return [line]
-    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]

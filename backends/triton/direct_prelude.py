@@ -1,0 +1,197 @@
+"""Host functions of modules that launch their kernels directly (see `direct_launch.py`)."""
+
+DIRECT = '''\
+# Launches without what Triton does in Python for each one of them: on NVIDIA GPUs with a Triton
+# whose launchers are known. Elsewhere the stream is None, and every launch is Triton's own.
+
+KNOWN_LAUNCHER = "iiiKKppOOOOOO"
+"""What the launchers of Triton 3.6 take before the arguments of a kernel: grid, stream, function,
+cooperative, dependent, two scratch buffers, metadata, what hooks are given, two hooks."""
+
+
+@functools.cache
+def direct_driver():
+    """Triton's driver, or None where launches have to be Triton's own."""
+    if INTERPRET.value:
+        return None
+    driver = triton.runtime.driver.active
+    nvidia = sys.modules.get("triton.backends.nvidia.driver")
+    is_known = getattr(nvidia, "_BASE_ARGS_FORMAT", None) == KNOWN_LAUNCHER
+    return driver if is_known and isinstance(driver, nvidia.CudaDriver) else None
+
+
+def direct_stream(device):
+    """The current stream of a device for direct launches; None where each has to be Triton's own.
+
+    Hooks around launches, which profilers set, and the debug mode are seen in each call of `run`.
+    """
+    driver, runtime = direct_driver(), triton.knobs.runtime
+    if driver is None or runtime.debug:
+        return None
+    for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook):
+        if getattr(hook, "calls", hook):
+            return None
+    return driver.get_current_stream(device.index)
+
+
+def empty_on(device):
+    """A function of shape, strides and element type that allocates on a device, the current one."""
+    guards = getattr(torch._C._dynamo, "guards", None)
+    empty = getattr(guards, f"_empty_strided_{device.type}", None)
+    return empty or functools.partial(empty_like_torch, device)
+
+
+def empty_like_torch(device, shape, strides, dtype):
+    return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+
+class Recorder:
+    """Stands in for a kernel to find out what it would be launched with."""
+
+    def __getitem__(self, grid):
+        return lambda *arguments, **options: (grid, arguments, options)
+
+
+RECORDER = Recorder()
+
+
+class DirectLaunch:
+    """A function that launches a kernel, given the kernel, numbers and tensors.
+
+    A launch on the same stream with the numbers and addresses of an earlier one passes what that
+    one passed. Other arguments are prepared for the kernel that Triton compiled for arguments that
+    are as divisible as these. What it has not been asked for yet is launched by Triton.
+    """
+
+    MOST = 4096
+
+    def __init__(self, kernel, launch):
+        self.kernel = kernel
+        self.launch = launch
+        self.prepared = {}
+        self.compiled = {}
+
+    def __call__(self, stream, numbers, *tensors):
+        if stream is None:
+            self.launch(self.kernel, *numbers, *tensors)
+            return
+        key = (stream, numbers, *map(torch.Tensor.data_ptr, tensors))
+        prepared = self.prepared.get(key)
+        if prepared is None:
+            prepared = self.prepare(stream, *self.launch(RECORDER, *numbers, *tensors))
+            if prepared is None:
+                return
+            keep(self.prepared, key, prepared)
+        prepared()
+
+    def prepare(self, stream, grid, arguments, options):
+        """The launch of these arguments as a function; None where Triton has launched them."""
+        place = (direct_driver().get_current_device(), *map(divisibility, arguments))
+        launcher = self.compiled.get(place)
+        if launcher is None:
+            launcher = launcher_of(self.kernel[grid](*arguments, **options), arguments)
+            if launcher is not None and None not in place:
+                keep(self.compiled, place, launcher)
+            return None
+        function, fixed, descriptors = launcher
+        values = []
+        for index, argument in enumerate(arguments):
+            if index in descriptors:
+                values += descriptors[index].values(argument)
+            else:
+                values.append(address_or_number(argument))
+        size = (*grid, 1, 1)[:3]
+        return functools.partial(function, *size, stream, *fixed, *values)
+
+
+def direct(kernel):
+    return functools.partial(DirectLaunch, kernel)
+
+
+class Descriptors:
+    """What a launcher takes for one of its descriptors, by address and extents.
+
+    It is made by Triton's driver and holds an address only, no tensor.
+    """
+
+    def __init__(self, layout):
+        self.layout = layout
+        self.known = {}
+
+    def values(self, descriptor):
+        key = (descriptor.base.data_ptr(), *descriptor.shape, *descriptor.strides)
+        values = self.known.get(key)
+        if values is None:
+            nvidia = sys.modules["triton.backends.nvidia.driver"]
+            values = nvidia.make_tensordesc_arg(descriptor, self.layout)
+            keep(self.known, key, values)
+        return values
+
+
+def keep(entries, key, value):
+    """Add an entry to a dictionary that is emptied when it gets too large."""
+    if len(entries) >= DirectLaunch.MOST:
+        entries.clear()
+    entries[key] = value
+
+
+def divisibility(argument):
+    """What Triton may compile a kernel for; None for a number that does not fit 32 bits."""
+    value = address_or_number(argument)
+    if isinstance(argument, int) and not -(2**31) <= value < 2**31:
+        return None
+    return (value % 16 == 0, value == 1)
+
+
+def address_or_number(argument):
+    """A number itself; the address of a tensor, or of that below a descriptor."""
+    if isinstance(argument, int):
+        return argument
+    return (argument if isinstance(argument, torch.Tensor) else argument.base).data_ptr()
+
+
+def launcher_of(compiled, arguments):
+    """Of a compiled kernel the C function that launches it, what that takes between the stream and
+    the arguments, and the Descriptors by position; None where these are not known.
+    """
+    run = getattr(compiled, "run", None)
+    nvidia = sys.modules["triton.backends.nvidia.driver"]
+    if type(run) is not nvidia.CudaLauncher:
+        return None
+    if run.global_scratch_size or run.profile_scratch_size:
+        return None
+    places = [i for i, x in enumerate(arguments) if not isinstance(x, (int, torch.Tensor))]
+    layouts = getattr(compiled.metadata, "tensordesc_meta", None) or []
+    if len(layouts) != len(places) or None in layouts:
+        return None
+    launch = run.launch
+    if places:
+        # The C function is inside one that expands the descriptors.
+        cells = dict(zip(launch.__code__.co_freevars, launch.__closure__ or ()))
+        launch = cells["launcher"].cell_contents if "launcher" in cells else None
+    if not isinstance(launch, types.BuiltinFunctionType):
+        return None
+    fixed = (compiled.function, run.launch_cooperative_grid, run.launch_pdl, None, None)
+    fixed = (*fixed, compiled.packed_metadata, None, None, None)
+    return launch, fixed, dict(zip(places, map(Descriptors, layouts)))
+'''
+
+DIRECT_NAMES = (
+    "KNOWN_LAUNCHER",
+    "RECORDER",
+    "Descriptors",
+    "DirectLaunch",
+    "Recorder",
+    "address_or_number",
+    "direct",
+    "direct_driver",
+    "direct_stream",
+    "divisibility",
+    "empty",
+    "empty_like_torch",
+    "empty_on",
+    "keep",
+    "launcher_of",
+    "stream",
+)
+"""Names of a module that its kernels and variables must not take."""
