@@ -1,0 +1,166 @@
+"""The configurations of a GEMM that its registers, its shared memory and its groups allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
+
+from coda_ir.cost_model.devices import Device
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
+
+Tile = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Which configurations are considered; `None` leaves the choice to the model."""
+
+    main_loops: tuple[str, ...] = ("pointer",)
+    """In the order of preference where they cost the same."""
+    tile: Tile | None = None
+    """The only tile, which then has to be legal but not to fit."""
+    warps: int | None = None
+    stages: tuple[int, ...] = ()
+    """Empty for that of the device."""
+    group_m: tuple[int, ...] = (8,)
+    rows_of_tiles: tuple[int, ...] = (128, 64, 32, 16)
+    columns_of_tiles: tuple[int, ...] = (256, 128, 64, 32, 16)
+    all_warps: bool = False
+    """Whether each tile is considered with 4 and with 8 warps."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A schedule of an operator with what it takes of a processor."""
+
+    schedule: ScheduleAttr
+    ranges: tuple[ColumnRange, ...]
+    stage_bytes: int
+    """Of the tiles of both operands of one step."""
+
+    @staticmethod
+    def of(op: FusedOp, schedule: ScheduleAttr) -> Configuration:
+        """Raises ValueError where the tile cannot hold the groups or keep the order of `op`."""
+        ranges = [r for part in op.segments() for r in column_ranges(part, schedule, op.order)]
+        bm, bn, bk = schedule.tile
+        return Configuration(schedule, tuple(ranges), (bm + bn) * bk * (4 if _is_f32(op) else 2))
+
+    @property
+    def programs(self) -> int:
+        """Programs in one row of tiles."""
+        return sum(columns.programs for columns in self.ranges)
+
+    @property
+    def accumulators(self) -> int:
+        """Per thread."""
+        bm, bn, _ = self.schedule.tile
+        return bm * bn // (32 * self.schedule.warps.data)
+
+    @property
+    def epilogue_elements(self) -> int:
+        """Accumulators per thread that the epilogue works on at a time."""
+        return self.accumulators // min(columns.parts for columns in self.ranges)
+
+    def shared_memory(self, device: Device) -> int:
+        """Bytes of the pipeline of the main loop."""
+        buffers = self.schedule.stages.data * device.buffers_per_stage
+        return round(buffers * self.stage_bytes)
+
+    def fits(self, op: FusedOp, device: Device) -> bool:
+        bm, bn, _ = self.schedule.tile
+        return (
+            bm * bn <= device.largest_tile
+            and self.shared_memory(device) <= device.shared_memory
+            and self.accumulators <= _most_accumulators(op)
+            and self.epilogue_elements <= _most_epilogue_elements(op)
+        )
+
+
+def configurations(op: FusedOp, space: Space, device: Device) -> Iterator[Configuration]:
+    """Those that fit, with the main loop `pointer`: the ranking gives them theirs.
+
+    Raises ValueError for a tile that the caller gave and that is not legal.
+    """
+    for (bm, bn, bk), warps in _tiles(op, space, device):
+        for stages, group_m in product(space.stages or (device.stages,), space.group_m):
+            schedule = ScheduleAttr.get(
+                "pointer", (bm, bn, bk), warps=warps, stages=stages, group_m=group_m
+            )
+            if space.tile is not None:
+                yield Configuration.of(op, schedule)
+                continue
+            try:
+                found = Configuration.of(op, schedule)
+            except ValueError:
+                break
+            if found.fits(op, device):
+                yield found
+
+
+def _tiles(op: FusedOp, space: Space, device: Device) -> Iterator[tuple[Tile, int]]:
+    if space.tile is not None:
+        tiles: Sequence[Tile] = [space.tile]
+    else:
+        shapes = product(space.rows_of_tiles, space.columns_of_tiles)
+        tiles = [(bm, bn, bk) for bm, bn in shapes for bk in _depths(op, device)]
+    for tile in dict.fromkeys(tiles):
+        usual = _warps(tile[0], tile[1], op)
+        if space.warps is not None:
+            yield tile, space.warps
+        else:
+            yield from ((tile, w) for w in ((usual, 12 - usual) if space.all_warps else (usual,)))
+
+
+def _depths(op: FusedOp, device: Device) -> Sequence[int]:
+    """BK: 128 or 64 bytes of a row, less where K is small or registers are scarce."""
+    if op.order is not None:
+        return (op.order["depth"],)
+    k = total_depth(op)
+    padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
+    if device.name == "interpreter" or not _is_f32(op):
+        return min(64, padded_k), min(32, padded_k)
+    return (16,) if _most_epilogue_elements(op) < 32 else (min(32, padded_k),)
+
+
+def total_depth(op: FusedOp) -> int:
+    """K of all inputs, or `DYNAMIC_INDEX`."""
+    depths = [op.depth(index) for index in range(len(op.inputs))]
+    return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)
+
+
+def _warps(bm: int, bn: int, op: FusedOp) -> int:
+    """Tensor cores work on 64 to 128 accumulators per thread; float32 is computed without them."""
+    return 8 if bm * bn >= (64 * 64 if _is_f32(op) else 128 * 128) else 4
+
+
+def _most_accumulators(op: FusedOp) -> int:
+    """Accumulators per thread: in float32 the operands of the multiplication are in registers too,
+    and a reduction over groups needs many.
+    """
+    if _is_f32(op):
+        return _most_epilogue_elements(op)
+    return 64 if any(group_sizes(segment) for segment in op.segments()) else 128
+
+
+def _most_epilogue_elements(op: FusedOp) -> int:
+    """Accumulators per thread in an epilogue: with more than this, ptxas spills."""
+    if not _is_f32(op):
+        return 64
+    return 16 if any(_is_heavy(segment) for segment in op.segments()) else 32
+
+
+def _is_heavy(segment: Segment) -> bool:
+    """Whether an epilogue holds pairs of columns until both are stored, or a whole group."""
+    stores_pairs = segment.pairing is not None and any(
+        result.port.kind.data == ResultKind.TILE for result in segment.results
+    )
+    return stores_pairs or bool(group_sizes(segment))
+
+
+def _is_f32(op: FusedOp) -> bool:
+    return isinstance(element_type_of(op.x), Float32Type)

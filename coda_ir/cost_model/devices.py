@@ -1,0 +1,129 @@
+"""The devices that the cost model knows, as data: what a program has to fit in, and how fast what
+it uses is. A processor is a streaming multiprocessor of NVIDIA or a compute unit of AMD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that GEMMs are scheduled for. Rates are peaks that the vendor states, unless said
+    otherwise; for one processor they are divided by `processors`.
+    """
+
+    name: str
+    """What the option `target` of the pass `schedule` calls it."""
+    products: str
+    shared_memory: int
+    """Bytes of shared memory (AMD: LDS) of one program."""
+    stages: int
+    """Pipeline stages of the main loop where nothing else is asked for."""
+    buffers_per_stage: float
+    """Tiles in shared memory per pipeline stage: Triton needs one less than stages on AMD."""
+    largest_tile: int
+    """Accumulators of a program."""
+    processors: int
+    """How many processors run programs at a time."""
+    matrix_tflops: float
+    """10^12 multiplications and additions of 16-bit floats per second, on tensor cores, dense."""
+    vector_tflops: float
+    """The same in float32 without tensor cores: the rate of float32 GEMMs and of epilogues."""
+    memory_gb_per_s: float
+    """10^9 bytes per second from and to memory."""
+    cache_bytes_per_ns: float
+    """Bytes per nanosecond from the L2 cache into the shared memory of one processor."""
+    latency_ns: float
+    """Nanoseconds from the start of a program to its first multiplication: a load that misses L2,
+    twice, for the pointers and for the first tiles."""
+    launch_us: float
+    """Microseconds that a launch adds when kernels follow one another."""
+    has_tma: bool = False
+
+
+_A100 = Device(
+    name="sm_80",
+    products="A100",
+    shared_memory=163 * KIB,
+    stages=3,
+    buffers_per_stage=1,
+    largest_tile=128 * 128,
+    processors=108,
+    matrix_tflops=312.0,
+    vector_tflops=19.5,
+    memory_gb_per_s=2039.0,
+    cache_bytes_per_ns=90.0,  # 64 bytes per clock of 1.41 GHz
+    latency_ns=1000.0,
+    launch_us=2.0,
+)
+
+_H100 = Device(
+    name="sm_90",
+    products="H100 SXM",
+    shared_memory=227 * KIB,
+    stages=3,
+    buffers_per_stage=1,
+    largest_tile=128 * 256,
+    processors=132,
+    matrix_tflops=989.4,
+    vector_tflops=66.9,
+    memory_gb_per_s=3352.0,
+    cache_bytes_per_ns=117.0,  # 64 bytes per clock of 1.83 GHz
+    latency_ns=1200.0,
+    launch_us=2.0,
+    has_tma=True,
+)
+
+_MI300X = Device(
+    name="gfx942",
+    products="MI300X",
+    shared_memory=64 * KIB,
+    stages=2,
+    buffers_per_stage=1 / 2,
+    largest_tile=128 * 128,
+    processors=304,
+    matrix_tflops=1307.4,
+    vector_tflops=163.4,
+    memory_gb_per_s=5325.0,
+    cache_bytes_per_ns=134.0,  # 64 bytes per clock of 2.1 GHz
+    latency_ns=1600.0,
+    launch_us=4.0,
+)
+
+_INTERPRETER = Device(
+    name="interpreter",
+    products="Triton's interpreter: NumPy on one core",
+    shared_memory=2**30,
+    stages=1,
+    buffers_per_stage=1,
+    largest_tile=64 * 64,
+    processors=1,
+    matrix_tflops=0.05,
+    vector_tflops=0.05,
+    memory_gb_per_s=10.0,
+    cache_bytes_per_ns=10.0,
+    latency_ns=50_000.0,
+    launch_us=50.0,
+)
+"""Its tiles are small on purpose: they cut the small tensors of tests into several."""
+
+_PORTABLE = replace(
+    _A100,
+    name="portable",
+    products="any of them: the rates of an A100, the memory of the smallest",
+    shared_memory=64 * KIB,
+    buffers_per_stage=2 / 3,
+)
+
+_H200 = replace(_H100, name="h200", products="H200", memory_gb_per_s=4800.0)
+
+DEVICES: Mapping[str, Device] = MappingProxyType(
+    {d.name: d for d in (_PORTABLE, _A100, _H100, _H200, _MI300X, _INTERPRETER)}
+)
+"""By name. Sources: NVIDIA's A100, H100 and H200 and AMD's MI300X data sheets; latencies and
+launches are rounded measurements."""

@@ -1,0 +1,97 @@
+"""The main loops that a schedule can name, and what distinguishes them for the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from coda_ir.cost_model.devices import Device
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm.tma import tma_obstacle
+from coda_ir.dialects.gemm.warp_specialized import staging
+
+
+@dataclass(frozen=True)
+class MainLoop:
+    """One way to compute a tile of accumulators.
+
+    A new main loop is an entry here and in `ScheduleAttr.MAINLOOPS`.
+    """
+
+    name: str
+    title: str
+    """What a remark calls its hardware."""
+    efficiency: float
+    """Share of the peak rate of the multiplications alone, without loads and barriers."""
+    step_ns: float
+    """Nanoseconds of barriers in each step."""
+    overlaps_epilogue: bool = False
+    """Whether the epilogue of one tile runs under the multiplications of the next."""
+    fallback: str | None = None
+    """What is taken where this one cannot run an operator."""
+    runs_on: Callable[[Device], bool] = lambda device: True
+    obstacle: Callable[[FusedOp, ScheduleAttr], str | None] = lambda op, schedule: None
+    """Why it cannot run an operator under a schedule; None where it can."""
+
+
+def _staging_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
+    found = staging(op, schedule)
+    return found if isinstance(found, str) else None
+
+
+_MAIN_LOOPS = (
+    # So that the forward of a Llama layer takes what it took on an H100 (benchmarks/README.md): at
+    # D = 2048, 4096, 8192 by TMA 2.77, 10.3, 40.2 ms instead of 2.76, 10.1, 39.2, and through
+    # pointers at D = 4096 1.165 x that.
+    MainLoop("pointer", "pointers", efficiency=0.79, step_ns=70),
+    MainLoop(
+        "tma",
+        "TMA",
+        efficiency=0.97,
+        step_ns=70,
+        fallback="pointer",
+        runs_on=lambda device: device.has_tma,
+        obstacle=tma_obstacle,
+    ),
+    # So that a bare GEMM takes what cuBLAS takes: 9.5 ms for the four at D = 4096.
+    MainLoop(
+        "warp_specialized",
+        "warp specialization",
+        efficiency=0.97,
+        step_ns=20,
+        overlaps_epilogue=True,
+        fallback="tma",
+        runs_on=lambda device: device.has_tma,
+        obstacle=_staging_obstacle,
+    ),
+)
+
+MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop in _MAIN_LOOPS})
+"""By the name that a schedule has. A test compares with `ScheduleAttr.MAINLOOPS`."""
+
+
+def usable_loop(
+    name: str, op: FusedOp, schedule: ScheduleAttr
+) -> tuple[MainLoop, tuple[str, str] | None]:
+    """The main loop of that name, or its fallback with the title of what was refused and why.
+
+    Raises ValueError as `column_ranges` does.
+    """
+    wanted = MAIN_LOOPS[name]
+    reason = wanted.obstacle(op, with_main_loop(schedule, name))
+    if reason is None or wanted.fallback is None:
+        return wanted, None
+    found, _ = usable_loop(wanted.fallback, op, schedule)
+    return found, (wanted.title, reason)
+
+
+def with_main_loop(schedule: ScheduleAttr, name: str) -> ScheduleAttr:
+    """The same schedule with another main loop."""
+    return ScheduleAttr.get(
+        name,
+        schedule.tile,
+        warps=schedule.warps.data,
+        stages=schedule.stages.data,
+        group_m=schedule.group_m.data,
+    )

@@ -1,0 +1,87 @@
+"""The configurations of a GEMM, the fastest first, and a table that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coda_ir.cost_model.configurations import Configuration, Space, configurations
+from coda_ir.cost_model.devices import Device
+from coda_ir.cost_model.estimate import Estimate
+from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
+from coda_ir.cost_model.workload import Workload
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A schedule and what the model says about it."""
+
+    schedule: ScheduleAttr
+    estimate: Estimate
+    refused: tuple[str, str] | None = None
+    """A main loop that was asked for first, and why it is not taken."""
+
+    @property
+    def us(self) -> float:
+        """Predicted microseconds."""
+        return self.estimate.us
+
+
+def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> list[Ranked]:
+    """All configurations of `space` that fit `device`, by predicted time.
+
+    `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
+    Ties keep the order of the space. Raises ValueError for a tile of the space that is not legal.
+    """
+    workload = Workload.of(op, rows)
+    found: dict[ScheduleAttr, Ranked] = {}
+    for configuration in configurations(op, space, device):
+        for name in space.main_loops:
+            loop, refused = usable_loop(name, op, configuration.schedule)
+            schedule = with_main_loop(configuration.schedule, loop.name)
+            # The main loop has a say in how the epilogue cuts a tile.
+            estimate = Estimate(Configuration.of(op, schedule), loop, workload, device)
+            found.setdefault(schedule, Ranked(schedule, estimate, refused))
+    return sorted(found.values(), key=lambda ranked: ranked.us)
+
+
+_COLUMNS = (
+    *("", "main loop", "tile", "warps", "stages", "group_m"),
+    *("us", "waves", "main", "epilogue", "bound by"),
+)
+
+
+def explanation(ranking: Sequence[Ranked], count: int = 8) -> str:
+    """A table of the best configurations: predicted microseconds, and what they are made of.
+
+    `main` and `epilogue` are nanoseconds of one tile, `waves` are tiles of each processor.
+    """
+    first = ranking[0].estimate
+    work = first.workload
+    rows = [_COLUMNS, *(_row(i, r) for i, r in enumerate(ranking[:count], 1))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+    title = (
+        f"the best of {len(ranking)} configurations on {first.device.name} at {work.rows} x "
+        f"{work.columns} x {work.depth}, {work.flops() / 1e9:.4g} GFLOP, "
+        f"{work.bytes() / 1e6:.4g} MB"
+    )
+    return "\n".join([title, *lines])
+
+
+def _row(number: int, ranked: Ranked) -> tuple[str, ...]:
+    schedule, estimate = ranked.schedule, ranked.estimate
+    return (
+        str(number),
+        schedule.mainloop,
+        "x".join(map(str, schedule.tile)),
+        str(schedule.warps.data),
+        str(schedule.stages.data),
+        str(schedule.group_m.data),
+        f"{estimate.us:.1f}",
+        f"{estimate.waves:.2f}",
+        f"{estimate.main:.0f}",
+        f"{estimate.epilogue:.0f}",
+        estimate.bound,
+    )

@@ -1,0 +1,119 @@
+"""A GEMM as the cost model sees it: extents, and what its epilogues read, compute and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
+
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm.tiling import group_sizes
+from coda_ir.symbolic_shapes import element_bytes
+
+NOMINAL_ROWS = 16384
+"""Rows that a symbolic number of rows is taken for: two sequences of 8192 tokens."""
+
+FUNCTION_OPERATIONS = 8.0
+"""What an exponential, a logarithm or a root counts beside an addition: special function units have
+an eighth to a quarter of the rate, and the libraries add range reduction."""
+
+_TILES = (PortKind.TILE, PortKind.TILE_T, PortKind.TABLE)
+_HALF_TILES = (PortKind.HALF_TILE, PortKind.HALF_TABLE)
+_STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The extents of a `gemm.fused` and the averages of its epilogues over all columns."""
+
+    rows: int
+    """M, or what it is taken for."""
+    has_known_rows: bool
+    columns: int
+    """N of all segments."""
+    depths: tuple[int, ...]
+    """K of each term."""
+    element_bytes: int
+    """Of an element of the operands."""
+    has_known_depth: bool
+    epilogue_bytes: float
+    """Bytes that the epilogue moves for each accumulator, without reductions."""
+    operations: float
+    """Scalar operations of the epilogue for each accumulator, counted as additions."""
+    reductions: int
+    """Sums over the columns or rows of a tile in the epilogue that has most of them."""
+    is_f32: bool
+
+    @staticmethod
+    def of(op: FusedOp, rows: int | None = None) -> Workload:
+        """`rows` is the number of rows of x (of a transposed x, the depth) where it is symbolic.
+
+        N has to be static, and M where x is transposed (see the pass `schedule`).
+        """
+        segments = op.segments()
+        columns = sum(segment.columns for segment in segments)
+        nominal = NOMINAL_ROWS if rows is None else rows
+        m = op.row_shape[0] if op.is_transposed else _known(op.row_shape, nominal)
+        depths = tuple(_known((op.depth(i),), nominal) for i in range(len(op.inputs)))
+        is_known = rows is not None
+        return Workload(
+            rows=m,
+            has_known_rows=is_known or DYNAMIC_INDEX not in op.row_shape,
+            columns=columns,
+            depths=depths,
+            has_known_depth=is_known or not op.is_transposed,
+            element_bytes=element_bytes(op.x.type),
+            epilogue_bytes=sum(_bytes(s) * s.columns for s in segments) / columns,
+            operations=sum(_operations(s) * s.columns for s in segments) / columns,
+            reductions=max(map(_reductions, segments)),
+            is_f32=isinstance(element_type_of(op.x), Float32Type),
+        )
+
+    @property
+    def depth(self) -> int:
+        return sum(self.depths)
+
+    def bytes(self) -> float:
+        """What has to come from memory and go there: operands, ports and results once."""
+        operands = (self.rows + self.columns) * self.depth * self.element_bytes
+        return operands + self.rows * self.columns * self.epilogue_bytes
+
+    def flops(self) -> float:
+        return 2.0 * self.rows * self.columns * self.depth
+
+
+def rows_of(op: FusedOp) -> tuple[int, ...]:
+    """The dimensions of x that flatten to the rows: those of M, of K where x is transposed."""
+    return tuple(shape_of(op.x)[:-1])
+
+
+def _known(shape: tuple[int, ...], nominal: int) -> int:
+    return nominal if DYNAMIC_INDEX in shape else prod(shape)
+
+
+def _bytes(segment: Segment) -> float:
+    """Bytes of tiles for each accumulator; vectors of rows and columns count nothing."""
+    total = 0.0
+    for kind, value in segment.ports:
+        share = 1.0 if kind in _TILES else 0.5 if kind in _HALF_TILES else 0.0
+        total += share * element_bytes(value.type)
+    for port, type in segment.results:
+        share = 1.0 if port.kind.data in _STORED else 0.5 if port.kind.data == "half" else 0.0
+        total += share * element_bytes(type)
+    return total
+
+
+def _operations(segment: Segment) -> float:
+    """A region of a pair runs once for two accumulators."""
+    count = sum(
+        FUNCTION_OPERATIONS if op.name.startswith("math.") else 1.0 for op in segment.block.ops
+    )
+    return count / max(1, segment.accumulator_count)
+
+
+def _reductions(segment: Segment) -> int:
+    kinds = [result.port.kind.data for result in segment.results]
+    reduced = (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
+    return sum(kind in reduced for kind in kinds) + len(group_sizes(segment))

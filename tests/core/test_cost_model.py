@@ -1,0 +1,133 @@
+"""The cost model against what was measured, and its shape where nothing was."""
+
+from __future__ import annotations
+
+import pytest
+
+import coda_ir
+from coda_ir.cost_model import DEVICES, MAIN_LOOPS, Ranked, Space, explanation, rank
+from coda_ir.cost_model.sizes import RowCounts, format_sizes, parse_sizes
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.lowering import Lowering
+
+LAYERS = {2048: 5632, 4096: 11008, 8192: 22016}
+SM_90 = DEVICES["sm_90"]
+
+
+def gemm(m: str, n: int, k: int, element: str = "bf16") -> FusedOp:
+    x, w, y = (f"tensor<{a}x{b}x{element}>" for a, b in ((m, k), (n, k), (m, n)))
+    module = coda_ir.parse(f"""
+func.func @f(%x: {x}, %w: {w}) -> {y} {{
+  %y = gemm.fused %x : {x}
+    columns(%w : {w}) -> (tile : {y}) {{
+    ^epilogue(%acc: f32):
+      gemm.yield %acc : f32
+    }}
+  func.return %y : {y}
+}}""")
+    return next(op for op in module.walk() if isinstance(op, FusedOp))
+
+
+def best(op: FusedOp, space: Space, rows: int | None = None) -> Ranked:
+    return rank(op, space, SM_90, rows)[0]
+
+
+def layer_us(d: int, space: Space) -> float:
+    """The four GEMMs of a Llama layer without their epilogues."""
+    f = LAYERS[d]
+    shapes = ((d, d), (2 * f, d), (d, f), (3 * d, d))
+    return sum(best(gemm("?", n, k), space, 16384).us for n, k in shapes)
+
+
+def test_main_loops_are_those_of_schedules():
+    assert tuple(MAIN_LOOPS) == ScheduleAttr.MAINLOOPS
+    assert all(loop.fallback is None or loop.fallback in MAIN_LOOPS for loop in MAIN_LOOPS.values())
+
+
+@pytest.mark.parametrize("d, measured_ms", [(2048, 2.759), (4096, 10.068), (8192, 39.177)])
+def test_a_layer_takes_about_what_it_took(d: int, measured_ms: float):
+    """On one H100 (benchmarks/README.md)."""
+    assert layer_us(d, Space(("tma",))) / 1000 == pytest.approx(measured_ms, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    "slower, ratio",
+    [
+        (Space(("tma",), tile=(128, 128, 64)), 12.264 / 10.539),
+        (Space(("pointer",), tile=(128, 256, 64)), 12.260 / 10.530),
+    ],
+)
+def test_ratios_of_schedules_are_those_measured(slower: Space, ratio: float):
+    tma = Space(("tma",), tile=(128, 256, 64))
+    assert layer_us(4096, slower) / layer_us(4096, tma) == pytest.approx(ratio, abs=0.03)
+
+
+def test_warp_specialization_hides_the_epilogue_and_keeps_up_with_cublas():
+    """9.48 ms for the four GEMMs (benchmarks/README.md)."""
+    space = Space(("warp_specialized",))
+    assert layer_us(4096, space) / 1000 == pytest.approx(9.48, rel=0.03)
+    found = best(gemm("?", 4096, 4096), space)
+    assert found.schedule.mainloop == "warp_specialized"
+    assert found.estimate.per_tile == found.estimate.main
+
+
+def test_few_rows_are_bound_by_memory_and_use_every_processor():
+    found = best(gemm("?", 4096, 4096), Space(("tma",)), rows=1)
+    assert found.schedule.tile[:2] == (16, 32)
+    assert found.estimate.waves == pytest.approx(1, abs=0.05)
+    floor_us = 4096 * 4096 * 2 / SM_90.memory_gb_per_s / 1000
+    assert floor_us < found.us < 1.5 * floor_us
+
+
+def test_nothing_is_faster_than_the_device():
+    for n, k in ((256, 256), (4096, 512), (512, 8192)):
+        for ranked in rank(gemm("?", n, k), Space(("pointer", "tma")), SM_90, 4096):
+            work = ranked.estimate.workload
+            assert ranked.us > work.bytes() / SM_90.memory_gb_per_s / 1000
+            assert ranked.us > work.flops() / SM_90.matrix_tflops / 1e6
+
+
+def test_ranking_is_sorted_and_has_no_twins():
+    ranking = rank(gemm("?", 4096, 4096), Space(("tma", "pointer"), stages=(3, 4)), SM_90)
+    times = [ranked.us for ranked in ranking]
+    assert times == sorted(times)
+    assert len({ranked.schedule for ranked in ranking}) == len(ranking)
+
+
+def test_a_main_loop_that_cannot_run_falls_back():
+    found = best(gemm("?", 64, 64, "f32"), Space(("tma",)))
+    assert found.schedule.mainloop == "pointer"
+    assert found.refused is not None and found.refused[0] == "TMA"
+
+
+def test_shared_memory_limits_the_stages():
+    stages = {
+        ranked.schedule.stages.data
+        for ranked in rank(gemm("?", 4096, 4096), Space(stages=(3, 4, 5, 6)), SM_90)
+        if ranked.schedule.tile == (128, 256, 64)
+    }
+    assert stages == {3, 4}  # 48 KiB each of 227
+
+
+def test_explanation_is_a_table():
+    lines = explanation(rank(gemm("?", 4096, 4096), Space(), SM_90), count=3).splitlines()
+    assert len(lines) == 5
+    assert lines[2].split()[:3] == ["1", "pointer", "128x256x64"]
+
+
+def test_sizes():
+    assert parse_sizes("B=2, T=8192") == {"B": 2, "T": 8192}
+    assert format_sizes({"T": 8192, "B": 2}) == "B=2,T=8192"
+    assert parse_sizes(None) == {}
+    with pytest.raises(CodaError, match="sizes has 'B'"):
+        parse_sizes("B")
+
+
+def test_row_counts():
+    module = coda_ir.parse("fn f(x: f32[B, T, 16], w: f32[8, 16]) {\n    return linear(x, w)\n}")
+    lowering = Lowering(module)
+    op = next(op for op in lowering.module("gemm").walk() if isinstance(op, FusedOp))
+    assert RowCounts({"B": 3, "T": 5}).of(op) == 15
+    assert RowCounts({"B": 3}).of(op) is None
+    assert RowCounts({}).of(op) is None
