@@ -31,12 +31,13 @@ RESERVED = 2 * 1024
 """Bytes for barriers, and for reductions across warps."""
 MOST_SLOTS = 4
 
-_TILES = (ResultKind.TILE, ResultKind.HALF)
-_RESULTS = (*_TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
-_TILE_PORTS = (PortKind.TILE, PortKind.HALF_TILE)
+TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
+"""Results that are stored as boxes."""
+_RESULTS = (*TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
+_PORTS = (PortKind.TILE, PortKind.HALF_TILE)
 
-SlotShape = tuple[int, Attribute]
-"""Columns and element type of a slot."""
+SlotShape = tuple[int, int, Attribute]
+"""Rows, columns and element type of a slot."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,15 @@ class Staging:
 
 
 def slot_bytes(shape: SlotShape) -> int:
-    columns, element = shape
-    return GROUP_ROWS * columns * (4 if isinstance(element, Float32Type) else 2)
+    rows, columns, element = shape
+    return rows * columns * (4 if isinstance(element, Float32Type) else 2)
+
+
+def result_slot(kind: ResultKind, columns: ColumnRange, element: Attribute) -> SlotShape:
+    """The slot that a part of a result is stored through."""
+    if kind == ResultKind.TILE_T:
+        return columns.lanes, GROUP_ROWS, element
+    return GROUP_ROWS, columns.lanes, element
 
 
 def stage_bytes(schedule: ScheduleAttr) -> int:
@@ -84,15 +92,15 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
 def moves_of(segment: Segment, columns: ColumnRange) -> Moves:
     """What is loaded and stored for each part of a range."""
     loads = [
-        (columns.lanes, element_type_of(port.value))
+        (GROUP_ROWS, columns.lanes, element_type_of(port.value))
         for index, port in enumerate(segment.ports)
-        if port.kind in _TILE_PORTS
+        if port.kind in _PORTS
         for _ in segment.port_args(index)
     ]
     stores = [
-        (columns.lanes, element_type_of(output))
+        result_slot(port.kind.data, columns, element_type_of(output))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
-        if port.kind.data in _TILES
+        if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
     return Moves(tuple(loads), tuple(stores), columns.parts)
@@ -145,8 +153,6 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bm} rows with {schedule.warps.data} warps, expected 128 with 8"
     if not 64 <= bn <= 256 or bk != 64:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
-    if op.is_transposed:
-        return "its input is transposed"
     if op.order is not None:
         return "its sums have a stated order"
     obstacle = tma_obstacle(op, schedule)
@@ -170,7 +176,7 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     for port in segment.ports:
         if port.kind == PortKind.TILE_T:
             return "a port is a transposed tile"
-        if port.kind in _TILE_PORTS:
+        if port.kind in _PORTS:
             obstacle = _box_obstacle(element_type_of(port.value), shape_of(port.value)[-1])
             if obstacle is not None:
                 return f"a port cannot be loaded: {obstacle}"
@@ -178,12 +184,12 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
         kind = port.kind.data
         if kind not in _RESULTS:
             return f"it has a result '{kind.value}'"
-        if kind not in _TILES:
+        if kind not in TILES:
             continue
-        if kind == ResultKind.TILE and segment.pairing and segment.pairing.is_adjacent:
+        if kind != ResultKind.HALF and segment.pairing and segment.pairing.is_adjacent:
             return "neighbouring columns are paired and both stored"
         is_followed = len(segment.weights) > 1 or group == segment.columns
-        if kind == ResultKind.TILE and not is_even and is_followed:
+        if kind != ResultKind.HALF and not is_even and is_followed:
             return f"tiles do not divide {columns.extent} columns, which others follow"
         obstacle = _box_obstacle(element_type_of(output), shape_of(output)[-1])
         if obstacle is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute
@@ -101,7 +102,7 @@ def accumulate(
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
         step += 1
     acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
-    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
     return acc, step
 ''',
 }
@@ -142,23 +143,34 @@ def call(function: str, arguments: Sequence[str]) -> list[str]:
     return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
-def layout_name(element: Attribute, box: Sequence[int]) -> str:
-    """The constant that holds the layout of a box in shared memory."""
-    return f"BOX_{'x'.join(map(str, box))}_{triton_type(element).upper()}"
+Box = tuple[int, int]
+"""Rows and columns that TMA moves at a time."""
 
 
-def layout_constant(element: Attribute, box: Sequence[int]) -> str:
-    """The statement that defines `layout_name`."""
-    return f"{layout_name(element, box)} = gl.{layout_text(element, box)}"
+@dataclass
+class Layouts:
+    """The layouts of boxes in shared memory that a kernel uses: constants of its module."""
+
+    used: set[tuple[Attribute, Box]] = field(default_factory=set[tuple[Attribute, Box]])
+
+    def name(self, element: Attribute, box: Box) -> str:
+        """The constant that holds the layout of a box."""
+        self.used.add((element, box))
+        return f"BOX_{box[0]}x{box[1]}_{triton_type(element).upper()}"
+
+    def constants(self) -> frozenset[str]:
+        """The statements that define them."""
+        return frozenset(
+            f"{self.name(element, box)} = gl.{layout_text(element, box)}"
+            for element, box in self.used
+        )
 
 
-def layout_text(element: Attribute, box: Sequence[int]) -> str:
+def layout_text(element: Attribute, box: Box) -> str:
     """The layout as Gluon prints it, with rows swizzled over as many bytes as they have."""
     swizzle = min(128, box[-1] * element_bytes(element))
     bits = 8 * element_bytes(element)
-    return (
-        f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank={len(box)})"
-    )
+    return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank=2)"
 
 
 def element_bytes(element: Attribute) -> int:

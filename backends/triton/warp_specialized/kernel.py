@@ -13,27 +13,24 @@ from coda_ir.backends.triton.kernel import (
     NameAllocator,
     indented,
     location_comment,
-    tl_type,
 )
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.backends.triton.warp_specialized.gluon import (
     IMPORTS,
     NAMES,
-    layout_constant,
-    layout_name,
     own_helper_names,
     translated,
 )
-from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, LoadEmitter
-from coda_ir.backends.triton.warp_specialized.segment import GroupSegmentEmitter, slots_name
+from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
+from coda_ir.backends.triton.warp_specialized.memory import SHARED, SharedMemory
+from coda_ir.backends.triton.warp_specialized.segment import GroupSegmentEmitter
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.dialects.gemm.warp_specialized import (
     GROUP_ROWS,
-    GROUPS,
     Staging,
     stage_bytes,
     staging,
@@ -43,12 +40,11 @@ from coda_ir.remarks import format_location
 REGISTERS = (240, 24)
 """Of the second group that computes, and of the warp that loads; the first gets the rest."""
 
-_SHARED = ("a_stages", "b_stages", "full", "empty")
 _RESERVED = (
     *("M", "K", "STAGES", "STAGE_BYTES", "STEPS", "GROUP", "LAYOUT", "TILES_N"),
     *("tile", "tile_m", "tile_n", "tiles", "program", "step", "stage", "k", "acc", "part"),
     *("part_tile", "rows", "row", "row_mask", "first_row", "loaded", "slots"),
-    *_SHARED,
+    *SHARED,
 )
 
 
@@ -82,24 +78,36 @@ class _Emitter:
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
-        slots = [slots_name(staged, shape) for shape in staged.stores]
-        ports = [
-            f"port{index}_{what}"
-            for index in range(len(staged.loads))
-            for what in ("slots", "ready")
-        ]
-        self.slot_names = [*ports, *slots]
         self.names = NameAllocator(
-            (*_RESERVED, *ports, *slots, *helper_names(), *own_helper_names(), *NAMES, self.name)
+            (*_RESERVED, *helper_names(), *own_helper_names(), *NAMES, self.name)
         )
         self.helpers = {"grouped_tile", "accumulate"}
         self.arguments = ArgumentList(op, self.names)
         self.descriptors = BoxDescriptors(op, self.arguments)
+        self.depths = Depths(op, self.arguments)
+        self.extent = "K" if op.is_transposed else "M"
+        """The extent that is known when the kernel is launched."""
         self.ranges = [
             (segment, columns)
             for segment in op.segments()
             for columns in column_ranges(segment, schedule, op.order)
         ]
+        self.memory = self._shared_memory()
+        self.names.reserve(*self.memory.names)
+
+    def _shared_memory(self) -> SharedMemory:
+        bm, bn, bk = self.schedule.tile
+        boxes = {
+            "a_stages": (bk, bm) if self.op.is_transposed else (bm, bk),
+            "b_stages": (bk, bn) if self.has_column_stages else (bn, bk),
+        }
+        element, layouts = element_type_of(self.op.x), self.descriptors.layouts
+        return SharedMemory(self.schedule, self.staging, element, boxes, layouts)
+
+    @property
+    def has_column_stages(self) -> bool:
+        """Whether the stages of weights hold their columns side by side: as K x N."""
+        return self.op.is_transposed or self.ranges[0][0].layout == Layout.KN
 
     @property
     def tiles_n(self) -> int:
@@ -109,13 +117,16 @@ class _Emitter:
         load, compute = self._emit_load(), self._emit_compute()
         words = set(re.findall(r"\w+", "\n".join([*load, *compute])))
         named = [argument for argument in self.arguments.arguments if argument.name in words]
-        arguments = (*named, KernelArgument("M", "i32", "{rows}"))
+        arguments = (*named, KernelArgument(self.extent, "i32", "{rows}"))
         sections = [
             self._function(self.load_name, load, arguments, ()),
             self._function(self.compute_name, compute, arguments, ("GROUP: tl.constexpr",)),
             self._entry(load, compute, arguments),
         ]
-        tiles = f"triton.cdiv({{rows}}, {self.schedule.block_m.data}) * {self.tiles_n}"
+        bm = self.schedule.block_m.data
+        tiles = f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
+        if self.op.is_transposed:
+            tiles = str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
         device = "torch.cuda.get_device_properties({operands[0]}.device)"
         multiprocessors = f"{device}.multi_processor_count"
         return EmittedKernel(
@@ -128,16 +139,15 @@ class _Emitter:
             num_stages=self.schedule.stages.data,
             description=self._summary(),
             imports=IMPORTS,
-            constants=frozenset(
-                layout_constant(element, box) for element, box in self.descriptors.layouts
-            ),
+            constants=self.descriptors.layouts.constants(),
             language="gluon",
+            runs_without_rows=self.op.is_transposed,
         )
 
     # Loading
 
     def _emit_load(self) -> list[str]:
-        loads = LoadEmitter(self.op, self.schedule, self.descriptors)
+        loads = LoadEmitter(self.op, self.schedule, self.descriptors, self.depths)
         branches = [
             loads.emit(segment, columns, self._tile(index))
             for index, (segment, columns) in enumerate(self.ranges)
@@ -162,7 +172,9 @@ class _Emitter:
 
     def _tile_loop(self, body: Sequence[str]) -> list[str]:
         bm, group_m = self.schedule.block_m.data, self.schedule.group_m.data
+        rows = [f"M: tl.constexpr = {self.op.row_shape[0]}"] if self.op.is_transposed else []
         return [
+            *rows,
             f"tiles = tl.cdiv(M, {bm}) * {self.tiles_n}",
             "for program in range(tl.program_id(0), tiles, tl.num_programs(0)):",
             *indented(
@@ -222,9 +234,9 @@ class _Emitter:
             bodies.append(emitter.emit(self._tile(index)))
             emitters.append(emitter)
             first[key] = first.get(key, 0) + columns.tiles
-        steps = sum(-(-self.op.depth(term) // bk) for term in range(len(self.op.inputs)))
-        b_axis = 0 if self.ranges[0][0].layout == Layout.NK else 1
-        product = f"accumulate({', '.join(_SHARED)}, step, {steps}, GROUP, 0, {b_axis})"
+        axes = f"{int(self.op.is_transposed)}, {int(self.has_column_stages)}"
+        steps = self.depths.steps(bk)
+        product = f"accumulate({', '.join(SHARED)}, step, {steps}, GROUP, {axes})"
         return [
             f'"""Compute {GROUP_ROWS} rows of tile after tile: products, then the epilogue."""',
             "step = 0",
@@ -255,7 +267,7 @@ class _Emitter:
     def _used(self, body: Sequence[str], arguments: Sequence[KernelArgument]) -> list[str]:
         """What a function takes: shared memory, then parameters of the kernel that it names."""
         words = set(re.findall(r"\w+", "\n".join(body)))
-        candidates = [*_SHARED, *self.slot_names, *(argument.name for argument in arguments)]
+        candidates = [*self.memory.names, *(argument.name for argument in arguments)]
         return [name for name in candidates if name in words]
 
     def _entry(
@@ -266,7 +278,7 @@ class _Emitter:
         loaded = self._used(load, arguments)
         body = [
             *self._docstring(),
-            *self._shared_memory(),
+            *self.memory.emit(),
             "tl.warp_specialize(",
             "    [",
             *indented(
@@ -301,57 +313,6 @@ class _Emitter:
         if place is not None:
             lines.append(f"Source: {place.removeprefix('# ')}")
         return [*lines, '"""']
-
-    def _shared_memory(self) -> list[str]:
-        bm, bn, bk = self.schedule.tile
-        stages, element = self.schedule.stages.data, element_type_of(self.op.x)
-        is_nk = self.ranges[0][0].layout == Layout.NK
-        b_box = (bn, bk) if is_nk else (bk, bn)
-        lines = [
-            _memory(
-                "a_stages", tl_type(element), (stages, bm, bk), self._layout(element, (bm, bk))
-            ),
-            _memory("b_stages", tl_type(element), (stages, *b_box), self._layout(element, b_box)),
-            _barriers("full", stages),
-            _barriers("empty", stages),
-        ]
-        depth = self.staging.depth
-        inits = [(stages, [("full", 1), ("empty", GROUPS)])]
-        for index, (lanes, type) in enumerate(self.staging.loads):
-            box = (GROUP_ROWS, lanes)
-            shape = (GROUPS * depth, *box)
-            lines.append(
-                _memory(f"port{index}_slots", tl_type(type), shape, self._layout(type, box))
-            )
-            lines.append(_barriers(f"port{index}_ready", GROUPS * depth))
-            inits.append((GROUPS * depth, [(f"port{index}_ready", 1)]))
-        for (lanes, type), count in self.staging.stores.items():
-            box = (GROUP_ROWS, lanes)
-            name = slots_name(self.staging, (lanes, type))
-            lines.append(
-                _memory(name, tl_type(type), (GROUPS * count, *box), self._layout(type, box))
-            )
-        for count, barriers in inits:
-            lines.append(f"for index in tl.static_range({count}):")
-            lines += [
-                f"    mbarrier.init({name}.index(index), count={arrivals})"
-                for name, arrivals in barriers
-            ]
-        return [*lines, "fence_async_shared()"]
-
-    def _layout(self, element: object, box: tuple[int, int]) -> str:
-        self.descriptors.layouts.add((element, box))  # pyright: ignore[reportArgumentType]
-        return layout_name(element, box)  # pyright: ignore[reportArgumentType]
-
-
-def _memory(name: str, type: str, shape: Sequence[int], layout: str) -> str:
-    extents = ", ".join(map(str, shape))
-    return f"{name} = tl.allocate_shared_memory({type}, [{extents}], {layout})"
-
-
-def _barriers(name: str, count: int) -> str:
-    layout = "mbarrier.MBarrierLayout()"
-    return f"{name} = tl.allocate_shared_memory(tl.int64, [{count}, 1], {layout})"
 
 
 def _signature(name: str, parameters: Sequence[str]) -> list[str]:

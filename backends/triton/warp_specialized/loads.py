@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.kernel import indented, triton_type
 from coda_ir.backends.triton.ports import ArgumentList
-from coda_ir.backends.triton.warp_specialized.gluon import call, layout_name, layout_text
+from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts, call, layout_text
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
@@ -71,19 +71,22 @@ class BoxDescriptors:
 
     op: FusedOp
     arguments: ArgumentList
-    layouts: set[tuple[Attribute, tuple[int, int]]] = field(
-        default_factory=set[tuple[Attribute, tuple[int, int]]]
-    )
-    """Element types and boxes whose layouts the module has to define."""
+    layouts: Layouts = field(default_factory=Layouts)
 
-    def matrix(
-        self, value: SSAValue, extents: tuple[str, str], box: tuple[int, int], default: str
-    ) -> str:
+    def matrix(self, value: SSAValue, extents: tuple[str, str], box: Box, default: str) -> str:
         """The descriptor of a contiguous operand or result as rows x columns."""
         strides = (extents[1], "1")
         return self._add(value, self._place(value), extents, strides, box, default)
 
-    def every_other(self, weight: SSAValue, start: int, box: tuple[int, int]) -> str:
+    def rows_of(self, value: SSAValue, rows: str, box: Box, default: str) -> str:
+        """The descriptor of a contiguous operand that may have no rows: of others then."""
+        columns = str(shape_of(value)[-1])
+        place = self._place(value)
+        place = f"{place} if {place}.numel() else {place}.new_empty(1, {columns})"
+        extents = (f"{rows} or 1", columns)
+        return self._add(value, place, extents, (columns, "1"), box, default)
+
+    def every_other(self, weight: SSAValue, start: int, box: Box) -> str:
         """The descriptor of rows `start`, `start + 2`, ... of an N x K weight."""
         n, k = shape_of(weight)
         view = f"{self._place(weight)}.view({n // 2}, {2 * k})[:, {start * k}:]"
@@ -101,18 +104,45 @@ class BoxDescriptors:
         place: str,
         extents: Sequence[str],
         strides: Sequence[str],
-        box: tuple[int, int],
+        box: Box,
         default: str,
     ) -> str:
         element = element_type_of(value)
-        self.layouts.add((element, box))
         boxed = f"{triton_type(element)}[{box[0]},{box[1]}]"
         return self.arguments.add(
             f"{value.name_hint or default}_desc",
             f"tensordesc<{boxed},{layout_text(element, box)}>",
             f"TileDescriptor({place}, [{', '.join(extents)}], [{', '.join(strides)}], "
-            f"[{box[0]}, {box[1]}], {layout_name(element, box)})",
+            f"[{box[0]}, {box[1]}], {self.layouts.name(element, box)})",
         )
+
+
+@dataclass(frozen=True)
+class Depths:
+    """K of each input of `op`, as text of a kernel: a number, or a parameter."""
+
+    op: FusedOp
+    arguments: ArgumentList
+
+    def __getitem__(self, term: int) -> str:
+        if not self.op.is_transposed:
+            return str(self.op.depth(term))
+        return self.arguments.add("K", "i32", self.rows(term)) if term else "K"
+
+    def rows(self, term: int) -> str:
+        """The host's expression of the flattened rows of a transposed input."""
+        if not term:
+            return "{rows}"
+        x = self.op.inputs[term]
+        place = f"{{operands[{list(self.op.operands).index(x)}]}}"
+        return f"({place}.numel() // {shape_of(x)[-1]})"
+
+    def steps(self, block_k: int) -> str:
+        """Over all inputs, as an expression of the kernel."""
+        if self.op.is_transposed:
+            counts = [f"tl.cdiv({self[term]}, {block_k})" for term in range(len(self.op.inputs))]
+            return " + ".join(counts)
+        return str(sum(-(-self.op.depth(term) // block_k) for term in range(len(self.op.inputs))))
 
 
 @dataclass(frozen=True)
@@ -122,31 +152,43 @@ class LoadEmitter:
     op: FusedOp
     schedule: ScheduleAttr
     descriptors: BoxDescriptors
+    depths: Depths
 
     def emit(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
         """The statements for tile number `tile` (a name) of the range, one loop per term."""
-        bm, _, bk = self.schedule.tile
+        bk = self.schedule.block_k.data
         lines: list[str] = []
         for term, weights in enumerate(segment.terms):
-            x = self.op.inputs[term]
-            extents = ("{rows}", str(shape_of(x)[-1]))
-            a = self.descriptors.matrix(x, extents, (bm, bk), "a")
             body = [
                 "stage = step % STAGES",
                 "mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)",
                 "mbarrier.expect(full.index(stage), STAGE_BYTES)",
-                *_load(a, f"[tile_m * {bm}, k]", "a_stages.index(stage)"),
+                *self._load_input(term),
             ]
             for rows in weight_rows(segment, columns, tile):
-                body += self._load_weight(segment, weights[rows.weight], rows)
-            loop = f"for k in range(0, {self.op.depth(term)}, {bk}):"
+                body += self._load_weight(segment, weights[rows.weight], rows, term)
+            loop = f"for k in range(0, {self.depths[term]}, {bk}):"
             lines += [loop, *indented([*body, "step += 1"])]
         return lines
 
-    def _load_weight(self, segment: Segment, weight: SSAValue, rows: WeightRows) -> list[str]:
+    def _load_input(self, term: int) -> list[str]:
+        bm, _, bk = self.schedule.tile
+        x, place = self.op.inputs[term], "a_stages.index(stage)"
+        if self.op.is_transposed:
+            a = self.descriptors.rows_of(x, self.depths.rows(term), (bk, bm), "a")
+            return _load(a, f"[k, tile_m * {bm}]", place)
+        a = self.descriptors.matrix(x, ("{rows}", str(shape_of(x)[-1])), (bm, bk), "a")
+        return _load(a, f"[tile_m * {bm}, k]", place)
+
+    def _load_weight(
+        self, segment: Segment, weight: SSAValue, rows: WeightRows, term: int
+    ) -> list[str]:
         _, bn, bk = self.schedule.tile
-        first, second = map(str, shape_of(weight))
         place = "b_stages.index(stage)"
+        if self.op.is_transposed:
+            name = self.descriptors.rows_of(weight, self.depths.rows(term), (bk, rows.count), "w")
+            return _load(name, f"[k, {rows.first}]", place)
+        first, second = map(str, shape_of(weight))
         if segment.layout == Layout.KN:
             name = self.descriptors.matrix(weight, (first, second), (bk, rows.count), "w")
             return _load(name, f"[k, {rows.first}]", place)

@@ -13,9 +13,16 @@ from coda_ir.backends.triton.kernel import indented, without_unused
 from coda_ir.backends.triton.ports import ColumnIndex, rounded
 from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
+from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind
-from coda_ir.dialects.gemm.warp_specialized import GROUP_ROWS, SlotShape, Staging
+from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultKind
+from coda_ir.dialects.gemm.warp_specialized import (
+    GROUP_ROWS,
+    TILES,
+    SlotShape,
+    Staging,
+    result_slot,
+)
 
 _BOXED = (PortKind.TILE, PortKind.HALF_TILE)
 
@@ -196,7 +203,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         self.helpers.add("put")
-        shape = (self.columns.lanes, element_type_of(output))
+        shape = self._slot_of(output)
         count, before = self.staging.stores[shape], self.stored.get(shape, 0)
         self.stored[shape] = before + 1
         per_part = self._stores_of(shape)
@@ -204,28 +211,30 @@ class GroupSegmentEmitter(SegmentEmitter):
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
         value = rounded(value, element_type_of(output), self.helpers)
-        arguments = (
-            self._descriptor(output, "tile"),
-            "first_row",
-            self._first_column(columns),
-            f"{slots_name(self.staging, shape)}.index({slot})",
-            value,
-            str(self.staging.pending),
-        )
-        self.lines += call("put", arguments)
+        corner = ("first_row", self._first_column(columns))
+        if self._is_transposed(output):
+            n, m = map(str, shape_of(output))
+            descriptor = self.descriptors.matrix(output, (n, m), shape[:2], "tile_t")
+            corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"
+        else:
+            descriptor = self._descriptor(output, "tile")
+        slots = f"{slots_name(self.staging, shape)}.index({slot})"
+        pending = str(self.staging.pending)
+        self.lines += call("put", (descriptor, *corner, slots, value, pending))
+
+    def _is_transposed(self, output: SSAValue) -> bool:
+        index = list(self.segment.outputs).index(output)
+        return self.segment.results[index].port.kind.data == ResultKind.TILE_T
+
+    def _slot_of(self, output: SSAValue) -> SlotShape:
+        index = list(self.segment.outputs).index(output)
+        kind = self.segment.results[index].port.kind.data
+        return result_slot(kind, self.columns, element_type_of(output))
 
     def _stores_of(self, shape: SlotShape) -> int:
         """How many tiles of a shape a part stores."""
         total = 0
         for (port, _), output in zip(self.segment.results, self.segment.outputs, strict=True):
-            if port.kind.data.value in ("tile", "half"):
-                alike = (self.columns.lanes, element_type_of(output)) == shape
-                total += self.segment.result_arity(port) if alike else 0
+            if port.kind.data in TILES and self._slot_of(output) == shape:
+                total += self.segment.result_arity(port)
         return total
-
-
-def slots_name(staging: Staging, shape: SlotShape) -> str:
-    """The slots that results of a shape are stored through."""
-    if len(staging.stores) == 1:
-        return "slots"
-    return f"slots_{list(staging.stores).index(shape)}"

@@ -1,0 +1,86 @@
+"""The shared memory of a kernel: stages, slots, and the barriers that tell who may use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute
+
+from coda_ir.backends.triton.kernel import tl_type
+from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
+from coda_ir.dialects.gemm import ScheduleAttr
+from coda_ir.dialects.gemm.warp_specialized import GROUPS, SlotShape, Staging
+
+SHARED = ("a_stages", "b_stages", "full", "empty")
+"""The stages of both operands; a stage is full when its loads are there, empty when it was used."""
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """What a kernel allocates under which names."""
+
+    schedule: ScheduleAttr
+    staging: Staging
+    element: Attribute
+    boxes: Mapping[str, Box]
+    """The shape of a stage of each operand."""
+    layouts: Layouts
+
+    @property
+    def names(self) -> list[str]:
+        """All of it: stages, then the slots of ports and results."""
+        numbers = range(len(self.staging.loads))
+        ports = [f"port{number}_{what}" for number in numbers for what in ("slots", "ready")]
+        slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
+        return [*SHARED, *ports, *slots]
+
+    def emit(self) -> list[str]:
+        """The statements of the kernel that allocate and initialize it."""
+        stages, ahead = self.schedule.stages.data, GROUPS * self.staging.depth
+        text = _Statements(self.layouts)
+        for name, box in self.boxes.items():
+            text.allocate(name, stages, box, self.element)
+        for name, arrivals in (("full", 1), ("empty", GROUPS)):
+            text.barriers(name, stages, arrivals)
+        for number, (rows, lanes, element) in enumerate(self.staging.loads):
+            text.allocate(f"port{number}_slots", ahead, (rows, lanes), element)
+            text.barriers(f"port{number}_ready", ahead, 1)
+        for shape, count in self.staging.stores.items():
+            name = slots_name(self.staging, shape)
+            text.allocate(name, GROUPS * count, shape[:2], shape[2])
+        return [*text.allocations, *text.initializations(), "fence_async_shared()"]
+
+
+@dataclass
+class _Statements:
+    layouts: Layouts
+    allocations: list[str] = field(default_factory=list[str])
+    _barriers: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+
+    def allocate(self, name: str, count: int, box: Box, element: Attribute) -> None:
+        shape = f"[{count}, {box[0]}, {box[1]}]"
+        layout = self.layouts.name(element, box)
+        call = f"tl.allocate_shared_memory({tl_type(element)}, {shape}, {layout})"
+        self.allocations.append(f"{name} = {call}")
+
+    def barriers(self, name: str, count: int, arrivals: int) -> None:
+        layout = "mbarrier.MBarrierLayout()"
+        call = f"tl.allocate_shared_memory(tl.int64, [{count}, 1], {layout})"
+        self.allocations.append(f"{name} = {call}")
+        init = f"    mbarrier.init({name}.index(index), count={arrivals})"
+        self._barriers.setdefault(count, []).append(init)
+
+    def initializations(self) -> Sequence[str]:
+        return [
+            line
+            for count, inits in self._barriers.items()
+            for line in (f"for index in tl.static_range({count}):", *inits)
+        ]
+
+
+def slots_name(staging: Staging, shape: SlotShape) -> str:
+    """The slots that results of a shape are stored through."""
+    if len(staging.stores) == 1:
+        return "slots"
+    return f"slots_{list(staging.stores).index(shape)}"
