@@ -129,6 +129,7 @@ def compile(
     memory_budget: int | None = None,
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
+    stream_logits: int | None = None,
 ) -> TrainableFunction: ...
 
 
@@ -146,6 +147,7 @@ def compile(
     memory_budget: int | None = None,
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
+    stream_logits: int | None = None,
 ) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
@@ -160,7 +162,10 @@ def compile(
 
     With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
     limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
-    saved, or computed again, in any case. Raises CodaError for whatever is wrong with the input.
+    saved, or computed again, in any case, and `stream_logits` is the number of parts in which the
+    logits of a language model are computed again, so that they are never stored.
+
+    Raises CodaError for whatever is wrong with the input.
     """
     from coda_ir.devices import (
         architecture_name,
@@ -181,13 +186,13 @@ def compile(
     if training:
         from coda_ir.training import SavePolicy, TrainableFunction, find_trained
 
-        policy = SavePolicy(memory_budget, tuple(save), tuple(recompute))
+        policy = SavePolicy(memory_budget, tuple(save), tuple(recompute), stream_logits)
         module = origin.module()
         func = find_trained(module, entry)
         return TrainableFunction(
             module, func, target, place, lower, policy, pack_weights=pack_weights
         )
-    if memory_budget is not None or save or recompute:
+    if memory_budget is not None or save or recompute or stream_logits is not None:
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
     compiled = CompiledFunction(lower(origin), entry, target, place)
     compiled.prepare()

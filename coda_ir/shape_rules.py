@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from coda_ir.dialects.coda import (
     AttentionGradOp,
     AttentionOp,
+    BarrierOp,
     BroadcastOp,
     CastOp,
     ConcatOp,
@@ -336,6 +337,7 @@ RULES: dict[type, Rule] = {
     CrossEntropyOp: _cross_entropy,
     EmbeddingOp: _embedding,
     ReshapeOp: _reshape,
+    BarrierOp: _like_first,
     TransposeOp: _transpose,
     SliceOp: _slice,
     ConcatOp: _concat,

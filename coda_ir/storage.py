@@ -4,7 +4,7 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from coda_ir.dialects.coda import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import BarrierOp, BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.torch import CallOp
 
@@ -16,7 +16,7 @@ BOXED = "coda.boxed"
 holds is freed after its last use.
 """
 
-VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, BroadcastOp)
+VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, BroadcastOp, BarrierOp)
 
 
 def is_view(owner: object) -> bool:

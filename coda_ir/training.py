@@ -41,7 +41,7 @@ Wrt: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class SavePolicy:
-    """What the pass `save-or-recompute` is told."""
+    """What the pass `differentiate` is told about memory."""
 
     memory_budget: int | None = None
     """Bytes that may be saved for the backward; None where time alone counts."""
@@ -49,6 +49,8 @@ class SavePolicy:
     """Names of values that are saved whatever they cost."""
     recompute: tuple[str, ...] = ()
     """Names of values that are never saved."""
+    stream_logits: int | None = None
+    """Parts in which logits are computed again for their gradient; None where they are saved."""
 
 
 class TrainableFunction:

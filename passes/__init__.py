@@ -13,6 +13,7 @@ PASS_CLASSES = {
     "defer-rms-norm": "DeferRMSNormPass",
     "derive-gradient": "DeriveGradientPass",
     "differentiate": "DifferentiatePass",
+    "drop-barriers": "DropBarriersPass",
     "drop-no-ops": "DropNoOpsPass",
     "drop-unused-results": "DropUnusedResultsPass",
     "drop-zero-gradients": "DropZeroGradientsPass",
@@ -48,6 +49,7 @@ PASS_CLASSES = {
     "split-reductions": "SplitReductionsPass",
     "torch-to-coda": "TorchToCodaPass",
     "state-reduction-order": "StateReductionOrderPass",
+    "stream-logits": "StreamLogitsPass",
 }
 
 

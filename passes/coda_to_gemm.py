@@ -14,6 +14,7 @@ from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
+from coda_ir.passes.drop_barriers import DropBarriersPass
 from coda_ir.passes.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fuse_finalize import FuseFinalizePass
@@ -75,6 +76,8 @@ STEPS: tuple[ModulePass, ...] = (
     RepeatColumnsPass(),
     OutlinePointwisePass(),
     MergeSiblingGemmsPass(),
+    # Nothing moves any more.
+    DropBarriersPass(),
     DeadCodeElimination(),
     DropUnusedResultsPass(),
     CanonicalizePass(),

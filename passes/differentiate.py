@@ -13,6 +13,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.move_norm_gradient_sums import MoveNormGradientSumsPass
 from coda_ir.passes.save_or_recompute import SaveOrRecomputePass
+from coda_ir.passes.stream_logits import StreamLogitsPass
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class DifferentiatePass(ModulePass):
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
     The steps are `derive-gradient`, which the options `function` and `wrt` go to, algebra on the
-    joint function that it makes, and `save-or-recompute`, which has the other options. Both new
+    joint function that it makes, `stream-logits` where a number of parts is given, and
+    `save-or-recompute`, which has the other options. Both new
     functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
     backward has the name of an argument or a result of the forward, or `d_` and the name of a
     result.
@@ -38,6 +40,7 @@ class DifferentiatePass(ModulePass):
     recompute: tuple[str, ...] = ()
     extents: str = ""
     pack_weights: bool = True
+    stream_logits: int | None = None
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on."""
@@ -50,10 +53,20 @@ class DifferentiatePass(ModulePass):
             CanonicalizePass(),
             CommonSubexpressionElimination(),
             DeadCodeElimination(),
+            *self._streaming(),
             SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
             DeadCodeElimination(),
+        )
+
+    def _streaming(self) -> tuple[ModulePass, ...]:
+        if self.stream_logits is None:
+            return ()
+        return (
+            StreamLogitsPass(self.stream_logits),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

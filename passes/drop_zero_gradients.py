@@ -28,6 +28,7 @@ FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.TransposeOp: ("x",),
     coda.SliceOp: ("x",),
     coda.PadOp: ("x",),
+    coda.BarrierOp: ("x",),
     coda.BroadcastOp: ("x",),
     coda.SumToOp: ("x",),
     coda.RopeOp: ("x",),
@@ -105,6 +106,8 @@ class _Backward:
                 self._replace(op, negated.result)
             case VjpOp():
                 self._drop_outputs(op)
+            case coda.BarrierOp():
+                op.operands = [op.x, *(value for value in op.after if value not in self.zeros)]
             case _:
                 pass
 

@@ -35,11 +35,17 @@ class MergeGemmSumsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.AddOp) and not _is_part_of_sum(op):
                 addends = list(_addends(op))
-                products = [value for value in addends if isinstance(value.owner, FusedOp)]
+                products = [value for value in addends if _is_product(value)]
                 if len(products) > 1:
                     groups = _groups(op, products, rewriter)
                     if groups:
                         _rewrite(op, addends, groups, rewriter)
+
+
+def _is_product(value: SSAValue) -> bool:
+    """Whether `value` comes from a GEMM that no barrier keeps apart from what follows."""
+    is_ordered = any(isinstance(use.operation, coda.BarrierOp) for use in value.uses)
+    return isinstance(value.owner, FusedOp) and not is_ordered
 
 
 def _is_part_of_sum(op: coda.AddOp) -> bool:

@@ -219,6 +219,10 @@ def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Te
     return [F.embedding(ids, table)]
 
 
+def barrier(_: coda.BarrierOp, operands: Tensors, __: Numerics) -> Tensors:
+    return [operands[0]]
+
+
 def transpose(op: coda.TransposeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [operands[0].permute(op.permutation)]
 
@@ -251,6 +255,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.AttentionOp: attention,
     coda.CrossEntropyOp: cross_entropy,
     coda.EmbeddingOp: embedding,
+    coda.BarrierOp: barrier,
     coda.TransposeOp: transpose,
     coda.SliceOp: slice_,
     coda.ConcatOp: concat,

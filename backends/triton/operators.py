@@ -29,6 +29,7 @@ from coda_ir.backends.triton.row_kernels import (
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
     AttentionOp,
+    BarrierOp,
     CastOp,
     ConcatOp,
     ConstantOp,
@@ -382,6 +383,13 @@ def _reshape(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
 
 
+def _barrier(host: HostProgram, op: Operation) -> None:
+    """Nothing: statements run in order."""
+    assert isinstance(op, BarrierOp)
+    x = host.variable(op.x)
+    host.assign(op.result, x, is_dense=host.is_dense(op.x), hint="x")
+
+
 def _transpose(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TransposeOp)
     call = f"{host.variable(op.x)}.permute({', '.join(map(str, op.permutation))})"
@@ -416,6 +424,7 @@ _WRITERS: Mapping[type, Writer] = {
     CallOp: _call_torch,
     ConcatOp: _concat,
     ReshapeOp: _reshape,
+    BarrierOp: _barrier,
     TransposeOp: _transpose,
     SliceOp: _slice,
     **GRADIENT_WRITERS,

@@ -15,7 +15,7 @@ from coda_ir.exported import CompiledModel
 from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.remarks import Remark
 
-NO_KERNELS = {"coda.constant", "coda.reshape", "gemm.yield", "gemm.group_reduce"}
+NO_KERNELS = {"coda.constant", "coda.reshape", "gemm.yield", "gemm.group_reduce", "gemm.column"}
 """Operators that launch nothing."""
 
 

@@ -7,6 +7,7 @@ from xdsl.ir import Dialect
 
 from coda_ir.dialects.coda import canonicalization as canonicalization
 from coda_ir.dialects.coda.attention import AttentionGradOp, AttentionLike, AttentionOp
+from coda_ir.dialects.coda.barrier import BarrierOp
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS,
     LOSS_REDUCTIONS,
@@ -88,6 +89,7 @@ Coda = Dialect(
         TransposeOp,
         SliceOp,
         ConcatOp,
+        BarrierOp,
         *GRADIENT_OPS,
     ],
     [],
@@ -105,6 +107,7 @@ __all__ = [
     "AttentionGradOp",
     "AttentionLike",
     "AttentionOp",
+    "BarrierOp",
     "BinaryOp",
     "BroadcastOp",
     "CastOp",

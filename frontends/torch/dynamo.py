@@ -233,6 +233,7 @@ class TrainingCompiler(GraphCompiler):
             imported.module,
             training=True,
             memory_budget=self.options.memory_budget,
+            stream_logits=self.options.stream_logits,
             **self._choices(captured.device),
         )
         trained.prepare(_with_gradients(captured, imported), captured.size_hints)

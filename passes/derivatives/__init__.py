@@ -56,6 +56,7 @@ _SECOND = "it is a derivative itself, and second derivatives are not derived"
 NOT_DIFFERENTIATED: dict[type, str] = {
     coda.ActivationGradOp: _SECOND,
     coda.AttentionGradOp: _SECOND,
+    coda.BarrierOp: "it orders the operators of a backward",
     coda.CrossEntropyGradOp: _SECOND,
     coda.MaximumGradOp: _SECOND,
     VjpOp: _SECOND,

@@ -1,0 +1,43 @@
+"""An operator that orders others."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
+from xdsl.traits import Pure
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_element_type,
+    expect_shape,
+    shape_of,
+)
+
+
+@irdl_op_definition
+class BarrierOp(CodaOp):
+    """x, which is there only when the operands `after` have been computed.
+
+    What reads the result neither moves in front of them nor shares a kernel with what they need:
+    so parts of a large tensor are computed one after the other, in the same memory. Costs nothing;
+    the pass `drop-barriers` removes it when nothing moves any more. XLA calls it an optimization
+    barrier.
+
+    `%h1 = coda.barrier %h, %dw0 : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.barrier"
+    x = operand_def(TensorType)
+    after = var_operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, after: Sequence[SSAValue]):
+        x = SSAValue.get(x)
+        super().__init__(operands=[x, after], result_types=[x.type])
+
+    def verify_(self) -> None:
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))

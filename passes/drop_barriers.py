@@ -1,0 +1,27 @@
+"""Pass `drop-barriers`: what is in order needs no barriers any more."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coda_ir.dialects import coda
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+
+
+@dataclass(frozen=True)
+class DropBarriersPass(FunctionPass):
+    """Removes `coda.barrier` once no pass moves operators past one another any more.
+
+        %h1 = coda.barrier %h, %dw0
+        %z1 = gemm.fused %h1 ...         ->    %z1 = gemm.fused %h ...
+
+    Always legal: operators run in the order in which they are written. Kernels that a barrier kept
+    apart may read the same tensor from here on, so this comes after the passes that merge them.
+    """
+
+    name: ClassVar[str] = "drop-barriers"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.BarrierOp):
+                op.result.replace_all_uses_with(op.x)
+                rewriter.order.erase(op)
