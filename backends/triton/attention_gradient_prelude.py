@@ -45,7 +45,7 @@ def spelled_attention_with_lse(q, k, v, mask, scale, softcap, sinks):
 def fused_attention(kernel, q, k, v, mask, is_causal, scale):
     """Attention of heads by a kernel of PyTorch, and the logsumexp of the scores."""
     aten, head_dim = torch.ops.aten, q.shape[-1]
-    mask = added_mask(mask, q, k)
+    mask = added_mask(mask, q, k, kernel)
     if kernel == "cpu":
         return aten._scaled_dot_product_flash_attention_for_cpu(
             q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
@@ -126,7 +126,7 @@ def spelled_attention_grad(d_y, lse, q, k, v, mask, scale, softcap):
 def fused_attention_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask):
     """The gradients of heads and of the mask by a kernel of PyTorch."""
     aten, head_dim = torch.ops.aten, q.shape[-1]
-    mask = added_mask(mask, q, k)
+    mask = added_mask(mask, q, k, kernel)
     if kernel == "cpu":
         gradients = aten._scaled_dot_product_flash_attention_for_cpu_backward(
             d_y, q, k, v, y, lse, 0.0, is_causal, attn_mask=mask, scale=scale
@@ -195,15 +195,15 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
         return "efficient" if cuda.can_use_efficient_attention(params) else None
 
 
-def added_mask(mask, q, k):
-    """`mask` as numbers that are added to the scores, in rows that kernels can read."""
+def added_mask(mask, q, k, kernel):
+    """`mask` as numbers that are added to the scores, in rows that the kernel can read."""
     if mask is None:
         return None
     if mask.dtype == torch.bool:
         mask = q.new_zeros(()).masked_fill(~mask, float("-inf"))
     keys = k.shape[2]
     mask = mask.expand(*mask.shape[:-1], keys).contiguous()
-    if mask.is_cuda and keys % 16:
+    if kernel == "efficient" and keys % 16:
         mask = torch.nn.functional.pad(mask, (0, -keys % 16))[..., :keys]
     return mask.expand(*q.shape[:3], keys)
 

@@ -1,130 +1,23 @@
 """`coda.attention` with windows, masks and sinks: both backends against its definition."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import torch
+from support.attention import CASES, KINDS, definition, inputs, program
 from support.emitted import load_module, relative_error
 
 from coda_ir.api import find_entry, parse
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
 
-HEADS, KV_HEADS, WIDTH = 4, 2, 8
-
-
-def definition(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    window: int | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Attention in float64, one pair of query and key at a time."""
-    q, k, v = (
-        x.double().unflatten(-1, (-1, WIDTH)).transpose(1, 2).repeat_interleave(times, 1)
-        for x, times in ((q, 1), (k, HEADS // KV_HEADS), (v, HEADS // KV_HEADS))
-    )
-    scores = q @ k.mT * WIDTH**-0.5
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if mask is not None:
-        is_bool = mask.dtype == torch.bool
-        scores = scores.masked_fill(~mask, -torch.inf) if is_bool else scores + mask.double()
-    queries, keys = scores.shape[-2:]
-    for i in range(queries):
-        for j in range(keys):
-            distance = i + keys - queries - j
-            if (causal and distance < 0) or (window is not None and abs(distance) >= window):
-                scores[:, :, i, j] = -torch.inf
-    weights = scores.exp()
-    total = weights.sum(-1, keepdim=True)
-    if sinks is not None:
-        total += sinks.double().exp()[:, None, None]
-    return torch.where(total > 0, weights / total, 0) @ v
-
-
-def program(tensors: Mapping[str, torch.Tensor], properties: str, element: str) -> str:
-    types = {torch.bool: "i1", torch.float32: "f32", torch.bfloat16: "bf16"}
-    typed = {
-        name: f"tensor<{''.join(f'{extent}x' for extent in x.shape)}{types[x.dtype]}>"
-        for name, x in tensors.items()
-    }
-    optional = [f"{name}(%{name} : {typed[name]})" for name in ("sinks", "mask") if name in typed]
-    heads = ", ".join(typed[name] for name in "qkv")
-    parameters = ", ".join(f"%{name} : {type}" for name, type in typed.items())
-    return f"""
-        func.func @f({parameters}) -> {typed["q"]} {{
-          %r = coda.attention %q, %k, %v {" ".join(optional)} {{{properties}}}
-            : ({heads}) -> {typed["q"]}
-          func.return %r : {typed["q"]}
-        }}"""
-
-
-RANDOM = torch.Generator().manual_seed(0)
-
-
-def bools(*shape: int) -> torch.Tensor:
-    return torch.rand(shape, generator=RANDOM) < 0.7
-
-
-def normal(*shape: int) -> torch.Tensor:
-    return torch.randn(shape, generator=RANDOM)
-
-
-CASES: list[tuple[int, int, dict[str, Any]]] = [
-    (6, 6, {"causal": True, "window": 3}),
-    (6, 6, {"window": 2}),
-    (6, 6, {"causal": True, "window": 9}),
-    (2, 6, {"causal": True, "window": 3}),
-    (1, 6, {"causal": True, "window": 3}),
-    (6, 3, {"causal": True, "window": 2}),
-    (6, 3, {"window": 4}),
-    (6, 6, {"mask": bools(2, 1, 1, 6)}),
-    (6, 6, {"mask": bools(2, 1, 6, 6), "causal": True}),
-    (3, 6, {"mask": bools(HEADS, 1, 6), "window": 4}),
-    (6, 6, {"mask": normal(6, 6)}),
-    (6, 6, {"mask": normal(HEADS, 1, 6), "causal": True}),
-    (6, 6, {"mask": normal(2, HEADS, 6, 6), "softcap": 3.0}),
-    (6, 6, {"mask": torch.where(bools(1, 1, 6, 6), 0.0, -torch.inf)}),
-    (6, 6, {"mask": torch.where(bools(1, 1, 1, 6), 0.0, torch.finfo(torch.float32).min)}),
-    (6, 6, {"sinks": normal(HEADS)}),
-    (6, 6, {"sinks": normal(HEADS), "causal": True, "window": 3}),
-    (3, 6, {"sinks": normal(HEADS), "causal": True, "mask": bools(2, 1, 1, 6)}),
-    (6, 6, {"sinks": normal(HEADS), "mask": normal(2, HEADS, 6, 6)}),
-    (6, 3, {"sinks": normal(HEADS), "causal": True, "softcap": 2.0}),
-    (1, 6, {"sinks": normal(HEADS), "causal": True}),
-]
-
 
 @pytest.mark.parametrize(("queries", "keys", "options"), CASES)
-@pytest.mark.parametrize("kind", ["f32", "bf16", "mixed"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_backends_agree_with_the_definition(
     queries: int, keys: int, options: dict[str, Any], kind: str
 ):
-    dtype = torch.float32 if kind == "f32" else torch.bfloat16
-    tensors = {
-        "q": normal(2, queries, HEADS * WIDTH).to(dtype),
-        "k": normal(2, keys, KV_HEADS * WIDTH).to(dtype),
-        "v": normal(2, keys, KV_HEADS * WIDTH).to(dtype),
-    }
-    numbers: dict[str, Any] = {}
-    for name, value in options.items():
-        if isinstance(value, torch.Tensor):
-            narrow = value.is_floating_point() and kind == "bf16"
-            tensors[name] = value.to(dtype) if narrow else value
-        else:
-            numbers[name] = value
-    properties = f"head_dim = {WIDTH} : i64, causal = {str(numbers.get('causal', False)).lower()}"
-    for name, type in (("window", "i64"), ("softcap", "f64")):
-        if name in numbers:
-            properties += f", {name} = {numbers[name]} : {type}"
-    module = parse(program(tensors, properties, kind))
+    tensors, numbers = inputs(queries, keys, options, kind)
+    module = parse(program(tensors, numbers))
     expected = definition(**tensors, **numbers).transpose(1, 2).flatten(2)
     operands = list(tensors.values())
     (exact,) = run_function(find_entry(module), operands)

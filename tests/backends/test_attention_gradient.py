@@ -1,0 +1,275 @@
+"""Attention and its derivative from what the forward saved, against those of the definition."""
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from support.attention import (
+    CASES,
+    HEADS,
+    KINDS,
+    KV_HEADS,
+    WIDTH,
+    definition,
+    definition_of_lse,
+    inputs,
+    normal,
+    program,
+)
+from support.emitted import load_module, relative_error
+from support.joints import function_of
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from coda_ir.api import parse
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.triton import emit_module
+from coda_ir.context import make_context
+from coda_ir.passes.derive_gradient import DeriveGradientPass
+
+Tensors = Mapping[str, torch.Tensor]
+
+ATTENTION = """
+fn f(q: f32[B, T, 32], k: f32[B, S, 16], v: f32[B, S, 16]) -> f32[B, T, 32] {
+    return attention(q, k, v, head_dim=8)
+}
+"""
+
+aten = torch.ops.aten
+
+
+@pytest.fixture(scope="module")
+def emitted() -> ModuleType:
+    """An emitted module with the functions of attention that is trained."""
+    module = parse(ATTENTION)
+    DeriveGradientPass().apply(make_context(), module)
+    function_of(module, "f_joint").sym_visibility = None
+    return load_module(emit_module(module, "f_joint"))
+
+
+def leaves(tensors: Tensors, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+    """Copies that gradients are wanted of, but for truth values."""
+    return {
+        name: x.to(dtype or x.dtype).clone().requires_grad_() if x.is_floating_point() else x
+        for name, x in tensors.items()
+    }
+
+
+def exact_gradients(
+    tensors: Tensors, numbers: Mapping[str, Any], d_y: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """The gradients of all floats by the definition, in float64."""
+    wide = leaves(tensors, torch.float64)
+    y = definition(**wide, **numbers).transpose(1, 2).flatten(2)
+    wanted = {name: x for name, x in wide.items() if x.requires_grad}
+    found = torch.autograd.grad(y, list(wanted.values()), d_y.double())
+    return dict(zip(wanted, found, strict=True))
+
+
+@pytest.mark.parametrize(("queries", "keys", "options"), CASES)
+def test_reference(queries: int, keys: int, options: dict[str, Any]):
+    tensors, numbers = inputs(queries, keys, options, "f32")
+    d_y = normal(*tensors["q"].shape).to(tensors["q"].dtype)
+    module = parse(program(tensors, numbers))
+    DeriveGradientPass().apply(make_context(), module)
+    _, *found = run_function(function_of(module, "f_joint"), [*tensors.values(), d_y])
+    wanted = exact_gradients(tensors, numbers, d_y)
+    for (name, expected), actual in zip(wanted.items(), found, strict=True):
+        assert relative_error(actual, expected) < 1e-12, name
+
+
+def check_emitted(emitted: Any, tensors: Tensors, numbers: Mapping[str, Any], kind: str) -> None:
+    """The emitted functions against the definition."""
+    d_y = normal(*tensors["q"].shape).to(tensors["q"].dtype)
+    wanted = exact_gradients(tensors, numbers, d_y)
+    q, k, v = (tensors[name] for name in "qkv")
+    named = {**numbers, **{name: x for name, x in tensors.items() if name not in "qkv"}}
+    causal = named.pop("causal", False)
+    y, lse = emitted.attention_with_lse(q, k, v, WIDTH, causal, **named)
+    wrt = [name for name in wanted if name not in "qkv"]
+    found = emitted.attention_grad(d_y, y, lse, q, k, v, WIDTH, causal, **named, wrt=wrt)
+    allowed = 2e-6 if kind == "f32" else 1e-2
+    expected = definition(**tensors, **numbers).transpose(1, 2).flatten(2)
+    assert relative_error(y, expected) < allowed
+    assert relative_error(lse, definition_of_lse(**tensors, **numbers)) < 2e-6
+    assert lse.is_contiguous() and y.is_contiguous()
+    for (name, gradient), actual in zip(wanted.items(), found, strict=True):
+        assert relative_error(actual, gradient) < allowed, name
+        assert actual.dtype == tensors[name].dtype
+
+
+@pytest.mark.parametrize(("queries", "keys", "options"), CASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_of_the_cpu(
+    emitted: Any, queries: int, keys: int, options: dict[str, Any], kind: str
+):
+    check_emitted(emitted, *inputs(queries, keys, options, kind), kind)
+
+
+@pytest.mark.parametrize(("queries", "keys", "options"), CASES)
+def test_without_kernels(emitted: Any, queries: int, keys: int, options: dict[str, Any]):
+    with sdpa_kernel(SDPBackend.MATH):
+        check_emitted(emitted, *inputs(queries, keys, options, "f32"), "f32")
+
+
+class CudaKernels:
+    """PyTorch's kernels for CUDA in terms of those for the CPU, with what they demand."""
+
+    def __init__(self, *, heads_may_be_shared: bool):
+        self.heads_may_be_shared = heads_may_be_shared
+
+    def _check(self, *tensors: torch.Tensor, columns: int) -> None:
+        for x in tensors:
+            assert x.shape[-1] % columns == 0 and x.stride(-1) == 1
+        assert self.heads_may_be_shared or len({x.shape[1] for x in tensors}) == 1
+
+    def _check_determinism(self) -> None:
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+
+    def _scaled_dot_product_flash_attention(
+        self, q: Any, k: Any, v: Any, dropout: float, causal: bool, *, scale: float
+    ) -> tuple[Any, ...]:
+        self._check(q, k, v, columns=8)
+        y, lse = aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, dropout, causal, scale=scale
+        )
+        return y, lse.contiguous(), None, None, q.shape[2], k.shape[2], None, None, None
+
+    def _scaled_dot_product_flash_attention_backward(
+        self, d_y: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, *rest: Any, scale: float
+    ) -> tuple[Any, ...]:
+        *sizes, dropout, causal, _, _ = rest
+        assert sizes == [None, None, q.shape[2], k.shape[2]] and lse.is_contiguous()
+        self._check(q, k, v, d_y, y, columns=8)
+        self._check_determinism()
+        return aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            d_y, q, k, v, y, lse, dropout, causal, scale=scale
+        )
+
+    def _scaled_dot_product_efficient_attention(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        with_lse: bool,
+        dropout: float,
+        causal: bool,
+        *,
+        scale: float | None,
+    ) -> tuple[Any, ...]:
+        assert with_lse
+        self._check(q, k, v, columns=4)
+        self._check_mask(q, k, mask)
+        y, lse = aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, dropout, causal, attn_mask=mask, scale=scale
+        )
+        padded = torch.nn.functional.pad(lse, (0, -q.shape[2] % 32), value=float("inf"))
+        return y, padded.contiguous(), None, None
+
+    def _scaled_dot_product_efficient_attention_backward(
+        self, d_y: Any, q: Any, k: Any, v: Any, mask: Any, y: Any, lse: Any, *rest: Any, scale: Any
+    ) -> tuple[Any, ...]:
+        _, _, dropout, wants, causal = rest
+        self._check(q, k, v, d_y, y, columns=4)
+        self._check_mask(q, k, mask)
+        self._check_determinism()
+        assert lse.shape[2] % 32 == 0 and lse[..., q.shape[2] :].isposinf().all()
+        lse = lse[..., : q.shape[2]]
+        gradients = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            d_y, q, k, v, y, lse, dropout, causal, attn_mask=mask, scale=scale
+        )
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        scores = q.float() @ k.float().mT * scale + (0 if mask is None else mask)
+        moment = (d_y.float() * y.float()).sum(-1, keepdim=True)
+        d_mask = torch.exp(scores - lse[..., None]) * (d_y.float() @ v.float().mT - moment)
+        return *gradients, d_mask.to(q.dtype) if wants[3] else None
+
+    def _check_mask(self, q: Any, k: Any, mask: Any) -> None:
+        if mask is not None:
+            assert mask.shape == (*q.shape[:3], k.shape[2]) and mask.dtype == q.dtype
+            assert mask.stride(-1) == 1 and all(stride % 8 == 0 for stride in mask.stride()[:-1])
+
+
+class TorchWith:
+    """The module torch with other kernels."""
+
+    def __init__(self, kernels: object):
+        self.ops = type("Operators", (), {"aten": kernels})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+Available = Callable[..., str | None]
+
+
+@pytest.fixture
+def with_cuda(emitted: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets the emitted module use a kernel of CUDA where PyTorch could."""
+
+    def use(kernel: str) -> None:
+        usual: Available = emitted.available_kernel
+
+        def available(q: Any, k: Any, v: Any, softcap: Any, mask: Any, causal: bool) -> str | None:
+            if usual(q, k, v, softcap, mask, causal) is None:
+                return None
+            return "flash" if kernel == "flash" and mask is None else "efficient"
+
+        monkeypatch.setattr(emitted, "available_kernel", available)
+        kernels = CudaKernels(heads_may_be_shared=kernel == "flash")
+        monkeypatch.setattr(emitted, "torch", TorchWith(kernels))
+
+    return use
+
+
+@pytest.mark.parametrize(("queries", "keys", "options"), CASES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kernel", ["flash", "efficient"])
+def test_calls_of_kernels_for_cuda(
+    emitted: Any,
+    with_cuda: Callable[[str], None],
+    queries: int,
+    keys: int,
+    options: dict[str, Any],
+    kind: str,
+    kernel: str,
+):
+    with_cuda(kernel)
+    check_emitted(emitted, *inputs(queries, keys, options, kind), kind)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("kernel", ["flash", "efficient"])
+@pytest.mark.parametrize("head_dim", [8, 12])
+def test_signatures_of_kernels_for_cuda(emitted: Any, kernel: str, head_dim: int):
+    """The real operators take what is given to them, and give what is expected, without a GPU."""
+
+    def heads(count: int) -> torch.Tensor:
+        x = torch.empty(2, 10, count * head_dim, dtype=torch.bfloat16, device="meta")
+        return emitted.split_heads(x, head_dim)
+
+    q, k, v = heads(HEADS), heads(KV_HEADS), heads(KV_HEADS)
+    mask = torch.empty(HEADS, 1, 10, dtype=torch.bfloat16, device="meta")
+    for hidden in (None, mask) if kernel == "efficient" else (None,):
+        y, lse = emitted.fused_attention(kernel, q, k, v, hidden, hidden is None, None)
+        assert y.shape == q.shape and lse.shape == q.shape[:3] and lse.dtype == torch.float32
+        *found, d_mask = emitted.fused_attention_grad(
+            kernel, y, y, lse, q, k, v, hidden, hidden is None, None, hidden is not None
+        )
+        assert [x.shape for x in found] == [x.shape for x in (q, k, v)]
+        assert (d_mask is None) == (hidden is None)
+        assert d_mask is None or d_mask.shape == (2, HEADS, 10, 10)
+
+
+@pytest.mark.parametrize(("batch", "queries", "keys"), [(0, 3, 3), (2, 0, 3), (2, 3, 0)])
+def test_nothing_to_attend(emitted: Any, batch: int, queries: int, keys: int):
+    q = normal(batch, queries, HEADS * WIDTH)
+    k = normal(batch, keys, KV_HEADS * WIDTH)
+    y, lse = emitted.attention_with_lse(q, k, k, WIDTH, False)
+    found = emitted.attention_grad(torch.ones_like(y), y, lse, q, k, k, WIDTH, False)
+    assert not y.any() and lse.isposinf().all()
+    assert not any(gradient.any() for gradient in found)
+    assert [gradient.shape for gradient in found] == [q.shape, k.shape, k.shape]
