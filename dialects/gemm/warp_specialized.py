@@ -31,10 +31,11 @@ RESERVED = 2 * 1024
 """Bytes for barriers, and for reductions across warps."""
 MOST_SLOTS = 4
 
-TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
+TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMULATE)
 """Results that are stored as boxes."""
 _RESULTS = (*TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
-_PORTS = (PortKind.TILE, PortKind.HALF_TILE)
+TILE_PORTS = (PortKind.TILE, PortKind.HALF_TILE, PortKind.TILE_T)
+"""Ports that are loaded as boxes."""
 
 SlotShape = tuple[int, int, Attribute]
 """Rows, columns and element type of a slot."""
@@ -76,9 +77,9 @@ def slot_bytes(shape: SlotShape) -> int:
     return rows * columns * (4 if isinstance(element, Float32Type) else 2)
 
 
-def result_slot(kind: ResultKind, columns: ColumnRange, element: Attribute) -> SlotShape:
-    """The slot that a part of a result is stored through."""
-    if kind == ResultKind.TILE_T:
+def slot_of(columns: ColumnRange, element: Attribute, *, transposed: bool) -> SlotShape:
+    """The slot that a part of a tile goes through, as it lies in memory."""
+    if transposed:
         return columns.lanes, GROUP_ROWS, element
     return GROUP_ROWS, columns.lanes, element
 
@@ -92,13 +93,13 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
 def moves_of(segment: Segment, columns: ColumnRange) -> Moves:
     """What is loaded and stored for each part of a range."""
     loads = [
-        (GROUP_ROWS, columns.lanes, element_type_of(port.value))
+        slot_of(columns, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T)
         for index, port in enumerate(segment.ports)
-        if port.kind in _PORTS
+        if port.kind in TILE_PORTS
         for _ in segment.port_args(index)
     ]
     stores = [
-        result_slot(port.kind.data, columns, element_type_of(output))
+        slot_of(columns, element_type_of(output), transposed=segment.is_stored_transposed(port))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
@@ -174,9 +175,7 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
         return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
     for port in segment.ports:
-        if port.kind == PortKind.TILE_T:
-            return "a port is a transposed tile"
-        if port.kind in _PORTS:
+        if port.kind in TILE_PORTS:
             obstacle = _box_obstacle(element_type_of(port.value), shape_of(port.value)[-1])
             if obstacle is not None:
                 return f"a port cannot be loaded: {obstacle}"

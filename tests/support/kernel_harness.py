@@ -14,14 +14,16 @@ from xdsl.parser import Parser
 
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
-from coda_ir.backends.triton.prelude import MODULE_HEADER, render_prelude
+from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.context import make_context
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
 from coda_ir.dialects.gemm.tiling import partial_tiles
 from coda_ir.storage import overwritten
+from support.gluon_simulator import Settings, load_module
 
 _counter = itertools.count()
 
@@ -44,9 +46,17 @@ def gemms_of(module: ModuleOp) -> list[FusedOp]:
 
 
 def module_source(kernels: Sequence[EmittedKernel]) -> str:
-    helpers = {helper for kernel in kernels for helper in kernel.helpers}
-    sources = (MODULE_HEADER, render_prelude(helpers), *(kernel.source for kernel in kernels))
+    imports = "\n".join(import_lines(kernels))
+    sources = (MODULE_HEADER, imports, *device_functions(kernels), *(k.source for k in kernels))
     return "\n\n".join(sources)
+
+
+def load_kernel(kernel: EmittedKernel, folder: Path) -> dict[str, object]:
+    """The module of a kernel; Gluon's has no interpreter but that of the tests."""
+    source = module_source([kernel])
+    if kernel.language == "gluon":
+        return vars(load_module(source, Settings(seed=len(source), multiprocessors=2)))
+    return load_source(source, folder)
 
 
 def load_source(source: str, folder: Path) -> dict[str, object]:
@@ -77,7 +87,7 @@ def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:
                 assert tiles is not None
                 shape = [*rows, tiles]
             case ResultKind.PARTIAL_COL:
-                shape = [-(-prod(rows) // op.schedule.block_m.data), shape_of(value)[-1]]
+                shape = [-(-prod(rows) // op.schedule.row_tile), shape_of(value)[-1]]
             case ResultKind.SELECT:
                 shape = list(rows)
             case _:
@@ -128,10 +138,10 @@ def run_kernel(
         [names[operand] for operand in op.operands],  # pyright: ignore[reportArgumentType]
         [f"out{index}" for index in range(len(outputs))],
     )
-    scope = load_source(module_source([kernel]), folder)
+    scope = load_kernel(kernel, folder)
     scope |= {f"arg{i}": argument.clone().to(DEVICE) for i, argument in enumerate(arguments)}
     scope |= {f"out{index}": output.to(DEVICE) for index, output in enumerate(outputs)}
-    exec("\n".join([*sorted(kernel.imports), *lines]), scope)
+    exec("\n".join(lines), scope)
     in_place = [overwritten(value) for value in op.results]
     results = [
         scope[f"out{index}" if operand is None else names[operand]]  # pyright: ignore[reportArgumentType]

@@ -116,6 +116,7 @@ def own_helper_names() -> frozenset[str]:
 def translated(text: str) -> str:
     """Statements in `tl` as statements in Gluon, which call the helpers in Gluon."""
     text = re.sub(r"\btl\.", "gl.", text).replace("@triton.jit", "@gluon.jit")
+    text = re.sub(r"gl\.broadcast_to\((\w+), (\w+)\.shape\)", r"gl.broadcast(\1, \2)[0]", text)
     return _HELPER_NAME.sub(lambda match: PREFIX + match[0], text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.builtin import Float32Type, IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
@@ -15,16 +15,15 @@ from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultKind
+from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultKind, ResultPortAttr
 from coda_ir.dialects.gemm.warp_specialized import (
     GROUP_ROWS,
+    TILE_PORTS,
     TILES,
     SlotShape,
     Staging,
-    result_slot,
+    slot_of,
 )
-
-_BOXED = (PortKind.TILE, PortKind.HALF_TILE)
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,17 @@ class _Fetch:
     column: str
     """Its first column: an expression of `part_tile`."""
     number: int
+    is_transposed: bool
+    """Whether columns of the tile are rows of the box."""
 
     def statement(self, part: str, slot: str) -> list[str]:
         """Loads the box of the part whose `part_tile` is `part`."""
         ready, slots = f"port{self.number}_ready", f"port{self.number}_slots"
-        arguments = (
-            self.descriptor,
-            "first_row",
-            self.column.replace("part_tile", part),
-            f"{ready}.index({slot})",
-            f"{slots}.index({slot})",
-        )
-        return call("fetch", arguments)
+        corner = ("first_row", self.column.replace("part_tile", part))
+        if self.is_transposed:
+            corner = corner[::-1]
+        places = (f"{ready}.index({slot})", f"{slots}.index({slot})")
+        return call("fetch", (self.descriptor, *corner, *places))
 
 
 @dataclass
@@ -173,68 +171,78 @@ class GroupSegmentEmitter(SegmentEmitter):
         return f"{start} + {half}" if is_second else start
 
     def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
-        if port.kind not in _BOXED:
+        if port.kind not in TILE_PORTS:
             return super()._load_port(hint, port, columns)
         self.helpers.add("fetch")
         depth, parts = self.staging.depth, self.columns.parts
+        is_transposed = port.kind == PortKind.TILE_T
+        element = element_type_of(port.value)
         fetch = _Fetch(
-            self._descriptor(port.value, port.kind.value),
+            self._descriptor(port.value, port.kind.value, transposed=is_transposed),
             self._first_column(columns),
             len(self.fetches),
+            is_transposed,
         )
         self.fetches.append(fetch)
         slot = self._slot("part")
         self.lines.append(
             f"mbarrier.wait(port{fetch.number}_ready.index({slot}), (loaded + part // {depth}) & 1)"
         )
-        extended = "" if isinstance(element_type_of(port.value), Float32Type) else ".to(tl.float32)"
+        value = f"port{fetch.number}_slots.index({slot})"
+        value += ".permute((1, 0))" if is_transposed else ""
+        extended = "" if isinstance(element, Float32Type) else ".to(tl.float32)"
         name = self.names.fresh(hint)
-        self.lines.append(f"{name} = port{fetch.number}_slots.index({slot}).load(LAYOUT){extended}")
+        self.lines.append(f"{name} = {value}.load(LAYOUT){extended}")
         if parts > depth:
             later = fetch.statement(f"(part_tile + {depth})", slot)
             self.lines += [f"if part < {parts - depth}:", *indented(later)]
         return name
 
-    def _descriptor(self, value: SSAValue, default: str) -> str:
-        extents = ("{rows}", str(shape_of(value)[-1]))
-        return self.descriptors.matrix(value, extents, (GROUP_ROWS, self.columns.lanes), default)
+    def _descriptor(self, value: SSAValue, default: str, *, transposed: bool) -> str:
+        """The descriptor of an operand or a result that moves through slots."""
+        slot = slot_of(self.columns, element_type_of(value), transposed=transposed)
+        rows = str(shape_of(value)[0]) if transposed else "{rows}"
+        extents = (rows, str(shape_of(value)[-1]))
+        return self.descriptors.matrix(value, extents, slot[:2], default)
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         self.helpers.add("put")
-        shape = self._slot_of(output)
+        port, element = self._port_of(output), element_type_of(output)
+        is_transposed = self.segment.is_stored_transposed(port)
+        shape = slot_of(self.columns, element, transposed=is_transposed)
         count, before = self.staging.stores[shape], self.stored.get(shape, 0)
         self.stored[shape] = before + 1
         per_part = self._stores_of(shape)
         position = f"{per_part} * part" if per_part > 1 else "part"
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
-        value = rounded(value, element_type_of(output), self.helpers)
         corner = ("first_row", self._first_column(columns))
-        if self._is_transposed(output):
-            n, m = map(str, shape_of(output))
-            descriptor = self.descriptors.matrix(output, (n, m), shape[:2], "tile_t")
+        value = rounded(value, element, self.helpers)
+        if is_transposed:
             corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"
-        else:
-            descriptor = self._descriptor(output, "tile")
+        descriptor = self._descriptor(self._place_of(output), "tile", transposed=is_transposed)
         slots = f"{slots_name(self.staging, shape)}.index({slot})"
         pending = str(self.staging.pending)
         self.lines += call("put", (descriptor, *corner, slots, value, pending))
 
-    def _is_transposed(self, output: SSAValue) -> bool:
-        index = list(self.segment.outputs).index(output)
-        return self.segment.results[index].port.kind.data == ResultKind.TILE_T
+    def _port_of(self, output: SSAValue) -> ResultPortAttr:
+        return self.segment.results[list(self.segment.outputs).index(output)].port
 
-    def _slot_of(self, output: SSAValue) -> SlotShape:
-        index = list(self.segment.outputs).index(output)
-        kind = self.segment.results[index].port.kind.data
-        return result_slot(kind, self.columns, element_type_of(output))
+    def _place_of(self, output: SSAValue) -> SSAValue:
+        """Where a result is stored: the operand that it takes the place of, or itself."""
+        port = self._port_of(output)
+        if port.kind.data == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
+            return self.segment.ports[port.index.data].value
+        return output
 
     def _stores_of(self, shape: SlotShape) -> int:
         """How many tiles of a shape a part stores."""
         total = 0
         for (port, _), output in zip(self.segment.results, self.segment.outputs, strict=True):
-            if port.kind.data in TILES and self._slot_of(output) == shape:
+            transposed = self.segment.is_stored_transposed(port)
+            slot = slot_of(self.columns, element_type_of(output), transposed=transposed)
+            if port.kind.data in TILES and slot == shape:
                 total += self.segment.result_arity(port)
         return total

@@ -1,0 +1,132 @@
+"""Warp-specialized kernels in the simulator, against float64, and compiled ahead of time."""
+
+from pathlib import Path
+
+import pytest
+from support import gemm_programs as programs
+from support import gradient_programs as gradients
+from support.kernel_harness import check_against_reference, gemms_of, parse_module
+
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import ScheduleAttr
+from coda_ir.dialects.gemm.warp_specialized import SHARED_MEMORY, Staging, stage_bytes, staging
+
+
+def schedule(columns: int = 256, stages: int = 3, group_m: int = 2) -> str:
+    return (
+        f'warp_specialized, "128x{columns}x64", warps = 8, stages = {stages}, group_m = {group_m}'
+    )
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("rows", "k", "n"), [(1, 64, 256), (300, 72, 264), (129, 200, 512), (64, 8, 8)]
+    )
+    def test_residual_and_statistics(self, rows: int, k: int, n: int, tmp_path: Path):
+        text = programs.residual_norm("bf16", k, n, schedule())
+        kernel = check_against_reference(text, [rows], tmp_path)
+        assert kernel.language == "gluon" and "gl.warp_specialize" in kernel.source
+
+    @pytest.mark.parametrize(("layout", "dtype"), [("kn", "bf16"), ("nk", "f16")])
+    @pytest.mark.parametrize("columns", [64, 128])
+    def test_layouts_and_tiles(self, columns: int, layout: str, dtype: str, tmp_path: Path):
+        text = programs.residual_norm(dtype, 136, 200, schedule(columns), layout)
+        check_against_reference(text, [2, 75], tmp_path)
+
+    @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 32"])
+    @pytest.mark.parametrize("stages", [2, 4])
+    def test_gated_activation(self, pairing: str, stages: int, tmp_path: Path):
+        text = programs.swiglu("bf16", 136, 352, schedule(stages=stages), pairing)
+        assert "_glu" in check_against_reference(text, [150], tmp_path).name
+
+    @pytest.mark.parametrize("head", [64, 128])
+    def test_rotary_embedding_beside_plain_columns(self, head: int, tmp_path: Path):
+        text = programs.qkv_rope("bf16", 72, head, (4, 2), schedule(128))
+        check_against_reference(text, [2, 70], tmp_path)
+
+    def test_statistics_of_heads(self, tmp_path: Path):
+        text = programs.qkv_rope("bf16", 72, 128, (2, 2), schedule(), norm=True)
+        check_against_reference(text, [1, 130], tmp_path)
+
+    def test_logits_that_are_not_stored(self, tmp_path: Path):
+        text = programs.lm_head("bf16", 72, 330, schedule())
+        check_against_reference(text, [130], tmp_path)
+
+    @pytest.mark.parametrize("depths", [(40, 200), (72,)])
+    @pytest.mark.parametrize("layout", ["kn", "nk"])
+    def test_sums_of_products(self, depths: tuple[int, ...], layout: str, tmp_path: Path):
+        text = gradients.input_gradient("bf16", depths, 264, schedule(), layout)
+        check_against_reference(text, [200], tmp_path)
+
+    def test_gradient_of_a_gated_activation(self, tmp_path: Path):
+        text = gradients.swiglu_gradient("bf16", (72,), 264, schedule())
+        check_against_reference(text, [150], tmp_path)
+
+    @pytest.mark.parametrize("rows", [1, 200])
+    def test_weight_gradients(self, rows: int, tmp_path: Path):
+        text = gradients.merged_weight_gradients("bf16", 136, (256, 512), schedule())
+        kernel = check_against_reference(text, [rows], tmp_path)
+        assert kernel.runs_without_rows and kernel.arguments[-1].name == "K"
+
+
+class TestStaging:
+    def found(self, text: str) -> Staging | str:
+        (op,) = gemms_of(parse_module(text))
+        assert op.schedule is not None
+        return staging(op, op.schedule)
+
+    def test_what_is_loaded_and_stored(self):
+        found = self.found(programs.residual_norm("bf16", 72, 512, schedule()))
+        assert isinstance(found, Staging)
+        assert [shape[:2] for shape in found.loads] == [(64, 64)] and found.depth == 2
+        assert [(*shape[:2], count) for shape, count in found.stores.items()] == [(64, 64, 2)]
+        tile = ScheduleAttr.get("warp_specialized", (128, 256, 64), warps=8, stages=3)
+        assert 2 * found.bytes + 3 * stage_bytes(tile) < SHARED_MEMORY
+
+    def test_fewer_slots_beside_more_stages(self):
+        found = self.found(programs.residual_norm("bf16", 72, 512, schedule(stages=4)))
+        assert isinstance(found, Staging)
+        assert (found.depth, *found.stores.values()) == (1, 1) and found.pending == 0
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (programs.residual_norm("f32", 72, 512, schedule()), "do not multiply float32"),
+            (programs.residual_norm("bf16", 70, 512, schedule()), "140 bytes"),
+            (programs.residual_norm("bf16", 72, 250, schedule()), "500 bytes"),
+            (programs.residual_norm("bf16", 72, 512, schedule(stages=5)), "5 stages"),
+            (programs.residual_norm("bf16", 72, 512, schedule(32)), "a tile of 32 columns"),
+            (programs.qkv_rope("bf16", 72, 96, (4, 2), schedule()), "48 columns"),
+            (
+                programs.residual_norm(
+                    "bf16", 72, 512, schedule().replace("128x", "256x").replace("8", "8", 1)
+                ),
+                "a tile of 256 rows",
+            ),
+        ],
+    )
+    def test_what_cannot_run_so(self, text: str, reason: str):
+        (op,) = gemms_of(parse_module(text))
+        with pytest.raises(CodaError, match=reason) as error:
+            emit_gemm(op, NameAllocator())
+        assert "tma or the pointer main loop" in str(error.value)
+
+
+def test_ahead_of_time():
+    """No spills, the widest products, registers moved from the warp that loads to the others."""
+    texts = [
+        programs.residual_norm("bf16", 2048, 2048, schedule()),
+        programs.swiglu("bf16", 2048, 5632, schedule(stages=4)),
+        gradients.merged_weight_gradients("bf16", 2048, (2048, 512), schedule()),
+    ]
+    names = NameAllocator()
+    kernels = [emit_gemm(op, names) for text in texts for op in gemms_of(parse_module(text))]
+    for compiled in compile_kernels(kernels, "sm_90", "ptx"):
+        assert compiled.resources.spills == 0, compiled.resources
+        assert compiled.resources.shared_memory <= SHARED_MEMORY
+        assert "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16" in compiled.text
+        assert "setmaxnreg.dec.sync.aligned.u32 \t24" in compiled.text
+        assert "ld.shared.v" not in compiled.text, "accumulators change their layout"
