@@ -125,13 +125,8 @@ def spelled_attention_grad(d_y, lse, q, k, v, mask, scale, softcap):
 
 def fused_attention_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask):
     """The gradients of heads and of the mask by a kernel of PyTorch."""
-    aten, head_dim = torch.ops.aten, q.shape[-1]
+    aten, head_dim, d_mask = torch.ops.aten, q.shape[-1], None
     mask = added_mask(mask, q, k, kernel)
-    if kernel == "cpu":
-        gradients = aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            d_y, q, k, v, y, lse, 0.0, is_causal, attn_mask=mask, scale=scale
-        )
-        return [*gradients, None]
     # The numbers that dropout starts with, which no kernel reads without dropout.
     seed = torch.empty((), dtype=torch.int64, device=q.device)
     if kernel == "flash":
@@ -143,14 +138,20 @@ def fused_attention_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, w
                 *tensors, *sizes, 0.0, is_causal, seed, seed, scale=scale
             )
         return [*(x[..., :head_dim] for x in gradients), None]
+    # On CPUs shared heads would be added up in their own type.
     k_all, v_all = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
-    if torch.version.hip is None:
-        lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
-    wants = [True, True, True, wants_mask]
-    with deterministic():
-        d_q, d_k, d_v, d_mask = aten._scaled_dot_product_efficient_attention_backward(
-            d_y, q, k_all, v_all, mask, y, lse, seed, seed, 0.0, wants, is_causal, scale=scale
+    if kernel == "cpu":
+        d_q, d_k, d_v = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            d_y, q, k_all, v_all, y, lse, 0.0, is_causal, attn_mask=mask, scale=scale
         )
+    else:
+        if torch.version.hip is None:
+            lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
+        rest = (seed, seed, 0.0, [True, True, True, wants_mask], is_causal)
+        with deterministic():
+            d_q, d_k, d_v, d_mask = aten._scaled_dot_product_efficient_attention_backward(
+                d_y, q, k_all, v_all, mask, y, lse, *rest, scale=scale
+            )
     d_k, d_v = (summed_heads(x, k.shape[1]) for x in (d_k, d_v))
     return [d_q, d_k, d_v, d_mask.to(lse.dtype) if wants_mask else None]
 

@@ -95,7 +95,8 @@ def check_emitted(emitted: Any, tensors: Tensors, numbers: Mapping[str, Any], ki
     assert relative_error(lse, definition_of_lse(**tensors, **numbers)) < 2e-6
     assert lse.is_contiguous() and y.is_contiguous()
     for (name, gradient), actual in zip(wanted.items(), found, strict=True):
-        assert relative_error(actual, gradient) < allowed, name
+        # The rounding of y weighs more in the few numbers that it is added up to.
+        assert relative_error(actual, gradient) < allowed * (1 + (name == "sinks")), name
         assert actual.dtype == tensors[name].dtype
 
 
