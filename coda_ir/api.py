@@ -318,9 +318,9 @@ class CompiledFunction:
 
     @cached_property
     def _fits(self) -> Check:
-        from coda_ir.argument_checks import make_check
+        from coda_ir.argument_checks import RepeatedCheck, make_check
 
-        return make_check(self.signature, self.device)
+        return RepeatedCheck(make_check(self.signature, self.device))
 
     def run_checked(
         self, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]

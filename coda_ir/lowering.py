@@ -5,6 +5,7 @@ What lowers is imported where it is used: a program of the cache needs none of i
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -66,6 +67,17 @@ def used_arguments(func: FuncOp) -> tuple[bool, ...]:
 
 def _is_private(func: FuncOp) -> bool:
     return func.sym_visibility is not None and func.sym_visibility.data == "private"
+
+
+def direct_launch_is_on() -> bool:
+    """Whether the environment asks for launches without Triton's Python (docs/cache.md).
+
+    Raises CodaError for a value of CODA_DIRECT_LAUNCH other than 0 and 1.
+    """
+    value = os.environ.get("CODA_DIRECT_LAUNCH", "0")
+    if value not in ("0", "1"):
+        raise CodaError(f"CODA_DIRECT_LAUNCH is '{value}'", "set it to 0 or 1")
+    return value == "1"
 
 
 class Lowering:
@@ -173,7 +185,11 @@ class Lowering:
             return self._emit(function)
         from coda_ir.cache.programs import Request, fetch
 
-        options = {"schedule": self._chosen_schedule, "pack_weights": self.pack_weights}
+        options = {
+            "schedule": self._chosen_schedule,
+            "pack_weights": self.pack_weights,
+            "direct_launch": direct_launch_is_on(),
+        }
         request = Request(self._origin, function, self._architecture, options)
         artifact = fetch(request, lambda: self._emit(function))
         if "scheduled" not in self._modules:
@@ -188,7 +204,7 @@ class Lowering:
         func = find_entry(self.module("block"), function)
         name = func.sym_name.data
         scheduled = self.module("scheduled")
-        program = emit_program(scheduled, name)
+        program = emit_program(scheduled, name, direct_launch=direct_launch_is_on())
         return Artifact(
             signature=Signature.of(func),
             used_arguments=used_arguments(func),

@@ -34,14 +34,18 @@ def direct_stream(device):
     return driver.get_current_stream(device.index)
 
 
+@functools.cache
 def empty_on(device):
-    """A function of shape, strides and element type that allocates on a device, the current one."""
+    """A function of shape, strides and element type that allocates on a device, the current one.
+
+    It is the one of programs that PyTorch compiles, where it has that: without its dispatcher.
+    """
     guards = getattr(torch._C._dynamo, "guards", None)
     empty = getattr(guards, f"_empty_strided_{device.type}", None)
-    return empty or functools.partial(empty_like_torch, device)
+    return empty or functools.partial(empty_by_torch, device)
 
 
-def empty_like_torch(device, shape, strides, dtype):
+def empty_by_torch(device, shape, strides, dtype):
     return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
 
@@ -78,30 +82,30 @@ class DirectLaunch:
         key = (stream, numbers, *map(torch.Tensor.data_ptr, tensors))
         prepared = self.prepared.get(key)
         if prepared is None:
-            prepared = self.prepare(stream, *self.launch(RECORDER, *numbers, *tensors))
+            prepared = self.prepare(stream, numbers, self.launch(RECORDER, *numbers, *tensors))
             if prepared is None:
                 return
             keep(self.prepared, key, prepared)
         prepared()
 
-    def prepare(self, stream, grid, arguments, options):
-        """The launch of these arguments as a function; None where Triton has launched them."""
-        place = (direct_driver().get_current_device(), *map(divisibility, arguments))
+    def prepare(self, stream, numbers, recorded):
+        """The launch that was recorded as a function; None where Triton has launched it."""
+        grid, arguments, options = recorded
+        values = [x if isinstance(x, int) else address(x) for x in arguments]
+        # What Triton compiles a kernel for is decided by these, or by less.
+        divisible = [(value % 16 == 0, value == 1) for value in values]
+        place = (direct_driver().get_current_device(), *divisible)
         launcher = self.compiled.get(place)
-        if launcher is None:
+        fits = all(-(2**31) <= number < 2**31 for number in numbers)
+        if launcher is None or not fits:
             launcher = launcher_of(self.kernel[grid](*arguments, **options), arguments)
-            if launcher is not None and None not in place:
+            if launcher is not None and fits:
                 keep(self.compiled, place, launcher)
             return None
         function, fixed, descriptors = launcher
-        values = []
-        for index, argument in enumerate(arguments):
-            if index in descriptors:
-                values += descriptors[index].values(argument)
-            else:
-                values.append(address_or_number(argument))
-        size = (*grid, 1, 1)[:3]
-        return functools.partial(function, *size, stream, *fixed, *values)
+        for index in sorted(descriptors, reverse=True):
+            values[index : index + 1] = descriptors[index].values(values[index], arguments[index])
+        return functools.partial(function, *grid, 1, 1, stream, *fixed, *values)
 
 
 def direct(kernel):
@@ -118,8 +122,8 @@ class Descriptors:
         self.layout = layout
         self.known = {}
 
-    def values(self, descriptor):
-        key = (descriptor.base.data_ptr(), *descriptor.shape, *descriptor.strides)
+    def values(self, address, descriptor):
+        key = (address, *descriptor.shape, *descriptor.strides)
         values = self.known.get(key)
         if values is None:
             nvidia = sys.modules["triton.backends.nvidia.driver"]
@@ -135,19 +139,9 @@ def keep(entries, key, value):
     entries[key] = value
 
 
-def divisibility(argument):
-    """What Triton may compile a kernel for; None for a number that does not fit 32 bits."""
-    value = address_or_number(argument)
-    if isinstance(argument, int) and not -(2**31) <= value < 2**31:
-        return None
-    return (value % 16 == 0, value == 1)
-
-
-def address_or_number(argument):
-    """A number itself; the address of a tensor, or of that below a descriptor."""
-    if isinstance(argument, int):
-        return argument
-    return (argument if isinstance(argument, torch.Tensor) else argument.base).data_ptr()
+def address(x):
+    """The address of a tensor, or of that below a descriptor."""
+    return (x if isinstance(x, torch.Tensor) else x.base).data_ptr()
 
 
 def launcher_of(compiled, arguments):
@@ -182,13 +176,12 @@ DIRECT_NAMES = (
     "Descriptors",
     "DirectLaunch",
     "Recorder",
-    "address_or_number",
+    "address",
     "direct",
     "direct_driver",
     "direct_stream",
-    "divisibility",
     "empty",
-    "empty_like_torch",
+    "empty_by_torch",
     "empty_on",
     "keep",
     "launcher_of",

@@ -1,5 +1,6 @@
 """The generated check of a call says yes exactly where the general one finds nothing to say."""
 
+import weakref
 from collections.abc import Sequence
 from itertools import product
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 import coda_ir
-from coda_ir.argument_checks import check_source, make_check
+from coda_ir.argument_checks import RepeatedCheck, check_source, make_check
 from coda_ir.arguments import ArgumentError, Signature, TensorSpec, UnknownArgumentError
 
 CPU = torch.device("cpu")
@@ -78,6 +79,59 @@ def test_agrees_with_the_general_check(device: torch.device, with_gradient: bool
                 assert fits(*values) is expected, (index, value)
                 seen.add(expected)
     assert seen == ({True, False} if device == CPU else {False})
+
+
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_a_repeated_check_agrees_with_a_first_one(with_gradient: bool):
+    check = make_check(SIGNATURE, CPU)
+    repeated = RepeatedCheck(check)
+    with torch.set_grad_enabled(with_gradient):
+        for index in range(len(SIGNATURE.arguments)):
+            for value in variants(arguments()[index]):
+                values = arguments()
+                values[index] = value
+                expected = check(*values)
+                assert repeated(*values) is repeated(*values) is expected, (index, value)
+                assert repeated(*arguments())
+
+
+def test_a_gradient_that_was_not_recorded_before():
+    values = arguments()
+    values[3] = torch.nn.Parameter(torch.zeros(8, 8, dtype=torch.bfloat16))
+    repeated = RepeatedCheck(make_check(SIGNATURE, CPU))
+    with torch.no_grad():
+        assert repeated(*values) and repeated(*values)
+    assert not repeated(*values)
+
+
+def test_a_tensor_that_changed_in_place():
+    values = arguments()
+    repeated = RepeatedCheck(make_check(SIGNATURE, CPU))
+    assert repeated(*values)
+    weight = values[3]
+    assert isinstance(weight, torch.Tensor)
+    weight.data = torch.zeros(8, 9, dtype=torch.bfloat16)
+    assert not repeated(*values)
+    weight.data = torch.zeros(8, 8)
+    assert not repeated(*values)
+
+
+def test_what_passed_is_not_kept_alive():
+    values = arguments()
+    repeated = RepeatedCheck(make_check(SIGNATURE, CPU))
+    assert repeated(*values)
+    last = weakref.ref(values[0])
+    del values
+    assert last() is None
+    assert repeated(*arguments())
+
+
+def test_a_repeated_check_calls_the_first_one_once():
+    calls: list[int] = []
+    check = make_check(SIGNATURE, CPU)
+    repeated = RepeatedCheck(lambda *values: bool(calls.append(1)) or check(*values))
+    assert repeated(*arguments()) and repeated(*arguments())
+    assert len(calls) == 1
 
 
 def test_sizes_that_several_arguments_share():

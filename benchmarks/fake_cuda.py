@@ -1,0 +1,243 @@
+"""A CUDA driver that does nothing, so that the host's part of a launch runs on any machine.
+
+`install` gives Triton a driver for an H100 that is not there. All of Triton's code for NVIDIA runs
+as it is, compilation, launchers in C and descriptors included; only `libcuda` is a library of ours,
+made with a C compiler. It counts launches and, where it is asked to, records what each one passes.
+
+Tensors are those of the CPU; Triton must not be in its interpreter (TRITON_INTERPRET unset).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+SOURCE = r"""
+#include <stdint.h>
+#include <string.h>
+
+enum { MOST_PARAMETERS = 128, MOST_FUNCTIONS = 256, MOST_BYTES = 1 << 20 };
+
+typedef struct { uint32_t count; uint32_t sizes[MOST_PARAMETERS]; } parameters_t;
+typedef struct { uint32_t grid[3], block[3], shared; void *stream; } config_t;
+
+static parameters_t next_parameters, functions[MOST_FUNCTIONS];
+static uint64_t function_count;
+
+uint64_t fake_launches, fake_used;
+int fake_records;
+uint8_t fake_bytes[MOST_BYTES];
+
+/* The sizes of the parameters of the function that is loaded next. */
+void fake_parameters(uint32_t count, const uint32_t *sizes) {
+  next_parameters.count = count;
+  memcpy(next_parameters.sizes, sizes, count * sizeof *sizes);
+}
+
+static void record(const void *bytes, uint64_t size) {
+  if (fake_used + size > MOST_BYTES) return;
+  memcpy(fake_bytes + fake_used, bytes, size);
+  fake_used += size;
+}
+
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+  functions[function_count] = next_parameters;
+  *function = (void *)++function_count;
+  return 0;
+}
+
+int cuLaunchKernelEx(const config_t *config, void *function, void **values, void **extra) {
+  fake_launches++;
+  if (!fake_records) return 0;
+  const parameters_t *parameters = &functions[(uint64_t)function - 1];
+  uint64_t head[] = {(uint64_t)function, config->grid[0], config->grid[1], config->grid[2],
+                     config->block[0], config->shared, (uint64_t)config->stream, 0};
+  for (uint32_t i = 0; i < parameters->count; i++) head[7] += parameters->sizes[i];
+  record(head, sizeof head);
+  for (uint32_t i = 0; i < parameters->count; i++) record(values[i], parameters->sizes[i]);
+  return 0;
+}
+
+int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address,
+                           const uint64_t *extents, const uint64_t *strides, const uint32_t *box,
+                           const uint32_t *steps, int interleave, int swizzle, int l2, int fill) {
+  memset(map, 0, 128);
+  map[0] = (uint64_t)address;
+  map[1] = type | (uint64_t)rank << 8 | (uint64_t)swizzle << 16 | (uint64_t)fill << 24;
+  for (uint32_t i = 0; i < rank; i++) {
+    map[2 + i] = extents[i];
+    if (i + 1 < rank) map[7 + i] = strides[i];
+    ((uint32_t *)(map + 11))[i] = box[i];
+  }
+  return 0;
+}
+
+static char context;
+int cuGetErrorString(int error, const char **text) { *text = "no such thing"; return 0; }
+int cuDeviceGet(int *device, int index) { *device = index; return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 232448; return 0; }
+int cuCtxGetCurrent(void **current) { *current = &context; return 0; }
+int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &context; return 0; }
+int cuCtxSetCurrent(void *current) { return 0; }
+int cuCtxGetLimit(uint64_t *value, int limit) { *value = 0; return 0; }
+int cuCtxSetLimit(int limit, uint64_t value) { return 0; }
+int cuModuleLoadData(void **module, const void *data) { *module = &context; return 0; }
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
+  *value = attribute ? 0 : 1024;
+  return 0;
+}
+int cuFuncSetCacheConfig(void *function, int config) { return 0; }
+int cuFuncSetAttribute(void *function, int attribute, int value) { return 0; }
+int cuOccupancyMaxActiveClusters(int *count, void *f, void *config) { *count = 1; return 0; }
+int cuPointerGetAttribute(uint64_t *value, int attribute, uint64_t pointer) {
+  *value = pointer;
+  return 0;
+}
+"""
+
+WORDS = 8
+"""Of 64 bits, before the parameters of a recorded launch."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launch passed to the driver; `parameters` has the bytes of all of them."""
+
+    function: int
+    grid: tuple[int, int, int]
+    threads: int
+    shared: int
+    stream: int
+    parameters: bytes
+
+
+class FakeCuda:
+    """The library, and what it has seen."""
+
+    def __init__(self, library: ctypes.CDLL):
+        self.library = library
+        self.stream = 0
+        """The current stream."""
+
+    @property
+    def launches(self) -> int:
+        """How many there were."""
+        return ctypes.c_uint64.in_dll(self.library, "fake_launches").value
+
+    def record(self) -> None:
+        """Forget the launches that were recorded, and record those to come."""
+        ctypes.c_uint64.in_dll(self.library, "fake_used").value = 0
+        ctypes.c_int.in_dll(self.library, "fake_records").value = 1
+
+    def recorded(self) -> list[Launch]:
+        """The launches since `record`; no more are recorded."""
+        ctypes.c_int.in_dll(self.library, "fake_records").value = 0
+        used = ctypes.c_uint64.in_dll(self.library, "fake_used").value
+        start = ctypes.addressof(ctypes.c_uint8.in_dll(self.library, "fake_bytes"))
+        return list(_launches(ctypes.string_at(start, used)))
+
+    def expect(self, types: Mapping[Any, Any], layouts: list[Any] | None) -> None:
+        """Say what the parameters of the kernel that is loaded next are: Triton's types."""
+        sizes = [size for type in types.values() for size in _sizes(str(type), bool(layouts))]
+        sizes += [8, 8]  # two scratch buffers
+        self.library.fake_parameters(len(sizes), (ctypes.c_uint32 * len(sizes))(*sizes))
+
+
+def _launches(data: bytes) -> Iterator[Launch]:
+    place = 0
+    while place < len(data):
+        head = memoryview(data)[place : place + 8 * WORDS].cast("Q")
+        function, x, y, z, threads, shared, stream, size = head
+        place += 8 * WORDS
+        yield Launch(function, (x, y, z), threads, shared, stream, data[place : place + size])
+        place += size
+
+
+def _sizes(type: str, has_layouts: bool) -> list[int]:
+    """Bytes of the parameters of a kernel that stand for one argument."""
+    if type == "constexpr":
+        return []
+    if type.startswith("tensordesc"):
+        assert has_layouts, "kernels for an H100 take tensor maps"
+        rank = type.count(",", 0, type.index("]")) + 1
+        return [128, *[4] * rank, *[8] * rank]
+    if type.startswith("*"):
+        return [8]
+    width = re.fullmatch(r"[a-z]+(\d+)", type)
+    assert width is not None, type
+    return [max(1, int(width[1]) // 8)]
+
+
+def is_possible() -> bool:
+    """Whether there is a C compiler, which Triton needs as well."""
+    return any(map(shutil.which, ("gcc", "clang")))
+
+
+def install(folder: Path) -> FakeCuda:
+    """Make the library in `folder` and have Triton launch through it, in this process for good."""
+    source, library = folder / "fake_cuda.c", folder / "libcuda.so.1"
+    source.write_text(SOURCE)
+    compiler = next(filter(None, map(shutil.which, ("gcc", "clang"))))
+    flags = ["-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
+    subprocess.run([compiler, *flags, "-o", str(library), str(source)], check=True)
+    os.environ["TRITON_LIBCUDA_PATH"] = str(folder)
+    # Found by name from now on, by what is linked with it and by what asks for it.
+    fake = FakeCuda(ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL))
+    nvidia: Any = import_module("triton.backends.nvidia.driver")
+
+    def launcher(source: Any, metadata: Any) -> Any:
+        fake.expect(source.signature, getattr(metadata, "tensordesc_meta", None))
+        return nvidia.CudaLauncher(source, metadata)
+
+    class Driver(nvidia.CudaDriver):
+        def __init__(self) -> None:
+            self.utils = nvidia.CudaUtils()
+            self.launcher_cls = launcher
+            self.get_current_device = lambda: 0
+
+        def get_device_capability(self, device: object = None) -> tuple[int, int]:
+            return 9, 0
+
+        def get_current_stream(self, device: object) -> int:
+            return fake.stream
+
+    import_module("triton.runtime").driver.set_active(Driver())
+    return fake
+
+
+def compare_launches(module: Any, run: Callable[[], object], fake: FakeCuda) -> int:
+    """Launch each kernel of a call through Triton and directly; gives the number of launches.
+
+    `module` is a generated module with direct launches, `run` a call of it. Raises AssertionError
+    where the two pass different parameters to the driver, and where nothing is launched directly.
+    """
+    original = module.DirectLaunch.__call__
+    count = 0
+
+    def both(self: Any, stream: int | None, numbers: Any, *tensors: Any) -> None:
+        nonlocal count
+        assert stream is not None, "nothing is launched directly"
+        original(self, stream, numbers, *tensors)
+        recorded: list[list[Launch]] = []
+        for chosen in (None, stream):
+            fake.record()
+            original(self, chosen, numbers, *tensors)
+            recorded.append(fake.recorded())
+        assert any(self.prepared), "the launch was not prepared"
+        assert recorded[0] == recorded[1], f"{self.kernel}: {recorded}"
+        count += len(recorded[0])
+
+    module.DirectLaunch.__call__ = both
+    try:
+        run()
+    finally:
+        module.DirectLaunch.__call__ = original
+    return count

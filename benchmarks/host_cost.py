@@ -1,0 +1,237 @@
+"""What a call of the Llama layer costs on the host: microseconds a call, by part and by launch.
+
+    python benchmarks/host_cost.py --json host_cost.json
+
+`launch` is what a module does by default, `direct` what it does with CODA_DIRECT_LAUNCH=1. On a
+GPU, calls are enqueued without waiting for them, so few at a time that the queue does not fill, and
+compared with eager PyTorch and torch.compile; the results of both kinds of launch are compared with
+float64 and have to be the same bits. Without a GPU, kernels are compiled for an H100 and launched
+through a driver that does nothing (`fake_cuda.py`): what is left is the work of Python and of
+Triton's launchers. Then both kinds have to pass the same parameters to the driver.
+
+The parts are the check of the arguments, `run` without its launches, which allocates, and the
+launches, which descriptors are part of. `new addresses` is a call whose tensors are where none were
+before, but for the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import fake_cuda
+import torch
+from llama_layer import PROGRAM, ROWS, LayerShape, Tensors, make_inputs, pack, torch_layer
+from rich.console import Console
+from rich.table import Table
+
+import coda_ir
+from coda_ir.api import CompiledFunction
+from coda_ir.cache import load_source
+from coda_ir.float64 import relative_error
+from coda_ir.lowering import Lowering
+
+KINDS = {"launch": "0", "direct": "1"}
+"""Kinds of launches by the value of CODA_DIRECT_LAUNCH."""
+
+BATCH = 16
+"""Calls that are enqueued before the GPU is waited for: some hundred launches."""
+
+Call = Callable[[], object]
+
+
+def microseconds(call: Call, batches: int) -> float:
+    """The median time on the host of a call, which a GPU runs in the background."""
+    times: list[int] = []
+    for _ in range(batches):
+        for _ in range(BATCH):
+            start = time.perf_counter_ns()
+            call()
+            times.append(time.perf_counter_ns() - start)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    return statistics.median(times) / 1000
+
+
+@contextmanager
+def replaced(module: Any, replacements: Mapping[str, object]):
+    """Global names of a module that stand for something else meanwhile."""
+    names: dict[str, Any] = module.__dict__
+    before = {name: names[name] for name in replacements}
+    names.update(replacements)
+    try:
+        yield
+    finally:
+        names.update(before)
+
+
+class NoKernel:
+    """A kernel whose launch does nothing."""
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        return nothing
+
+
+def nothing(*arguments: object, **options: object) -> None:
+    """A function that does nothing."""
+
+
+@dataclass
+class Layer:
+    """The layer with one kind of launches, and its inputs."""
+
+    kind: str
+    inputs: Tensors
+    function: CompiledFunction
+
+    @cached_property
+    def generated(self) -> Any:
+        return load_source(self.function.source, self.function.name)
+
+    @cached_property
+    def operands(self) -> list[torch.Tensor]:
+        return [self.inputs[spec.name] for spec in self.function.signature.arguments]
+
+    def call(self) -> Sequence[torch.Tensor]:
+        return self.function(**self.inputs)
+
+    def run(self) -> Sequence[torch.Tensor]:
+        return self.generated.run(*self.operands)
+
+    def parts(self, batches: int) -> dict[str, float]:
+        """Microseconds of a call and of its parts."""
+        call, run = (microseconds(part, batches) for part in (self.call, self.run))
+        with replaced(self.generated, self._without_launches()):
+            allocations = microseconds(self.run, batches)
+        return {
+            "call": call,
+            "check": call - run,
+            "run without launches": allocations,
+            "launches": run - allocations,
+            "new addresses": self._with_new_addresses(batches),
+        }
+
+    def _with_new_addresses(self, batches: int) -> float:
+        """Microseconds of a call; the inputs of two calls are never at the same place."""
+        tensors = {name: self.inputs[name] for name in ROWS}
+        copies: list[Tensors] = []
+        for _ in range(batches * BATCH):
+            copies.append(self.inputs | {name: tensor.clone() for name, tensor in tensors.items()})
+        return microseconds(lambda: self.function(**copies.pop()), batches)
+
+    def _without_launches(self) -> dict[str, object]:
+        """What makes `run` launch nothing, without descriptors."""
+        module: dict[str, Any] = self.generated.__dict__
+        if self.kind == "direct":
+            return dict.fromkeys(filter(lambda name: name.startswith("launch_"), module), nothing)
+        kernels: dict[str, object] = {name: NoKernel() for name in self.function.kernels}
+        if "TensorDescriptor" in module:
+            kernels["TensorDescriptor"] = nothing
+        return kernels
+
+
+def make_layer(kind: str, shape: LayerShape, inputs: Tensors, *, is_fake: bool) -> Layer:
+    """The layer compiled for the GPU, or for an H100 that is not there."""
+    os.environ["CODA_DIRECT_LAUNCH"] = KINDS[kind]
+    constants = shape.constants
+    if not is_fake:
+        function = coda_ir.compile(PROGRAM, constants=constants, device="cuda")
+        return Layer(kind, inputs, function)
+    module = coda_ir.parse(PROGRAM, constants=constants)
+    lowering = Lowering(module, "target=sm_90 mainloop=tma")
+    layer = Layer(kind, inputs, CompiledFunction(lowering, None, "triton", torch.device("cpu")))
+    # For tensors of the CPU a function would ask for Triton's interpreter.
+    vars(layer.function)["_generated"] = layer.generated
+    return layer
+
+
+def check_results(layers: Sequence[Layer], inputs: Tensors) -> dict[str, list[float]]:
+    """Errors against float64; exits unless all kinds of launches give the same bits."""
+    expected = torch_layer(pack({name: tensor.double() for name, tensor in inputs.items()}))
+    results = {layer.kind: layer.call() for layer in layers}
+    first = results[layers[0].kind]
+    for kind, tensors in results.items():
+        if not all(map(torch.equal, tensors, first)):
+            raise SystemExit(f"the results of {kind} differ from those of {layers[0].kind}")
+    return {
+        kind: [relative_error(a, e) for a, e in zip(tensors, expected, strict=True)]
+        for kind, tensors in results.items()
+    }
+
+
+def peers(inputs: Tensors) -> dict[str, Call]:
+    """The same layer in PyTorch, on packed weights."""
+    packed = pack(inputs)
+    # The types of torch.compile are partly unknown to a strict checker.
+    compiled: Callable[[Tensors], object] = import_module("torch").compile(torch_layer)
+    return {"eager": lambda: torch_layer(packed), "torch.compile": lambda: compiled(packed)}
+
+
+def measure(shape: LayerShape, batches: int, folder: Path) -> dict[str, Any]:
+    """Microseconds by kind of launches and part, of the peers, and the errors of the results."""
+    fake = None if torch.cuda.is_available() else fake_cuda.install(folder)
+    inputs = make_inputs(shape, "cpu" if fake else "cuda")
+    layers = [make_layer(kind, shape, inputs, is_fake=fake is not None) for kind in KINDS]
+    report: dict[str, Any] = {"kernels": len(layers[0].function.kernels)}
+    with torch.no_grad():
+        others = {} if fake else peers(inputs)
+        for call in (*(layer.call for layer in layers), *others.values()):
+            call()
+            call()
+        if fake:
+            direct = layers[-1]
+            report["launches"] = fake_cuda.compare_launches(direct.generated, direct.run, fake)
+        else:
+            report["errors"] = check_results(layers, inputs)
+        report["microseconds"] = {layer.kind: layer.parts(batches) for layer in layers}
+        report["peers"] = {name: microseconds(call, batches) for name, call in others.items()}
+    return report
+
+
+def print_report(report: Mapping[str, Any]) -> None:
+    table = Table(title="host time of a call, microseconds")
+    table.add_column("")
+    for kind in report["microseconds"]:
+        table.add_column(kind, justify="right")
+    for part in next(iter(report["microseconds"].values())):
+        figures = [f"{parts[part]:.1f}" for parts in report["microseconds"].values()]
+        table.add_row(part, *figures)
+    Console().print(table)
+    for name, time_of_call in report["peers"].items():
+        print(f"{name}: {time_of_call:.1f}")
+    for kind, errors in report.get("errors", {}).items():
+        print(f"error against float64, {kind}: " + ", ".join(f"{e:.2e}" for e in errors))
+    if "launches" in report:
+        print(f"{report['launches']} launches pass the same parameters, launched either way")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=2048, help="hidden size")
+    parser.add_argument("--rows", type=int, default=64, help="rows of each of two sequences")
+    parser.add_argument("--batches", type=int, default=50, help=f"of {BATCH} calls")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        shape = LayerShape(arguments.size, time=arguments.rows)
+        report = measure(shape, arguments.batches, Path(folder))
+    print_report(report)
+    if arguments.json is not None:
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+        arguments.json.write_text(json.dumps({"device": device, **report}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
