@@ -11,7 +11,8 @@ config: Any = globals()["config"]
 root = Path(__file__).parent
 
 config.name = "coda-ir"
-config.test_format = import_module("lit.formats").ShTest(execute_external=False)
+sys.path.insert(0, str(root.parent))
+config.test_format = import_module("support.lit_format").ForkedTools()
 config.suffixes = [".mlir", ".coda"]
 # Helper files that tests import or read.
 config.excludes = ["Inputs"]
