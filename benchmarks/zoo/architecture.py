@@ -57,9 +57,9 @@ class Architecture:
     """The package that it comes from: `transformers` or `diffusers`."""
     builder: Callable[[int], Example]
 
-    def build(self, layers: int = 2) -> Example:
-        """The model in eval mode, with the same random weights and inputs at every call."""
-        torch.default_generator.manual_seed(SEED)
+    def build(self, layers: int = 2, seed: int = SEED) -> Example:
+        """The model in eval mode, with the same random weights and inputs for the same seed."""
+        torch.default_generator.manual_seed(seed)
         example = self.builder(layers)
         example.model.eval().requires_grad_(False)
         _spread_vectors(example.model)

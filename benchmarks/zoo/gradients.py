@@ -1,6 +1,11 @@
 """Gradients of the zoo: every weight of a model, derived on the block level, against float64.
 
 PYTHONPATH=benchmarks python -m zoo.gradients --only llama,bert --json gradients.json
+
+An error is the mean over several inputs. One input is not enough: the derivative of ReLU jumps at
+0, so that an element of the pre-activation with a rounding error on the other side of 0 outweighs
+all other errors, and which elements these are is chance, in eager as here. A few inputs settle a
+weight of few elements, too.
 """
 
 from __future__ import annotations
@@ -11,10 +16,12 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -28,11 +35,11 @@ from coda_ir.arguments import Signature
 from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.float64 import computing_in_float64
+from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.differentiate import DifferentiatePass
 from zoo import ARCHITECTURES
-from zoo.accuracy import eager, is_as_exact, relative_errors, tensors_of, worst_ratio
+from zoo.accuracy import eager, tensors_of, worst_ratio
 from zoo.architecture import Architecture, Example
 from zoo.measure import DTYPES
 
@@ -44,6 +51,15 @@ LEVELS: tuple[Level, ...] = ("block", "gemm")
 FUNCTION = "model"
 
 Tensors = dict[str, torch.Tensor]
+Errors = defaultdict[str, list[float]]
+"""By weight, the errors of all inputs."""
+
+
+INPUTS = 16
+"""Inputs of each model, of which the errors are the mean."""
+
+LIMIT = 1.25
+"""Times eager's error is as exact as eager."""
 
 
 @dataclass
@@ -54,8 +70,11 @@ class GradientAccuracy:
     eager: float
     ratios: dict[str, float]
     """By level, the largest ratio of an error to eager's."""
-    ok: bool
-    """Whether every error is at most 1.25 x eager's, or within what is allowed (`is_as_exact`)."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every error is at most `LIMIT` x eager's."""
+        return max(self.ratios.values()) <= LIMIT
 
 
 @dataclass
@@ -74,42 +93,72 @@ class GradientMeasurement:
 
 
 def measure_gradients(
-    architecture: Architecture, *, dtypes: Sequence[str] = tuple(DTYPES), layers: int = 1
+    architecture: Architecture,
+    *,
+    dtypes: Sequence[str] = tuple(DTYPES),
+    layers: int = 1,
+    inputs: int = INPUTS,
 ) -> GradientMeasurement:
     """The errors of the gradients of all weights. What is refused is noted, not raised."""
     start = time.monotonic()
     result = GradientMeasurement(architecture.name)
     try:
         for name in dtypes:
-            example = architecture.build(layers).to(DTYPES[name])
-            result.accuracy[name] = _accuracy(example)
+            examples = _examples(architecture, layers, DTYPES[name], inputs)
+            result.accuracy[name] = _accuracy(examples)
     except CodaError as error:
         result.note = f"{error}".splitlines()[0]
     result.seconds = time.monotonic() - start
     return result
 
 
-def _accuracy(example: Example) -> GradientAccuracy:
-    exported = export(example.model, (), dict(example.inputs), name=FUNCTION)
+def _examples(
+    architecture: Architecture, layers: int, dtype: torch.dtype, count: int
+) -> list[Example]:
+    """One model with `count` inputs."""
+    first = architecture.build(layers).to(dtype)
+    others = (architecture.build(layers, seed).to(dtype) for seed in range(1, count))
+    return [first, *(Example(first.model, other.inputs) for other in others)]
+
+
+def _accuracy(examples: Sequence[Example]) -> GradientAccuracy:
+    model = examples[0].model
+    exported = export(model, (), dict(examples[0].inputs), name=FUNCTION)
     names = {weight.data_ptr(): name for name, weight in exported.weights.items()}
-    arguments = {n: names[w.data_ptr()] for n, w in example.model.named_parameters()}
-    seeds = _seeds(example)
-    wide = Example(copy.deepcopy(example.model), example.inputs).to(torch.float64)
-    with computing_in_float64():
-        gradients = _without_zeros(_by_autograd(wide, seeds))
-    exact = list(gradients.values())
-    by_name = _by_autograd(example, seeds)
-    plain = [by_name[name] for name in gradients]
-    eager_errors = relative_errors(plain, exact)
-    wanted = [arguments[name] for name in gradients]
-    derived = _derived(exported, example, wanted, seeds)
-    errors = {level: relative_errors(found, exact) for level, found in derived.items()}
+    arguments = {n: names[w.data_ptr()] for n, w in model.named_parameters()}
+    wide = Example(copy.deepcopy(model), {}).to(torch.float64).model
+    eager_errors: Errors = defaultdict(list)
+    errors: dict[Level, Errors] = {level: defaultdict(list) for level in LEVELS}
+    derived = _Derived(exported, arguments)
+    for example in examples:
+        seeds = _seeds(example)
+        exact = _exact(wide, example, seeds)
+        _add_errors(eager_errors, _by_autograd(example, seeds), exact)
+        for level, found in derived.gradients(example, seeds).items():
+            _add_errors(errors[level], found, exact)
     return GradientAccuracy(
-        len(gradients),
-        max(eager_errors),
-        {level: worst_ratio(found, eager_errors) for level, found in errors.items()},
-        all(is_as_exact(found, eager_errors, plain) for found in errors.values()),
+        len(eager_errors),
+        max(map(mean, eager_errors.values())),
+        {level: _worst_ratio(found, eager_errors) for level, found in errors.items()},
     )
+
+
+def _exact(wide: torch.nn.Module, example: Example, seeds: Sequence[torch.Tensor]) -> Tensors:
+    """The gradients that `wide`, the model in float64, has for the inputs of `example`."""
+    with computing_in_float64():
+        of_wide = Example(wide, example.inputs).to(torch.float64)
+        return _without_zeros(_by_autograd(of_wide, seeds))
+
+
+def _add_errors(errors: Errors, gradients: Tensors, exact: Tensors) -> None:
+    for name, wanted in exact.items():
+        errors[name].append(relative_error(gradients[name], wanted))
+
+
+def _worst_ratio(errors: Errors, eager_errors: Errors) -> float:
+    """The largest quotient of a mean error and eager's."""
+    means = ([mean(found[name]) for name in eager_errors] for found in (errors, eager_errors))
+    return worst_ratio(*means)
 
 
 def _without_zeros(gradients: Tensors) -> Tensors:
@@ -148,29 +197,35 @@ def _seeds(example: Example) -> list[torch.Tensor]:
     return [torch.randn(shape, generator=generator).bfloat16().double() for shape in shapes]
 
 
-def _derived(
-    exported: ExportedModel,
-    example: Example,
-    names: Sequence[str],
-    seeds: Sequence[torch.Tensor],
-) -> dict[Level, list[torch.Tensor]]:
-    """The gradients of the weights `names` by level, from the derived backward in the stated types
-    on the reference backend."""
-    signature = Signature.of(find_entry(exported.module))
-    module = exported.module.clone()
-    differentiate = DifferentiatePass(function=FUNCTION, wrt=tuple(dict.fromkeys(names)))
-    differentiate.apply(make_context(), module)
-    lowering = Lowering(module)
-    arguments = exported.arguments(**example.inputs)
-    inputs = {spec.name: value for spec, value in zip(signature.arguments, arguments, strict=True)}
-    values = inputs | _upstream(exported, signature, seeds)
-    gradients: dict[Level, list[torch.Tensor]] = {}
-    for level in LEVELS:
-        lowered = lowering.module(level)
-        forward = _run(lowered, f"{FUNCTION}_forward", values)
-        backward = _run(lowered, f"{FUNCTION}_backward", values | forward)
-        gradients[level] = [backward[f"d_{name}"] for name in names]
-    return gradients
+class _Derived:
+    """The derived backward in the stated types on the reference backend, at each level."""
+
+    def __init__(self, exported: ExportedModel, arguments: Mapping[str, str]):
+        """`arguments` names the argument of every weight of the model."""
+        self.exported, self.arguments = exported, arguments
+        self.signature = Signature.of(find_entry(exported.module))
+        module = exported.module.clone()
+        wrt = tuple(dict.fromkeys(self._wanted().values()))
+        DifferentiatePass(function=FUNCTION, wrt=wrt).apply(make_context(), module)
+        lowering = Lowering(module)
+        self.modules = {level: lowering.module(level) for level in LEVELS}
+
+    def _wanted(self) -> dict[str, str]:
+        floats = {spec.name for spec in self.signature.arguments if spec.dtype.is_floating_point}
+        return {name: argument for name, argument in self.arguments.items() if argument in floats}
+
+    def gradients(self, example: Example, seeds: Sequence[torch.Tensor]) -> dict[Level, Tensors]:
+        """The gradients of the weights by level."""
+        given = self.exported.arguments(**example.inputs)
+        specs = self.signature.arguments
+        values = {spec.name: value for spec, value in zip(specs, given, strict=True)}
+        values |= _upstream(self.exported, self.signature, seeds)
+        return {level: self._run(module, values) for level, module in self.modules.items()}
+
+    def _run(self, module: ModuleOp, values: Tensors) -> Tensors:
+        forward = _run(module, f"{FUNCTION}_forward", values)
+        backward = _run(module, f"{FUNCTION}_backward", values | forward)
+        return {name: backward[f"d_{argument}"] for name, argument in self._wanted().items()}
 
 
 def _upstream(
@@ -222,6 +277,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="zoo.gradients", description=__doc__)
     parser.add_argument("--only", metavar="NAME,...", default=DEFAULT, help="these architectures")
     parser.add_argument("--layers", type=int, default=1, help="layers of each model (default: 1)")
+    parser.add_argument("--inputs", type=int, default=INPUTS, help="of each model (default: 16)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     options = parser.parse_args()
     known = {entry.name: entry for entry in ARCHITECTURES}
@@ -231,7 +287,7 @@ def main() -> int:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     results = [
-        measure_gradients(known[name], layers=options.layers)
+        measure_gradients(known[name], layers=options.layers, inputs=options.inputs)
         for name in track(names, console=Console(stderr=True), description="gradients")
     ]
     print_gradients(Console(width=None if sys.stdout.isatty() else 120), results)
