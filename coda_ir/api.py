@@ -130,6 +130,7 @@ def compile(
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
     stream_logits: int | None = None,
+    fuse_gradient_accumulation: bool = False,
 ) -> TrainableFunction: ...
 
 
@@ -148,6 +149,7 @@ def compile(
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
     stream_logits: int | None = None,
+    fuse_gradient_accumulation: bool = False,
 ) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
@@ -163,7 +165,8 @@ def compile(
     With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
     limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
     saved, or computed again, in any case, and `stream_logits` is the number of parts in which the
-    logits of a language model are computed again, so that they are never stored.
+    logits of a language model are computed again, so that they are never stored. With
+    `fuse_gradient_accumulation`, the GEMMs of gradients add to the `.grad` that weights have.
 
     Raises CodaError for whatever is wrong with the input.
     """
@@ -190,8 +193,17 @@ def compile(
         module = origin.module()
         func = find_trained(module, entry)
         return TrainableFunction(
-            module, func, target, place, lower, policy, pack_weights=pack_weights
+            module,
+            func,
+            target,
+            place,
+            lower,
+            policy,
+            pack_weights=pack_weights,
+            fuse_gradient_accumulation=fuse_gradient_accumulation,
         )
+    if fuse_gradient_accumulation:
+        raise CodaError("only programs that are trained have gradients", "pass training=True")
     if memory_budget is not None or save or recompute or stream_logits is not None:
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
     compiled = CompiledFunction(lower(origin), entry, target, place)

@@ -2,7 +2,8 @@
 
 An argument of the backward program is found by its name: an argument or a result of the forward
 program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradient of the argument
-`a`. The forward program gives the results of the function first, and then what it saves.
+`a`. The forward program gives the results of the function first, and then what it saves. An
+argument `a.grad` is the gradient of `a` that there is: what is computed is added to it in place.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -17,12 +19,21 @@ import torch
 from coda_ir.api import CompiledFunction
 from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import CodaError
+from coda_ir.gradient_accumulation import Adding, ExistingGradients
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Gradients: TypeAlias = Sequence[torch.Tensor | None]
 Shape: TypeAlias = tuple[torch.Size, torch.dtype, torch.device]
+
+
+_Variant: TypeAlias = tuple[frozenset[int], frozenset[int]]
+"""Of a backward program, the results without a gradient and the arguments that have one already."""
+
+
+MOST_SELECTIONS = 8
+"""Of arguments whose gradients are added in place, each of which has programs of its own."""
 
 
 class DoubleBackwardError(CodaError):
@@ -36,10 +47,11 @@ class BackwardProgramError(CodaError):
 @dataclass(frozen=True)
 class _Source:
     """Where an argument of the backward program comes from: position `index` among the arguments
-    or the results of the forward program, or among the gradients of the results.
+    or the results of the forward program, among the gradients of the results, or the gradient that
+    the argument `index` has already.
     """
 
-    kind: Literal["argument", "result", "gradient"]
+    kind: Literal["argument", "result", "gradient", "existing"]
     index: int
 
 
@@ -52,6 +64,9 @@ class _Backward:
     def __init__(self, function: CompiledFunction, forward: Signature, count: int):
         self.function = function
         self.sources = [_source(s, function, forward, count) for s in function.signature.arguments]
+        added = [source.index for source in self.sources if source.kind == "existing"]
+        self.added = {index: forward.arguments[index].name for index in added}
+        """The arguments of the forward program whose gradients are added in place, by number."""
         names = [spec.name for spec in function.signature.results]
         self.places = [
             names.index(f"d_{spec.name}") if f"d_{spec.name}" in names else None
@@ -60,20 +75,41 @@ class _Backward:
         """For each argument of the forward program the number of its gradient."""
 
     def arguments(
-        self, kept: Mapping[_Source, torch.Tensor], gradients: Tensors
+        self,
+        kept: Mapping[_Source, torch.Tensor],
+        gradients: Tensors,
+        existing: Mapping[int, torch.Tensor],
     ) -> list[torch.Tensor]:
         """The arguments of the program."""
+        given = {"gradient": gradients, "existing": existing}
         return [
-            gradients[source.index] if source.kind == "gradient" else kept[source]
+            given[source.kind][source.index] if source.kind in given else kept[source]
             for source in self.sources
         ]
 
     def run(
-        self, arguments: list[torch.Tensor], sizes: Mapping[str, int]
+        self,
+        arguments: list[torch.Tensor],
+        existing: Mapping[int, torch.Tensor],
+        sizes: Mapping[str, int],
     ) -> list[torch.Tensor | None]:
-        """The gradients of the arguments of the forward program; empties `arguments`."""
-        results = self.function.run_boxed(arguments, sizes)
-        return [None if place is None else results[place] for place in self.places]
+        """The gradients of the arguments of the forward program, None for one without, or whose
+        gradient was added to the one of `existing`; empties `arguments`.
+        """
+        sums = {name: existing[index] for index, name in self.added.items()}
+        with Adding(self.function.name, sums):
+            results = self.function.run_boxed(arguments, sizes)
+            for index in self.added:
+                _store(results[self._place(index)], existing[index])
+        return [
+            None if place is None or index in self.added else results[place]
+            for index, place in enumerate(self.places)
+        ]
+
+    def _place(self, index: int) -> int:
+        place = self.places[index]
+        assert place is not None, "what is added is a result, too"
+        return place
 
 
 class GradientPair:
@@ -84,18 +120,23 @@ class GradientPair:
         forward: CompiledFunction,
         backward: CompiledFunction,
         count: int,
-        compile_without: Callable[[Sequence[str]], CompiledFunction],
+        specialize: Callable[[Sequence[str], Sequence[str]], CompiledFunction],
+        *,
+        fuse_accumulation: bool = False,
     ):
-        """`count` is the number of results of the function itself, which come first;
-        `compile_without` makes the backward program for gradients that are not there.
+        """`count` is the number of results of the function itself, which come first; `specialize`
+        makes the backward program for gradients of results that are not there, and for arguments
+        whose gradients are added in place, which are looked for where `fuse_accumulation`.
 
         Raises BackwardProgramError where the backward program needs what nobody gives it.
         """
         self.forward, self.backward = forward, backward
         self._count = count
-        self._compile_without = compile_without
+        self._specialize = specialize
         full = _Backward(backward, forward.signature, count)
-        self._backwards: dict[frozenset[int], _Backward] = {frozenset(): full}
+        self._full = full
+        self._backwards: dict[_Variant, _Backward] = {(frozenset(), frozenset()): full}
+        self._existing = ExistingGradients(forward.signature) if fuse_accumulation else None
         self._kept = list(dict.fromkeys(s for s in full.sources if s.kind != "gradient"))
 
     def __repr__(self) -> str:
@@ -119,7 +160,9 @@ class GradientPair:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What was saved and recomputed, what was fused and what not, in both programs."""
-        return (*self.forward.origin_remarks, *self.forward.remarks)
+        special = [b.function for b in self._backwards.values() if b is not self._full]
+        added = [remark for function in special for remark in function.origin_remarks]
+        return (*self.forward.origin_remarks, *self.forward.remarks, *added)
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -129,14 +172,13 @@ class GradientPair:
     @cached_property
     def differentiable(self) -> frozenset[int]:
         """Positions of the results whose gradients the backward program uses."""
-        sources = self._backwards[frozenset()].sources
+        sources = self._full.sources
         pairs = zip(sources, self.backward.used_arguments, strict=True)
         return frozenset(s.index for s, is_used in pairs if s.kind == "gradient" and is_used)
 
     def require(self, wrt: Sequence[str]) -> None:
         """Raises BackwardProgramError where a gradient is wanted that the pair does not give."""
-        places = self._backwards[frozenset()].places
-        for spec, place in zip(self.forward.signature.arguments, places, strict=True):
+        for spec, place in zip(self.forward.signature.arguments, self._full.places, strict=True):
             if spec.name in wrt and place is None:
                 raise BackwardProgramError(
                     f"{self.backward.name} gives no gradient of {spec.name}",
@@ -163,8 +205,10 @@ class GradientPair:
         gradients: Gradients,
         shapes: Sequence[Shape],
         sizes: Mapping[str, int],
+        existing: Mapping[int, torch.Tensor] = MappingProxyType({}),
     ) -> list[torch.Tensor | None]:
-        """The gradients of the arguments, None for those without one.
+        """The gradients of the arguments, None for those without one, and for those that are added
+        to what `existing` has for the number of the argument.
 
         `kept` is what `run_forward` said that is needed; it is emptied, so that each tensor is
         freed after its last use. `gradients` are those of the results, None where nobody used a
@@ -172,12 +216,43 @@ class GradientPair:
         it is of zeros, of the shape of the result.
         """
         missing = frozenset(i for i, g in enumerate(gradients) if g is None) & self.differentiable
-        if missing not in self._backwards:
-            names = [f"d_{self.forward.signature.results[index].name}" for index in sorted(missing)]
-            function = self._compile_without(names)
-            self._backwards[missing] = _Backward(function, self.forward.signature, self._count)
-        backward = self._backwards[missing]
-        return backward.run(self._arguments(backward, kept, gradients, shapes), sizes)
+        backward = self._backward(missing, frozenset(existing))
+        arguments = self._arguments(backward, kept, gradients, shapes, existing)
+        return backward.run(arguments, existing, sizes)
+
+    def _backward(self, missing: frozenset[int], existing: frozenset[int]) -> _Backward:
+        """The program without the gradients `missing` of results, which adds those of the arguments
+        `existing` in place, where it can.
+        """
+        signature = self.forward.signature
+        if (missing, existing) not in self._backwards:
+            results = [f"d_{signature.results[index].name}" for index in sorted(missing)]
+            arguments = [signature.arguments[index].name for index in sorted(existing)]
+            function = self._specialize(results, arguments)
+            self._backwards[missing, existing] = _Backward(function, signature, self._count)
+        return self._backwards[missing, existing]
+
+    def existing_gradients(
+        self, node: Any, kept: Tensors, gradients: Gradients
+    ) -> Mapping[int, torch.Tensor]:
+        """The gradients that a backward pass may add to in place, by the number of the argument;
+        none but where that was asked for. See `ExistingGradients`.
+        """
+        if self._existing is None:
+            return {}
+        given = [gradient for gradient in gradients if gradient is not None]
+        found = self._existing.find(node, [*kept, *given])
+        known = {existing for _, existing in self._backwards}
+        return found if frozenset(found) in known or len(known) <= MOST_SELECTIONS else {}
+
+    def prepare_accumulation(self) -> None:
+        """Make the program that adds the gradients of all weights in place, if one may be asked
+        for.
+        """
+        if self._existing is not None:
+            pairs = zip(self.forward.signature.arguments, self._full.places, strict=True)
+            weights = [i for i, (s, place) in enumerate(pairs) if s.is_weight and place is not None]
+            self._backward(frozenset(), frozenset(weights)).function.prepare()
 
     def _arguments(
         self,
@@ -185,6 +260,7 @@ class GradientPair:
         kept: list[torch.Tensor],
         gradients: Gradients,
         shapes: Sequence[Shape],
+        existing: Mapping[int, torch.Tensor],
     ) -> list[torch.Tensor]:
         """The arguments of a backward program; empties `kept`."""
         dense = [
@@ -192,7 +268,7 @@ class GradientPair:
         ]
         by_source = dict(zip(self._kept, kept, strict=True))
         kept.clear()
-        return backward.arguments(by_source, dense)
+        return backward.arguments(by_source, dense, existing)
 
 
 def _source(
@@ -208,6 +284,9 @@ def _source(
     gradients = [f"d_{name}" for name in results[:count]]
     if spec.name in gradients:
         return _Source("gradient", gradients.index(spec.name))
+    existing = [f"{name}.grad" for name in arguments]
+    if spec.name in existing:
+        return _Source("existing", existing.index(spec.name))
     raise BackwardProgramError(
         f"argument {spec.name} of {backward.name} is neither an argument nor a result of "
         f"{forward.name}, nor the gradient d_r of a result r",
@@ -245,8 +324,9 @@ class _Node(torch.autograd.Function):
         is_differentiated = torch.is_grad_enabled()
         upstream = [gradient for gradient in grad_outputs if gradient is not None]
         needed = [*kept, *upstream] if is_differentiated else []
+        existing = pair.existing_gradients(ctx, kept, grad_outputs)
         with torch.no_grad():
-            found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes)
+            found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes, existing)
         if is_differentiated:
             found = _once(pair.backward.name, found, needed)
         return None, None, *found
@@ -255,6 +335,12 @@ class _Node(torch.autograd.Function):
 def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
     apply: Any = getattr(function, "apply")  # noqa: B009  (it has no complete type)
     return apply(*arguments)
+
+
+def _store(total: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Have `gradient` be `total`, which most programs have stored there."""
+    if total.data_ptr() != gradient.data_ptr():
+        gradient.copy_(total)
 
 
 def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

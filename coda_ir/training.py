@@ -72,12 +72,17 @@ class TrainableFunction:
         policy: SavePolicy = SavePolicy(),
         *,
         pack_weights: bool = True,
+        fuse_gradient_accumulation: bool = False,
     ):
+        """With `fuse_gradient_accumulation`, GEMMs add the gradients of leaves to those that there
+        are; see `coda_ir.gradient_accumulation`.
+        """
         self.name = func.sym_name.data
         self.signature: Signature = Signature.of(func)
         self.target: Target = target
         self.device = device
         self.policy = policy
+        self.fuse_gradient_accumulation = fuse_gradient_accumulation
         self._module, self._lower, self._pack_weights = module, lower, pack_weights
         if target == "triton":
             # Before anything else imports triton: on the CPU it has to interpret.
@@ -145,11 +150,12 @@ class TrainableFunction:
         lowering = self._lower(origin)
         forward, backward = (self._compiled(lowering, name) for name in names)
 
-        def compile_without(missing: Sequence[str]) -> CompiledFunction:
-            smaller = _without_gradients(origin, lowering, backward.name, missing)
-            return self._compiled(self._lower(smaller), backward.name)
+        def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
+            special = _specialized(origin, lowering, backward.name, missing, added)
+            return self._compiled(self._lower(special), backward.name)
 
-        pair = GradientPair(forward, backward, len(self.signature.results), compile_without)
+        count, is_fused = len(self.signature.results), self.fuse_gradient_accumulation
+        pair = GradientPair(forward, backward, count, specialize, fuse_accumulation=is_fused)
         pair.require(wrt)
         forward.prepare()
         backward.prepare()
@@ -204,7 +210,7 @@ class TrainableFunction:
         self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
     ) -> None:
         """Do now what the first call with gradients of `wrt` would have to do; see `pair`."""
-        self.pair(wrt, sizes)
+        self.pair(wrt, sizes).prepare_accumulation()
 
     def reference(
         self,
@@ -268,19 +274,26 @@ def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
     return find_entry(module, alone[0] if entry is None and len(alone) == 1 else entry)
 
 
-def _without_gradients(
-    origin: Origin, lowering: Lowering, name: str, missing: Sequence[str]
+def _specialized(
+    origin: Origin, lowering: Lowering, name: str, missing: Sequence[str], added: Sequence[str]
 ) -> Origin:
-    """The backward program `name` where the gradients `missing` are zero."""
+    """The backward program `name` where the gradients `missing` of results are zero, and those of
+    the arguments `added` are added to the ones that there are.
+    """
 
     def make(_: Origin) -> ModuleOp:
+        from coda_ir.passes.accumulate_gradients import AccumulateGradientsPass
         from coda_ir.passes.drop_zero_gradients import DropZeroGradientsPass
 
-        smaller = _only(lowering.module("block"), name)
-        DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, smaller)
-        return smaller
+        special = _only(lowering.module("block"), name)
+        DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, special)
+        left = {spec.name for spec in Signature.of(_functions(special)[name]).results}
+        found = tuple(argument for argument in added if f"d_{argument}" in left)
+        AccumulateGradientsPass(name, found).apply(lowering.context, special)
+        return special
 
-    return Origin({**origin.identity, "backward": name, "without": tuple(missing)}, make)
+    what = {"backward": name, "without": tuple(missing), "added": tuple(added)}
+    return Origin({**origin.identity, **what}, make)
 
 
 def _functions(module: ModuleOp) -> dict[str, FuncOp]:

@@ -36,10 +36,11 @@ class Golden:
     def keeps_meaning(self) -> bool:
         """Whether the functions are to give the same results for all inputs.
 
-        Not those that lose arguments which the pass is told are 0; that they give what zeros would
-        is tested in passes/test_drop_zero_gradients.py.
+        Not those that lose arguments which the pass is told are 0, or that are given gradients to
+        add to: passes/test_drop_zero_gradients.py and test_accumulate_gradients.py test these.
         """
-        return "drop-zero-gradients" not in self.pipeline
+        others = ("drop-zero-gradients", "accumulate-gradients")
+        return not any(name in self.pipeline for name in others)
 
     @property
     def has_column_scale(self) -> bool:
