@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from coda_ir.cost_model import DEVICES, MAIN_LOOPS, Device, Ranked, Space, explanation, rank
+from coda_ir.cost_model import (
+    DEVICES,
+    MAIN_LOOPS,
+    Device,
+    Ranked,
+    Space,
+    described,
+    explanation,
+    rank,
+)
 from coda_ir.cost_model.configurations import Tile, total_depth
 from coda_ir.cost_model.sizes import RowCounts, parse_sizes
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
+
+if TYPE_CHECKING:
+    from coda_ir.tuning import Answer
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,9 @@ class SchedulePass(ModulePass):
     says what symbols stand for, such as "B=1,T=1", so that the last wave of programs counts where
     there are few rows; by default only extents that the types have are known. `explain` adds a
     remark with the best configurations and their predicted times.
+
+    With `tune=measure` the best few are measured on the GPU for those `sizes`, within `budget`
+    seconds, and results are stored; `tune=stored` measures nothing (docs/tuning.md).
     """
 
     name: ClassVar[str] = "schedule"
@@ -44,20 +59,45 @@ class SchedulePass(ModulePass):
     group_m: int = 8
     sizes: str | None = None
     explain: bool = False
+    tune: str | None = None
+    budget: float = 60.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._check_options()
+        gemms = [gemm for gemm in op.walk() if isinstance(gemm, FusedOp) and gemm.schedule is None]
         rows = RowCounts(parse_sizes(self.sizes))
-        choices: dict[Hashable, Ranked] = {}
-        for gemm in op.walk():
-            if isinstance(gemm, FusedOp) and gemm.schedule is None:
-                # The layers of a model repeat their GEMMs.
-                known = rows.of(gemm)
-                key = (known, *_structure(gemm))
-                if key not in choices:
-                    choices[key] = self._choose(gemm, known)
-                gemm.schedule = choices[key].schedule
-                emit_remark(self._remark(gemm, choices[key]))
+        # The layers of a model repeat their GEMMs.
+        keys: list[Hashable] = [(rows.of(gemm), *_structure(gemm)) for gemm in gemms]
+        first = dict(zip(reversed(keys), reversed(gemms), strict=True))
+        choices = {key: self._choose(gemm, rows.of(gemm)) for key, gemm in first.items()}
+        tuned: dict[Hashable, Answer] = {} if self.tune is None else self._tuned(first, rows)
+        for key, gemm in zip(keys, gemms, strict=True):
+            self._take(gemm, choices[key], tuned.get(key), rows.of(gemm))
+
+    def _take(self, op: FusedOp, choice: Ranked, answer: Answer | None, rows: int | None) -> None:
+        """Give `op` the schedule that was tuned, else the model's."""
+        if answer is not None:
+            for text in answer.texts():
+                self._tell(op, text)
+            if answer.decision is not None:
+                choice = described(op, answer.decision.chosen.schedule(), self.device, rows)
+                op.attributes[TUNED_ATTRIBUTE] = answer.attribute()
+        op.schedule = choice.schedule
+        emit_remark(self._remark(op, choice))
+
+    def _tuned(self, gemms: Mapping[Hashable, FusedOp], rows: RowCounts) -> dict[Hashable, Answer]:
+        """What measurements say, for the GEMMs whose sizes are known."""
+        from coda_ir.tuning import Problem, Request, tune
+
+        requests: dict[Hashable, Request] = {}
+        for key, gemm in gemms.items():
+            problem = Problem.of(gemm, rows)
+            if problem is None:
+                self._tell(gemm, "not tuned: sizes does not say how many rows there are")
+                continue
+            requests[key] = Request(problem, " x ".join(_shape(gemm)), self.space(), self.device)
+        answers = tune(list(requests.values()), self.tune or "measure", self.budget)
+        return dict(zip(requests, answers, strict=True))
 
     def _check_options(self) -> None:
         if self.target not in DEVICES:
@@ -69,6 +109,8 @@ class SchedulePass(ModulePass):
                 f"schedule: unknown main loop '{self.mainloop}'",
                 f"use one of {', '.join(MAIN_LOOPS)}",
             )
+        if self.tune not in (None, "measure", "stored"):
+            raise CodaError(f"schedule: unknown tune={self.tune}", "use measure or stored")
         loop = MAIN_LOOPS[self.mainloop]
         if not loop.runs_on(self.device):
             able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from coda_ir.diagnostics import CodaError
 
-PROGRAMS, MODULES = "programs", "modules"
+PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
 
 PROGRAM_SUFFIX = ".json"
 
@@ -84,6 +84,10 @@ def program_path(key: str) -> Path:
     return cache_directory() / PROGRAMS / f"{key}{PROGRAM_SUFFIX}"
 
 
+def tuning_path(key: str) -> Path:
+    return cache_directory() / TUNING / f"{key}{PROGRAM_SUFFIX}"
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing. Raises OSError."""
     with whole_file(path) as file:
@@ -125,16 +129,24 @@ class CachedFile:
         return self.path.parent.name == PROGRAMS and self.path.suffix == PROGRAM_SUFFIX
 
     @property
+    def is_tuning(self) -> bool:
+        """Whether it is a result of tuning."""
+        return self.path.parent.name == TUNING and self.path.suffix == PROGRAM_SUFFIX
+
+    @property
     def is_temporary(self) -> bool:
         """Whether another process is writing it, or has died while it did."""
         return self.path.name.endswith(TEMPORARY)
 
 
 def cached_files() -> list[CachedFile]:
-    """The files of the cache, the least recently used first; none where there is no folder."""
+    """The files of the cache, the least recently used first; none where there is no folder.
+
+    Results of tuning come last: they are small, and take longest to make again.
+    """
     root = cache_directory()
-    found = [*_files_in(root / PROGRAMS), *_files_in(root / MODULES)]
-    return sorted(found, key=lambda file: (file.used, file.path.name))
+    found = [file for name in (PROGRAMS, MODULES, TUNING) for file in _files_in(root / name)]
+    return sorted(found, key=lambda file: (file.is_tuning, file.used, file.path.name))
 
 
 def _files_in(folder: Path) -> list[CachedFile]:

@@ -4,7 +4,7 @@ from coda_ir.cost_model.configurations import Configuration, Space, configuratio
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import MAIN_LOOPS, MainLoop
-from coda_ir.cost_model.ranking import Ranked, explanation, rank
+from coda_ir.cost_model.ranking import Ranked, described, explanation, rank
 from coda_ir.cost_model.workload import NOMINAL_ROWS, Workload
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Space",
     "Workload",
     "configurations",
+    "described",
     "explanation",
     "rank",
 ]

@@ -46,6 +46,18 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     return sorted(found.values(), key=lambda ranked: ranked.us)
 
 
+def described(op: FusedOp, schedule: ScheduleAttr, device: Device, rows: int | None) -> Ranked:
+    """What the model says about one schedule."""
+    space = Space(
+        main_loops=(schedule.mainloop,),
+        tile=schedule.tile,
+        warps=schedule.warps.data,
+        stages=(schedule.stages.data,),
+        group_m=(schedule.group_m.data,),
+    )
+    return rank(op, space, device, rows)[0]
+
+
 _COLUMNS = (
     *("", "main loop", "tile", "warps", "stages", "group_m"),
     *("us", "waves", "main", "epilogue", "bound by"),

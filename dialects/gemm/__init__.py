@@ -30,6 +30,7 @@ from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.segment import Port, Result, Segment, partial_type, region_type
+from coda_ir.dialects.gemm.tuned import TUNED_ATTRIBUTE, TunedAttr
 from coda_ir.dialects.gemm.weight_ops import PackWeightOp, ScaleWeightOp
 
 Gemm = Dialect(
@@ -46,11 +47,13 @@ Gemm = Dialect(
         ScheduleAttr,
         NumericsAttr,
         OrderAttr,
+        TunedAttr,
     ],
 )
 
 __all__ = [
     "NUMERICS_ATTRIBUTE",
+    "TUNED_ATTRIBUTE",
     "ColumnOp",
     "Combiner",
     "CombinerAttr",
@@ -79,6 +82,7 @@ __all__ = [
     "ScheduleAttr",
     "Segment",
     "SegmentAttr",
+    "TunedAttr",
     "YieldOp",
     "numerics_mode",
     "partial_type",

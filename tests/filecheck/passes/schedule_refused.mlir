@@ -4,6 +4,7 @@
 // RUN: not coda-opt %s -p "schedule{target=sm_75}" -o /dev/null 2>&1 | filecheck %s --check-prefix TARGET
 // RUN: not coda-opt %s -p "schedule{mainloop=simd}" -o /dev/null 2>&1 | filecheck %s --check-prefix LOOP
 // RUN: not coda-opt %s -p "schedule{target=gfx942 mainloop=tma}" -o /dev/null 2>&1 | filecheck %s --check-prefix TMA
+// RUN: not coda-opt %s -p "schedule{tune=always}" -o /dev/null 2>&1 | filecheck %s --check-prefix TUNE
 
 // Groups of 1024 columns fit no tile.
 
@@ -13,6 +14,8 @@
 // TARGET: schedule: unknown target 'sm_75'
 // LOOP: schedule: unknown main loop 'simd'
 // TMA: schedule: target gfx942 has no TMA
+// TMA-NEXT: help: use sm_90, h200, or the pointer main loop
+// TUNE: schedule: unknown tune=always
 func.func @f(%x: tensor<?x64xbf16>, %w: tensor<1024x64xbf16>) -> tensor<?x1024xbf16> {
   %z = gemm.fused %x : tensor<?x64xbf16>
     columns(%w : tensor<1024x64xbf16>)

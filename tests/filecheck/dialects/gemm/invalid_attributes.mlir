@@ -124,3 +124,10 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   }
   func.return
 }
+
+// -----
+
+// expected-error@below {{tuned: measured is 0, expected at least 1}}
+func.func @f() attributes {coda.tuned = #gemm.tuned<"H100", rows = 1, predicted = 5, measured = 0, model = 7>} {
+  func.return
+}

@@ -1,0 +1,20 @@
+"""Numbers of rows that share a schedule, so that a new length of sequences needs no measurement."""
+
+from __future__ import annotations
+
+SMALLEST, LARGEST = 16, 1 << 17
+"""Fewer rows take the same tile, more rows many waves: what is fast does not change any more."""
+
+
+def bucket(rows: int) -> int:
+    """The smallest of 16, 24, 32, 48, 64, 96, ..., 131072 that is at least `rows`.
+
+    Powers of two and what lies halfway: in a bucket the work differs by a third at most.
+    """
+    if rows <= SMALLEST:
+        return SMALLEST
+    if rows >= LARGEST:
+        return LARGEST
+    power = 1 << (rows - 1).bit_length()
+    between = power // 4 * 3
+    return between if rows <= between else power

@@ -1,0 +1,138 @@
+"""The choice among the candidates of a GEMM, by measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coda_ir.tuning.decision import Configured, Decision, Tried
+from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
+
+NOISE = 0.03
+"""A candidate has to be faster than the model's choice by more than this share of its time, twice.
+Medians of one kernel that alternate with another in one process repeat to about 1 %."""
+
+DRIFT = 0.05
+"""Times of the model's choice before and after a candidate that differ by more than this share say
+that the clock of the device changed in between: the comparison is repeated."""
+
+REPEATS = 3
+"""How often a comparison is tried before the candidate is given up."""
+
+UNFINISHED = "the budget was spent before"
+
+
+def choose(
+    candidates: Sequence[Candidate],
+    failures: Mapping[Candidate, str],
+    measurer: Measurer,
+    deadline: Deadline,
+) -> Decision | None:
+    """The decision between candidates that are compiled, but for the `failures`.
+
+    The first candidate is the model's choice, which is kept unless another is faster by more than
+    `NOISE`. None where nothing can be measured in time.
+    """
+    return _Choice(candidates, failures, measurer, deadline).decide()
+
+
+class _Choice:
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        failures: Mapping[Candidate, str],
+        measurer: Measurer,
+        deadline: Deadline,
+    ):
+        self.candidates, self.measurer, self.deadline = candidates, measurer, deadline
+        self.skipped: dict[Candidate, str] = dict(failures)
+        self.ratios: dict[Candidate, float] = {}
+        self.times: dict[Candidate, float] = {}
+
+    def decide(self) -> Decision | None:
+        incumbent = self._first_that_runs()
+        if incumbent is None:
+            return None
+        self.ratios[incumbent] = 1.0
+        for candidate in self.candidates:
+            if candidate not in self.skipped and candidate != incumbent:
+                self._try(candidate, incumbent)
+        return self._decision(self._confirmed(incumbent), incumbent)
+
+    def _first_that_runs(self) -> Candidate | None:
+        """The model's choice, or the next best by the model where that cannot run."""
+        for candidate in self.candidates:
+            if candidate in self.skipped:
+                continue
+            if self.deadline.is_over:
+                return None
+            try:
+                self.times[candidate] = self.measurer.measure(candidate)
+            except MeasurementError as error:
+                self.skipped[candidate] = error.message
+                continue
+            return candidate
+        return None
+
+    def _try(self, candidate: Candidate, incumbent: Candidate) -> None:
+        if self.deadline.is_over:
+            self.skipped[candidate] = UNFINISHED
+            return
+        try:
+            self.measurer.check(candidate, incumbent)
+            self.ratios[candidate] = self._compare(candidate, incumbent)
+        except MeasurementError as error:
+            self.skipped[candidate] = error.message
+
+    def _compare(self, candidate: Candidate, incumbent: Candidate) -> float:
+        """The time of a candidate over that of the incumbent before and after.
+
+        Raises MeasurementError where the candidate does not run or the clock does not keep still.
+        """
+        before = self.measurer.measure(incumbent)
+        for _ in range(REPEATS):
+            time = self.measurer.measure(candidate)
+            after = self.measurer.measure(incumbent)
+            if abs(after - before) <= DRIFT * before:
+                self.times[incumbent] = (before + after) / 2
+                return time / self.times[incumbent]
+            before = after
+        raise MeasurementError("the clock of the device did not keep still")
+
+    def _confirmed(self, incumbent: Candidate) -> Candidate:
+        """The fastest candidate that is faster than the incumbent in a second comparison, too."""
+        ranked = sorted(self.ratios, key=lambda candidate: self.ratios[candidate])
+        for candidate in ranked:
+            if candidate == incumbent or self.ratios[candidate] >= 1 - NOISE:
+                break
+            if self.deadline.is_over:
+                self.skipped.setdefault(candidate, UNFINISHED)
+                break
+            try:
+                again = self._compare(candidate, incumbent)
+            except MeasurementError as error:
+                del self.ratios[candidate]
+                self.skipped[candidate] = error.message
+                continue
+            # The worse of two: the best of several noisy figures is too good.
+            self.ratios[candidate] = max(self.ratios[candidate], again)
+            if self.ratios[candidate] < 1 - NOISE:
+                return candidate
+        return incumbent
+
+    def _decision(self, chosen: Candidate, incumbent: Candidate) -> Decision:
+        tried = tuple(
+            Tried(
+                Configured.of(c.schedule), c.predicted_us, self.ratios.get(c), self.skipped.get(c)
+            )
+            for c in self.candidates
+        )
+        model_us = self.times[incumbent]
+        return Decision(
+            chosen=Configured.of(chosen.schedule),
+            predicted_us=chosen.predicted_us,
+            measured_us=model_us * self.ratios[chosen],
+            model_us=model_us,
+            rows=chosen.problem.rows,
+            tried=tried,
+            is_complete=UNFINISHED not in self.skipped.values(),
+        )

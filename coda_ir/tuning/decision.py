@@ -1,0 +1,128 @@
+"""What tuning decided about a GEMM, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coda_ir.dialects.gemm import ScheduleAttr
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A schedule as plain data."""
+
+    mainloop: str
+    tile: tuple[int, int, int]
+    warps: int
+    stages: int
+    group_m: int
+
+    @staticmethod
+    def of(schedule: ScheduleAttr) -> Configured:
+        return Configured(
+            schedule.mainloop,
+            schedule.tile,
+            schedule.warps.data,
+            schedule.stages.data,
+            schedule.group_m.data,
+        )
+
+    def schedule(self) -> ScheduleAttr:
+        """Raises ValueError for a main loop that there is not, VerifyException for a wrong tile."""
+        from coda_ir.dialects.gemm import ScheduleAttr
+
+        sizes = {"warps": self.warps, "stages": self.stages, "group_m": self.group_m}
+        return ScheduleAttr.get(self.mainloop, self.tile, **sizes)
+
+    def __str__(self) -> str:
+        tile = "x".join(map(str, self.tile))
+        return (
+            f"{self.mainloop} {tile}, {self.warps} warps, {self.stages} stages, "
+            f"group_m {self.group_m}"
+        )
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One candidate: what was predicted and what was found."""
+
+    configured: Configured
+    predicted_us: float
+    ratio: float | None = None
+    """Its time over that of the model's choice, measured side by side; 1 for that itself."""
+    skipped: str | None = None
+    """Why there is no ratio."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The schedule of a GEMM for a bucket of rows on a device."""
+
+    chosen: Configured
+    predicted_us: float
+    measured_us: float
+    model_us: float
+    """Measured for the model's choice; where that cannot run, for the next that can."""
+    rows: int
+    """What was measured."""
+    tried: tuple[Tried, ...]
+    """The first is the model's choice."""
+    is_complete: bool
+    """Whether every candidate was tried before the budget was spent."""
+
+    @property
+    def gain(self) -> float:
+        """How many times faster than the model's choice."""
+        return self.model_us / self.measured_us
+
+    @property
+    def keeps_model(self) -> bool:
+        return self.chosen == self.tried[0].configured
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> Decision:
+        """Raises KeyError, TypeError or ValueError for anything but `to_data`."""
+        numbers = {name: float(data[name]) for name in ("predicted_us", "measured_us", "model_us")}
+        if min(numbers.values()) <= 0 or not data["tried"]:
+            raise ValueError(f"not a decision: {data}")
+        return Decision(
+            chosen=_configured(data["chosen"]),
+            rows=int(data["rows"]),
+            tried=tuple(map(_tried, data["tried"])),
+            is_complete=bool(data["is_complete"]),
+            **numbers,
+        )
+
+
+def _configured(data: Mapping[str, Any]) -> Configured:
+    first, second, third = map(int, data["tile"])
+    sizes = {name: int(data[name]) for name in ("warps", "stages", "group_m")}
+    return Configured(str(data["mainloop"]), (first, second, third), **sizes)
+
+
+def _tried(data: Mapping[str, Any]) -> Tried:
+    ratio = data["ratio"]
+    return Tried(
+        _configured(data["configured"]),
+        float(data["predicted_us"]),
+        None if ratio is None else float(ratio),
+        data["skipped"],
+    )
+
+
+def table(decision: Decision) -> Sequence[tuple[str, str, str, str]]:
+    """Rows of rank by the model, schedule, predicted microseconds, and what was measured."""
+    rows: list[tuple[str, str, str, str]] = []
+    for rank, tried in enumerate(decision.tried, 1):
+        found = tried.skipped if tried.ratio is None else f"{tried.ratio:.3f} x"
+        if tried.configured == decision.chosen:
+            found = f"{found} (chosen)"
+        rows.append((str(rank), str(tried.configured), f"{tried.predicted_us:.1f}", found or ""))
+    return rows

@@ -1,0 +1,182 @@
+"""Compiling and measuring candidates on a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from coda_ir.backends.triton.aot import available_cores, find_architecture
+from coda_ir.cache import load_source
+from coda_ir.devices import architecture_name
+from coda_ir.diagnostics import CodaError
+from coda_ir.tuning.compile_pool import CompilePool
+from coda_ir.tuning.inputs import argument_shapes, make_inputs
+from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
+from coda_ir.tuning.problem import ENTRY, Problem
+
+if TYPE_CHECKING:
+    from coda_ir.api import Results
+
+MEASURED_MS = 20.0
+"""Milliseconds that the calls of one measurement take together."""
+
+FEWEST, MOST = 7, 300
+"""Calls of one measurement."""
+
+AHEAD_CYCLES = 2_000_000
+"""Cycles for which the GPU sleeps, about a millisecond, while the host queues the calls."""
+
+SMALL_SIZE = 16
+"""What symbols stand for when kernels are compiled, which no kernel depends on."""
+
+TOLERANCE = 2**-6
+"""Share of the largest element by which two schedules may differ: some steps of bfloat16."""
+
+
+def gpu_name() -> str | None:
+    """The name of the current GPU; None where there is none."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+class GpuMeasurer:
+    """Measures on one GPU, with its kernels compiled by processes of their own."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._programs: dict[Candidate, tuple[str, Callable[..., Any]]] = {}
+        self._inputs: tuple[Problem, list[list[torch.Tensor]]] | None = None
+        self._errors: tuple[type[BaseException], ...] = _launch_errors()
+
+    @staticmethod
+    def current() -> GpuMeasurer:
+        """For the current GPU. Raises CodaError where there is none."""
+        if not torch.cuda.is_available():
+            raise CodaError(
+                "tuning measures kernels, and there is no GPU",
+                'pass tune="stored" for results that are stored, or leave tune out',
+            )
+        return GpuMeasurer(torch.device("cuda", torch.cuda.current_device()))
+
+    @property
+    def device(self) -> str:
+        return torch.cuda.get_device_name(self._device)
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return time.monotonic
+
+    def prepare(
+        self,
+        candidates: Sequence[Candidate],
+        deadline: Deadline,
+        done: Callable[[Candidate, str | None], None],
+    ) -> None:
+        """Emit, and let processes compile into Triton's cache."""
+        emitted: list[Candidate] = []
+        requests: list[dict[str, Any]] = []
+        for candidate in candidates:
+            try:
+                source = candidate.problem.emit(candidate.schedule).source
+            except CodaError as error:
+                done(candidate, error.message)
+                continue
+            emitted.append(candidate)
+            requests.append(compile_request(candidate.problem, source))
+
+        def ready(index: int, failure: str | None) -> None:
+            if failure is None:
+                self._programs[emitted[index]] = (requests[index]["source"], _not_loaded)
+            done(emitted[index], failure)
+
+        target = find_architecture(architecture_name(self._device)).triton_target
+        CompilePool(target, available_cores()).run(requests, deadline, ready)
+
+    def measure(self, candidate: Candidate) -> float:
+        run, inputs = self._loaded(candidate), self._inputs_of(candidate.problem)
+        try:
+            return self._median_us(run, inputs)
+        except self._errors as error:
+            raise MeasurementError(_first_line(error)) from error
+
+    def check(self, candidate: Candidate, expected: Candidate) -> None:
+        """Results of equal shape have to agree: those by tiles depend on the schedule."""
+        first = self._inputs_of(candidate.problem)[0]
+        try:
+            results = [_as_tuple(self._loaded(each)(*first)) for each in (candidate, expected)]
+        except self._errors as error:
+            raise MeasurementError(_first_line(error)) from error
+        for index, (found, wanted) in enumerate(zip(*results, strict=True)):
+            if found.shape == wanted.shape and not _agree(found, wanted):
+                raise MeasurementError(f"its result {index} is not that of the model's choice")
+
+    def _loaded(self, candidate: Candidate) -> Callable[..., Any]:
+        source, run = self._programs[candidate]
+        if run is _not_loaded:
+            run = load_source(source, ENTRY).run
+            self._programs[candidate] = (source, run)
+        return run
+
+    def _inputs_of(self, problem: Problem) -> list[list[torch.Tensor]]:
+        """Copies that do not fit into L2 together, of one problem at a time."""
+        if self._inputs is None or self._inputs[0] is not problem:
+            self._inputs = None
+            self._inputs = (problem, make_inputs(problem, self._device))
+        return self._inputs[1]
+
+    def _median_us(self, run: Callable[..., Any], inputs: list[list[torch.Tensor]]) -> float:
+        run(*inputs[0])
+        first = self._times_us(run, inputs, FEWEST)
+        calls = min(MOST, max(FEWEST, int(1000 * MEASURED_MS / median(first))))
+        return median(self._times_us(run, inputs, calls))
+
+    def _times_us(
+        self, run: Callable[..., Any], inputs: list[list[torch.Tensor]], calls: int
+    ) -> list[float]:
+        """The time of each call, queued while the GPU sleeps: the host is not measured."""
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(calls + 1)]
+        torch.cuda.synchronize(self._device)
+        cuda: Any = torch.cuda
+        cuda._sleep(AHEAD_CYCLES * (1 + calls // 20))
+        events[0].record()
+        for index in range(calls):
+            run(*inputs[index % len(inputs)])
+            events[index + 1].record()
+        torch.cuda.synchronize(self._device)
+        return [1000 * a.elapsed_time(b) for a, b in pairwise(events)]
+
+
+def compile_request(problem: Problem, source: str) -> dict[str, Any]:
+    """What `worker.compile_module` takes."""
+    sizes = dict.fromkeys(problem.sizes, SMALL_SIZE)
+    return {"source": source, "name": ENTRY, "arguments": argument_shapes(problem, sizes)}
+
+
+def _not_loaded(*_: torch.Tensor) -> None:
+    raise AssertionError("a program is loaded before it runs")
+
+
+def _as_tuple(results: Results) -> tuple[torch.Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _agree(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    if not wanted.numel():
+        return True
+    largest = wanted.float().abs().max()
+    return bool((found.float() - wanted.float()).abs().max() <= TOLERANCE * largest)
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
+def _launch_errors() -> tuple[type[BaseException], ...]:
+    """What a launch fails with: too few resources, kernels that do not compile or do not run."""
+    errors: Any = import_module("triton.errors")
+    return (RuntimeError, errors.TritonError)

@@ -1,0 +1,110 @@
+"""How candidates are compiled and measured: an interface, which tests implement without a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import ScheduleAttr
+from coda_ir.tuning.problem import Problem
+
+
+class MeasurementError(CodaError):
+    """A candidate that cannot be compiled, does not fit the device, or computes something else."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A GEMM under one schedule."""
+
+    problem: Problem
+    schedule: ScheduleAttr
+    predicted_us: float
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A point in time, in seconds of `clock`."""
+
+    at: float
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, at least 0."""
+        return max(0.0, self.at - self.clock())
+
+    @property
+    def is_over(self) -> bool:
+        return self.left == 0.0
+
+
+class Measurer(Protocol):
+    """Compiles and measures candidates on one device."""
+
+    @property
+    def device(self) -> str:
+        """The name of the device, which results are stored for."""
+        ...
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds, for budgets."""
+        ...
+
+    def prepare(
+        self,
+        candidates: Sequence[Candidate],
+        deadline: Deadline,
+        done: Callable[[Candidate, str | None], None],
+    ) -> None:
+        """Compile in order, in parallel. Calls `done` for each that is ready, with the reason where
+        it failed; those that are not ready at the deadline are given up.
+        """
+        ...
+
+    def measure(self, candidate: Candidate) -> float:
+        """Median microseconds of a prepared candidate. Raises MeasurementError."""
+        ...
+
+    def check(self, candidate: Candidate, expected: Candidate) -> None:
+        """Raises MeasurementError where the two do not compute the same."""
+        ...
+
+
+_measurer: ContextVar[Measurer | None] = ContextVar("coda_measurer", default=None)
+
+
+@contextmanager
+def use_measurer(measurer: Measurer) -> Generator[None]:
+    """Measure with `measurer` what is tuned in this context."""
+    token = _measurer.set(measurer)
+    try:
+        yield
+    finally:
+        _measurer.reset(token)
+
+
+def current_measurer() -> Measurer:
+    """That of `use_measurer`, else for the current GPU. Raises CodaError where there is none."""
+    found = _measurer.get()
+    if found is not None:
+        return found
+    from coda_ir.tuning.gpu import GpuMeasurer
+
+    return GpuMeasurer.current()
+
+
+def current_device() -> str | None:
+    """The name of the device of `current_measurer`; None where nothing can be measured."""
+    found = _measurer.get()
+    if found is not None:
+        return found.device
+    from coda_ir.tuning.gpu import gpu_name
+
+    return gpu_name()

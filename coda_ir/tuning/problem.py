@@ -1,0 +1,132 @@
+"""One GEMM by itself: what is measured, and what names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from coda_ir.backends.triton import EmittedProgram, emit_program
+from coda_ir.context import make_context
+from coda_ir.cost_model.sizes import RowCounts
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.passes.plan_buffers import PlanBuffersPass
+from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, dims_attribute
+from coda_ir.tuning.buckets import bucket
+
+ENTRY = "gemm"
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A GEMM as a function of its own, with the sizes to measure it at."""
+
+    module: ModuleOp
+    """A function `gemm` with one `gemm.fused` without a schedule."""
+    sizes: Mapping[str, int]
+    """What the symbols of the arguments stand for."""
+    rows: int
+    """M, or K where x is transposed."""
+
+    @staticmethod
+    def of(op: FusedOp, counts: RowCounts) -> Problem | None:
+        """None where the sizes of `counts` do not say how large the operands are."""
+        shapes, rows = counts.shapes(op), counts.of(op)
+        if shapes is None or rows is None or rows < 1:
+            return None
+        symbols = _Symbols(shapes, counts.sizes)
+        operands = list(dict.fromkeys(op.operands))
+        try:
+            dims = [symbols.renamed(value) for value in operands]
+        except KeyError:
+            return None
+        return Problem(_isolated(op, operands, dims), symbols.sizes, rows)
+
+    @cached_property
+    def op(self) -> FusedOp:
+        return _gemm_of(self.module)
+
+    @cached_property
+    def text(self) -> str:
+        """Equal for GEMMs that differ in names and numbers of rows only."""
+        return str(self.module)
+
+    @property
+    def bucket(self) -> int:
+        """The number of rows that a result is stored for."""
+        return bucket(self.rows)
+
+    def scheduled(self, schedule: ScheduleAttr) -> ModuleOp:
+        """The function under a schedule."""
+        module = self.module.clone()
+        _gemm_of(module).schedule = schedule
+        PlanBuffersPass().apply(make_context(), module)
+        return module
+
+    def emit(self, schedule: ScheduleAttr) -> EmittedProgram:
+        """The function as a Triton module. Raises CodaError for what cannot be emitted."""
+        return emit_program(self.scheduled(schedule), ENTRY)
+
+    @property
+    def func(self) -> FuncOp:
+        func = self.op.parent_op()
+        assert isinstance(func, FuncOp), "the GEMM stands in a function"
+        return func
+
+
+class _Symbols:
+    """Symbols by the order in which they occur, whatever they are called."""
+
+    def __init__(self, shapes: SymbolicShapes, sizes: Mapping[str, int]):
+        self._shapes, self._known = shapes, sizes
+        self._names: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
+
+    def renamed(self, value: SSAValue) -> tuple[Dim, ...]:
+        """The dimensions of a value. Raises KeyError for a symbol of unknown size."""
+        return tuple(map(self._renamed, self._shapes.dims(value)))
+
+    def _renamed(self, dim: Dim) -> Dim:
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._names:
+            size = SymbolicSize.of(dim).evaluate(self._known)
+            self._names[dim] = f"S{len(self._names)}"
+            self.sizes[self._names[dim]] = size
+        return self._names[dim]
+
+
+def _isolated(op: FusedOp, operands: list[SSAValue], dims: list[tuple[Dim, ...]]) -> ModuleOp:
+    block = Block(arg_types=[value.type for value in operands])
+    copy = op.clone(dict(zip(operands, block.args, strict=True)))
+    copy.schedule = None
+    copy.attributes.clear()
+    for inner in copy.walk():
+        inner.location = UnknownLoc()
+        for value in inner.results:
+            value.name_hint = None
+    for body in copy.bodies:
+        for argument in body.block.args:
+            argument.name_hint = None
+    block.add_ops([copy, ReturnOp(*copy.results)])
+    attributes = [
+        DictionaryAttr({"coda.name": StringAttr(f"x{index}"), "coda.dims": dims_attribute(each)})
+        for index, each in enumerate(dims)
+    ]
+    types = FunctionType.from_lists([v.type for v in operands], [v.type for v in op.results])
+    return ModuleOp([FuncOp(ENTRY, types, Region(block), arg_attrs=ArrayAttr(attributes))])
+
+
+def _gemm_of(module: ModuleOp) -> FusedOp:
+    return next(op for op in module.walk() if isinstance(op, FusedOp))

@@ -1,0 +1,121 @@
+"""Results of tuning on disk, in the folder of the cache.
+
+An entry is one file: a line with the kind of file and a checksum of the rest, and a line of JSON.
+An entry that is damaged is as good as none. Nothing waits for another process: two that tune the
+same GEMM both store what they found, and the last one stays.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from coda_ir.cache.folder import (
+    mark_used,
+    prune_to_limit,
+    size_limit,
+    tuning_path,
+    write_whole,
+)
+from coda_ir.cache.programs import DamagedEntryError
+from coda_ir.cache.toolchain import toolchain
+from coda_ir.tuning.decision import Decision
+
+FORMAT = 1
+MAGIC = f"coda-ir-tuning {FORMAT}"
+
+
+@dataclass(frozen=True)
+class TunedEntry:
+    """A decision and what it is for."""
+
+    key: str
+    gemm: str
+    """What people call it: `M x 4096 x 11008`."""
+    device: str
+    bucket: int
+    toolchain: Mapping[str, str]
+    created: float
+    """Seconds since 1970."""
+    decision: Decision
+
+    def to_bytes(self) -> bytes:
+        data = asdict(self) | {"decision": self.decision.to_data()}
+        line = f"{json.dumps(data)}\n".encode()
+        return f"{MAGIC} {sha256(line).hexdigest()}\n".encode() + line
+
+    @staticmethod
+    def from_bytes(data: bytes) -> TunedEntry:
+        """Raises DamagedEntryError for anything but `to_bytes`."""
+        first, _, rest = data.partition(b"\n")
+        if first != f"{MAGIC} {sha256(rest).hexdigest()}".encode():
+            raise DamagedEntryError("the checksum is wrong")
+        try:
+            fields = json.loads(rest)
+            decision = Decision.from_data(fields.pop("decision"))
+            return TunedEntry(**fields, decision=decision)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DamagedEntryError(f"not an entry: {error!r}") from error
+
+
+def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:
+    """64 hexadecimal digits for a GEMM.
+
+    `gemm` is the text of the GEMM by itself, `space` what may be chosen from.
+    """
+    parts = {
+        "format": FORMAT,
+        "toolchain": toolchain(),
+        "gemm": gemm,
+        "bucket": bucket,
+        "device": device,
+        "space": space,
+    }
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+_kept: dict[Path, TunedEntry] = {}
+"""What this process tuned, the latest MOST_KEPT: where nothing can be stored it is all there is."""
+
+MOST_KEPT = 256
+
+
+def load(key: str) -> TunedEntry | None:
+    """The entry; None where there is none, or none that can be read."""
+    path = tuning_path(key)
+    if not size_limit():
+        return _kept.get(path)
+    try:
+        entry = read(path)
+    except (DamagedEntryError, OSError):
+        return _kept.get(path)
+    mark_used(path)
+    return entry if entry.key == key else _kept.get(path)
+
+
+def read(path: Path) -> TunedEntry:
+    """Raises DamagedEntryError for a damaged file, and OSError where it cannot be read."""
+    return TunedEntry.from_bytes(path.read_bytes())
+
+
+def store(key: str, gemm: str, bucket: int, device: str, decision: Decision) -> str | None:
+    """Keep a decision; why it is not on disk, where it is not."""
+    versions, path = toolchain(), tuning_path(key)
+    entry = TunedEntry(key, gemm, device, bucket, versions or {}, time.time(), decision)
+    _kept[path] = entry
+    while len(_kept) > MOST_KEPT:
+        del _kept[next(iter(_kept))]
+    if versions is None:
+        return "sources of CODA IR were edited since this process read them"
+    if not size_limit():
+        return "the cache is switched off"
+    try:
+        write_whole(path, entry.to_bytes())
+        prune_to_limit()
+    except OSError as error:
+        return f"{path.parent}: {error.strerror or error}"
+    return None

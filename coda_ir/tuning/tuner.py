@@ -1,0 +1,212 @@
+"""Tuning the GEMMs of a program: stored results first, then measurements within a budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import TunedAttr
+from coda_ir.tuning import store
+from coda_ir.tuning.choose import NOISE, UNFINISHED, choose
+from coda_ir.tuning.decision import Decision
+from coda_ir.tuning.measurer import (
+    Candidate,
+    Deadline,
+    Measurer,
+    current_device,
+    current_measurer,
+)
+from coda_ir.tuning.problem import Problem
+from coda_ir.tuning.progress import Progress
+
+BUDGET_S = 60.0
+"""Seconds that tuning a program may take where nothing else is asked for."""
+
+COMPILE_SHARE = 0.75
+"""Share of the budget after which nothing more is compiled: measuring is short."""
+
+MOST_SHAPES = 5
+"""Candidates of a GEMM that differ in tile, warps or main loop, the model's choice among them."""
+
+NO_TUNE = "CODA_NO_TUNE"
+"""Environment variable: where it is set and not 0, stored results are used and nothing measured."""
+
+MODES = ("measure", "stored")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A GEMM to find a schedule for."""
+
+    problem: Problem
+    name: str
+    """What people call it."""
+    space: Space
+    """What the options leave to the cost model, whose choice stands unless another is faster."""
+    device: Device
+
+
+@dataclass
+class Answer:
+    """What is known about a request."""
+
+    device: str
+    """Empty where there is none."""
+    decision: Decision | None = None
+    notes: list[str] = field(default_factory=list[str])
+    """Why the result could not be stored, why nothing was measured."""
+
+    def texts(self) -> list[str]:
+        """What remarks say."""
+        if self.decision is None:
+            return self.notes or [f"not tuned: nothing is stored for {self.device}"]
+        found, choice = self.decision, f"the model's choice, {self.decision.tried[0].configured}"
+        times = f"{found.measured_us:.1f} us measured, {found.predicted_us:.1f} predicted"
+        if found.keeps_model:
+            verdict = f"keeps {choice}; nothing is faster by more than {NOISE:.0%}"
+        else:
+            verdict = f"{found.gain:.2f} x as fast as {choice}"
+        head = f"tuned on {self.device} at {found.rows} rows: {times}, {verdict}"
+        skipped = [
+            f"candidate {tried.configured} is skipped: {tried.skipped}"
+            for tried in found.tried
+            if tried.skipped is not None
+        ]
+        return [head, *skipped, *self.notes]
+
+    def attribute(self) -> TunedAttr:
+        """What the IR keeps of a decision."""
+        assert self.decision is not None, "there is a decision"
+        found = self.decision
+        times = (found.predicted_us, found.measured_us, found.model_us)
+        return TunedAttr.get(self.device, found.rows, *(max(1, round(1000 * t)) for t in times))
+
+
+def tune(
+    requests: Sequence[Request], mode: str = "measure", budget: float = BUDGET_S
+) -> list[Answer]:
+    """For each request the stored decision or, in mode `measure`, a new one.
+
+    At most `budget` seconds are spent; requests that are equal but for names are tuned once. Raises
+    CodaError where there is nothing to measure on.
+    """
+    if mode == "measure" and os.environ.get(NO_TUNE, "0") not in ("", "0"):
+        mode = "stored"
+    device = current_device() if mode == "stored" else current_measurer().device
+    if device is None:
+        note = "there is no GPU to have results for"
+        return [Answer("", None, [note]) for _ in requests]
+    keys = [_key(request, device) for request in requests]
+    answers: dict[str, Answer] = {}
+    pending: dict[str, Request] = {}
+    for key, request in zip(keys, requests, strict=True):
+        found = store.load(key)
+        answers[key] = Answer(device, None if found is None else found.decision)
+        if found is None or (mode == "measure" and not found.decision.is_complete):
+            pending[key] = request
+    if mode == "measure" and pending:
+        answers.update(_measure(pending, current_measurer(), budget))
+    return [answers[key] for key in keys]
+
+
+def _key(request: Request, device: str) -> str:
+    problem, space = request.problem, f"{request.device.name} {request.space}"
+    return store.tuning_key(problem.text, problem.bucket, device, space)
+
+
+def _measure(
+    pending: Mapping[str, Request], measurer: Measurer, budget: float
+) -> Mapping[str, Answer]:
+    """Compile the candidates of all GEMMs, the likely ones first, then measure GEMM by GEMM."""
+    start, clock = measurer.clock(), measurer.clock
+    deadline = Deadline(start + budget, clock)
+    candidates = {key: candidates_of(request) for key, request in pending.items()}
+    failures: dict[Candidate, str] = {
+        candidate: UNFINISHED for each in candidates.values() for candidate in each
+    }
+    answers: dict[str, Answer] = {}
+    with Progress(len(failures), len(pending)) as progress:
+
+        def done(candidate: Candidate, failure: str | None) -> None:
+            progress.compiled(candidate)
+            if failure is None:
+                del failures[candidate]
+            else:
+                failures[candidate] = failure
+
+        until = Deadline(start + COMPILE_SHARE * budget, clock)
+        measurer.prepare(_in_turn(list(candidates.values())), until, done)
+        for key, request in pending.items():
+            decision = choose(candidates[key], failures, measurer, deadline)
+            progress.measured(request.name, decision)
+            answers[key] = _answer(key, request, measurer.device, decision)
+    return answers
+
+
+def _answer(key: str, request: Request, device: str, decision: Decision | None) -> Answer:
+    if decision is None:
+        return Answer(device, None, [f"nothing was measured: {UNFINISHED}"])
+    reason = store.store(key, request.name, request.problem.bucket, device, decision)
+    return Answer(device, decision, [] if reason is None else [f"not stored: {reason}"])
+
+
+def _in_turn(candidates: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """The first of each GEMM, then the second of each, so that a short budget serves all."""
+    longest = max(map(len, candidates), default=0)
+    return [each[i] for i in range(longest) for each in candidates if i < len(each)]
+
+
+def candidates_of(request: Request) -> list[Candidate]:
+    """What is worth measuring: the model's choice, the next best shapes, and other stages and
+    orders of tiles for the best of them.
+
+    Raises CodaError where no tile fits.
+    """
+    problem = request.problem
+    ranking = rank(problem.op, request.space, request.device, problem.rows)
+    if not ranking:
+        raise CodaError("no tile fits", "the groups of gemm.group_reduce may be too wide")
+    wider = rank(problem.op, _wide(request), request.device, problem.rows)
+    shapes = list({ranked.schedule: ranked for ranked in (ranking[0], *wider)}.values())
+    chosen = shapes[:MOST_SHAPES]
+    best = min(chosen, key=lambda ranked: ranked.us)
+    found = [*chosen, *_variants(request, best)]
+    return [
+        Candidate(problem, schedule, ranked.us)
+        for schedule, ranked in {ranked.schedule: ranked for ranked in found}.items()
+    ]
+
+
+def _wide(request: Request) -> Space:
+    """The space without what only the cost model needs to be told."""
+    space = request.space
+    if space.tile is not None:
+        return space
+    loops = [name for name, loop in MAIN_LOOPS.items() if loop.runs_on(request.device)]
+    return replace(
+        space,
+        main_loops=tuple(loops),
+        rows_of_tiles=(256, *space.rows_of_tiles),
+        all_warps=True,
+    )
+
+
+def _variants(request: Request, best: Ranked) -> list[Ranked]:
+    """One stage more, twice the row tiles that share columns in L2, and both."""
+    space, schedule = request.space, best.schedule
+    stages = space.stages or (schedule.stages.data, schedule.stages.data + 1)
+    groups = (schedule.group_m.data, 2 * schedule.group_m.data)
+    narrow = replace(
+        space,
+        main_loops=(schedule.mainloop,),
+        warps=schedule.warps.data,
+        stages=stages if request.device.stages > 1 else (request.device.stages,),
+        group_m=groups,
+        rows_of_tiles=(schedule.block_m.data,),
+        columns_of_tiles=(schedule.block_n.data,),
+    )
+    ranking = rank(request.problem.op, narrow, request.device, request.problem.rows)
+    return [ranked for ranked in ranking if ranked.schedule.tile == schedule.tile]

@@ -1,0 +1,175 @@
+"""The choice between candidates, whatever the times are: with a measurer that makes them up."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_measurer import FakeMeasurer, Times
+
+import coda_ir
+from coda_ir.cost_model import DEVICES, Space
+from coda_ir.cost_model.sizes import RowCounts
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.lowering import Lowering
+from coda_ir.tuning import (
+    NOISE,
+    Candidate,
+    Configured,
+    Deadline,
+    Decision,
+    Problem,
+    Request,
+    bucket,
+    candidates_of,
+    choose,
+)
+from coda_ir.tuning.choose import UNFINISHED
+
+PROGRAM = "fn f(x: bf16[B, T, 512], w: bf16[1024, 512]) {\n    return silu(linear(x, w))\n}"
+
+
+def problem(program: str = PROGRAM, **sizes: int) -> Problem:
+    module = Lowering(coda_ir.parse(program)).module("gemm")
+    op = next(op for op in module.walk() if isinstance(op, FusedOp))
+    found = Problem.of(op, RowCounts(sizes))
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[Candidate]:
+    space = Space(("tma",))
+    return candidates_of(Request(problem(B=2, T=8192), "f", space, DEVICES["sm_90"]))
+
+
+def number(candidates: list[Candidate], index: int) -> Configured:
+    return Configured.of(candidates[index].schedule)
+
+
+def decide(candidates: list[Candidate], measurer: FakeMeasurer, budget: float = 1e9) -> Decision:
+    found = choose(candidates, {}, measurer, Deadline(budget, measurer.clock))
+    assert found is not None
+    return found
+
+
+def times(fast: Configured, ratio: float) -> Times:
+    return lambda configured: 100.0 * ratio if configured == fast else 100.0
+
+
+def test_candidates_are_the_models_best_and_variants_of_them(candidates: list[Candidate]):
+    assert candidates[0].schedule.mainloop == "tma"  # what the options ask for
+    schedules = [candidate.schedule for candidate in candidates]
+    assert len(set(schedules)) == len(schedules) >= 6
+    assert {schedule.mainloop for schedule in schedules} == {"tma", "warp_specialized"}
+    assert len({schedule.tile for schedule in schedules}) > 2
+    assert {schedule.group_m.data for schedule in schedules} == {8, 16}
+    assert {schedule.stages.data for schedule in schedules} == {3, 4}
+
+
+def test_the_fastest_is_taken(candidates: list[Candidate]):
+    fast = number(candidates, 3)
+    found = decide(candidates, FakeMeasurer(times(fast, 0.8)))
+    assert found.chosen == fast
+    assert found.measured_us == pytest.approx(80)
+    assert found.model_us == pytest.approx(100)
+    assert found.gain == pytest.approx(1.25)
+    assert found.is_complete
+
+
+@pytest.mark.parametrize("margin, is_taken", [(NOISE + 0.01, True), (NOISE - 0.01, False)])
+def test_what_is_faster_by_less_than_noise_is_not_taken(
+    candidates: list[Candidate], margin: float, is_taken: bool
+):
+    found = decide(candidates, FakeMeasurer(times(number(candidates, 2), 1 - margin)))
+    assert found.keeps_model is not is_taken
+
+
+def test_what_is_fast_only_once_is_not_taken(candidates: list[Candidate]):
+    lucky, seen = number(candidates, 2), list[Configured]()
+
+    def once(configured: Configured) -> float:
+        seen.append(configured)
+        return 50.0 if configured == lucky and seen.count(lucky) == 1 else 100.0
+
+    assert decide(candidates, FakeMeasurer(once)).keeps_model
+
+
+def test_a_clock_that_slows_down_steadily_favours_nobody(candidates: list[Candidate]):
+    measurer = FakeMeasurer(times(number(candidates, 0), 1.0), speed=lambda i: 1 + i / 50)
+    found = decide(candidates, measurer)
+    assert found.keeps_model
+    assert all(tried.ratio == pytest.approx(1, abs=0.01) for tried in found.tried)
+
+
+def test_a_comparison_across_a_jump_of_the_clock_is_repeated(candidates: list[Candidate]):
+    # Twice as slow from the fourth measurement on, which is the incumbent's after a candidate.
+    measurer = FakeMeasurer(lambda _: 100.0, speed=lambda i: 1.0 if i < 4 else 2.0)
+    found = decide(candidates, measurer)
+    assert [tried.ratio for tried in found.tried] == [1.0] * len(candidates)
+
+
+def test_a_clock_that_never_keeps_still_skips_candidates(candidates: list[Candidate]):
+    measurer = FakeMeasurer(lambda _: 100.0, speed=lambda i: 1.0 if i % 4 < 2 else 2.0)
+    found = decide(candidates, measurer)
+    assert found.keeps_model
+    assert "did not keep still" in (found.tried[1].skipped or "")
+
+
+def test_candidates_that_fail_are_skipped_with_the_reason(candidates: list[Candidate]):
+    broken, wrong, fast = (number(candidates, index) for index in (1, 2, 3))
+    measurer = FakeMeasurer(
+        lambda c: 50.0 if c in (broken, wrong) else 80.0 if c == fast else 100.0,
+        launch_failures=lambda c: "OutOfResources: shared memory" if c == broken else None,
+        is_wrong=lambda c: c == wrong,
+    )
+    found = decide(candidates, measurer)
+    assert found.chosen == fast
+    assert found.tried[1].skipped == "OutOfResources: shared memory"
+    assert "not that of the model's choice" in (found.tried[2].skipped or "")
+    assert found.tried[1].ratio is None and found.is_complete
+
+
+def test_where_the_models_choice_cannot_run_the_next_is_compared_with(candidates: list[Candidate]):
+    first = number(candidates, 0)
+    measurer = FakeMeasurer(
+        lambda _: 100.0, launch_failures=lambda c: "too large" if c == first else None
+    )
+    found = decide(candidates, measurer)
+    assert found.chosen == number(candidates, 1)
+    assert found.tried[0].skipped == "too large"
+
+
+def test_a_budget_that_ends_keeps_the_models_choice(candidates: list[Candidate]):
+    fast = number(candidates, 5)
+    found = decide(candidates, FakeMeasurer(times(fast, 0.5), measure_s=1.0), budget=4.0)
+    assert found.keeps_model and not found.is_complete
+    assert found.tried[5].skipped == UNFINISHED
+
+
+def test_nothing_is_decided_without_any_time(candidates: list[Candidate]):
+    measurer = FakeMeasurer(lambda _: 100.0)
+    assert choose(candidates, {}, measurer, Deadline(0.0, measurer.clock)) is None
+
+
+def test_buckets_are_powers_of_two_and_what_lies_halfway():
+    assert [bucket(rows) for rows in (1, 16, 17, 24, 25, 33, 48, 49, 1000, 8192, 8193)] == [
+        *(16, 16, 24, 24, 32, 48, 48, 64, 1024, 8192, 12288)
+    ]
+    assert bucket(10**9) == bucket(1 << 17)
+    for rows in range(17, 5000):
+        assert rows <= bucket(rows) < 1.5 * rows
+        assert bucket(bucket(rows)) == bucket(rows)
+
+
+def test_equal_gemms_have_one_text():
+    renamed = PROGRAM.replace("f(x", "g(activations").replace("linear(x", "linear(activations")
+    renamed = renamed.replace("B, T", "N, L").replace("w", "weight").replace("eight:", "eight :")
+    first, second = problem(B=2, T=8192), problem(renamed, N=4, L=4000)
+    assert first.text == second.text
+    assert first.bucket == second.bucket == 16384
+    assert problem(PROGRAM.replace("silu", "relu"), B=2, T=8192).text != first.text
+
+
+def test_sizes_that_are_not_known_give_no_problem():
+    module = Lowering(coda_ir.parse(PROGRAM)).module("gemm")
+    op = next(op for op in module.walk() if isinstance(op, FusedOp))
+    assert Problem.of(op, RowCounts({"B": 2})) is None
