@@ -176,8 +176,8 @@ def wait(mbarrier: SharedView, phase: Any, pred: Any = True, deps: Sequence[Any]
     program.pause()
     barrier.waited_for(parity, clock.get(barrier.name, 0))
     program.wait(lambda: barrier.has_passed(parity), f"{barrier.name} with parity {parity}")
-    phase = barrier.waited_for(parity, clock.get(barrier.name, 0))
-    join(clock, barrier.completed[phase])
+    completed = barrier.waited_for(parity, clock.get(barrier.name, 0))
+    join(clock, barrier.completed[completed])
 
 
 # Warp group products

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 from support.gluon_simulator.clocks import Clock, Epoch, join
 from support.gluon_simulator.errors import BarrierError
+from support.gluon_simulator.program import here
 
 _LARGEST = 2**20 - 1
 """The largest number of arrivals and of bytes that a phase can expect."""
+_NOTHING_KNOWN: list[Clock] = [{}]
 
 
 @dataclass
@@ -22,18 +24,18 @@ class Barrier:
     expected_bytes: int = 0
     """May be negative: bytes can come before they are expected."""
     arriving: Clock = field(default_factory=Clock)
-    completed: list[Clock] = field(default_factory=lambda: list[Clock]([{}]))
+    completed: list[Clock] = field(default_factory=_NOTHING_KNOWN.copy)
     """What the completion of each phase tells; nothing is known of a barrier that is new."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= _LARGEST:
-            raise BarrierError(f"{self.name} is initialized for {self.count} arrivals")
+            raise BarrierError(f"{here()}: {self.name} is initialized for {self.count} arrivals")
         self.pending = self.count
 
     def arrive(self, count: int, clock: Clock) -> None:
         if count > self.pending:
             raise BarrierError(
-                f"{self.name}: {count} arrivals, but phase {self.phase} expects only"
+                f"{here()}: {count} arrivals at {self.name}, but phase {self.phase} expects only"
                 f" {self.pending} more of {self.count}"
             )
         self.pending -= count
@@ -43,7 +45,7 @@ class Barrier:
     def expect(self, count: int) -> None:
         self.expected_bytes += count
         if not 0 <= count <= _LARGEST or self.expected_bytes > _LARGEST:
-            raise BarrierError(f"{self.name} cannot expect {self.expected_bytes} bytes")
+            raise BarrierError(f"{here()}: {self.name} cannot expect {self.expected_bytes} bytes")
 
     def receive(self, count: int) -> Epoch:
         """Bytes have come; returns when they are known to have come."""
@@ -74,7 +76,7 @@ class Barrier:
         phase = known + (known & 1 == parity)
         if self.phase > phase:
             raise BarrierError(
-                f"{self.name} has completed {self.phase} phases when {phase} of them are waited for"
+                f"{here()}: {self.name} has completed {self.phase} phases when {phase} of them are waited for"
             )
         return phase
 
