@@ -1,12 +1,25 @@
-"""Which values share memory: views, results that take the place of an operand, and the roots."""
+"""Which values share memory: views, results that take the place of an operand, parts of a
+concatenation, and the roots.
+"""
 
-from xdsl.dialects.builtin import IntAttr
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from coda_ir.dialects.coda import BarrierOp, BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import (
+    BarrierOp,
+    BroadcastOp,
+    ConcatOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.torch import CallOp
+from coda_ir.symbolic_shapes import element_bytes
 
 DONATED = "coda.donated"
 """The attribute of an argument that its caller gives up: results may be stored in its memory."""
@@ -41,6 +54,37 @@ def overwritten(value: SSAValue) -> SSAValue | None:
     return None
 
 
+ALIGNMENT = 16
+"""Bytes of which a part of a concatenation starts at a multiple: vector loads and TMA need it."""
+
+
+def placement(value: SSAValue) -> tuple[ConcatOp, int] | None:
+    """The concatenation in whose memory a kernel stores its result `value`, and the first row."""
+    uses = list(value.uses)
+    if len(uses) != 1 or not isinstance(uses[0].operation, ConcatOp):
+        return None
+    joined = uses[0].operation
+    if not is_filled_in_place(joined):
+        return None
+    return joined, sum(shape_of(part)[0] for part in joined.parts[: uses[0].index])
+
+
+def is_filled_in_place(joined: ConcatOp) -> bool:
+    """Whether kernels store all parts of a concatenation of rows where they belong.
+
+    Each part is the result of a kernel without another use, of a size that is known.
+    """
+    if joined.dim.value.data != 0 or DYNAMIC_INDEX in shape_of(joined.result):
+        return False
+    return all(
+        isinstance(part.owner, FusedOp | MapOp | FinalizeOp)
+        and len(list(part.uses)) == 1
+        and overwritten(part) is None
+        and prod(shape_of(part)) * element_bytes(part.type) % ALIGNMENT == 0
+        for part in joined.parts
+    )
+
+
 def storage_root(value: SSAValue) -> SSAValue:
     """The value whose memory `value` shares; `value` itself where it has its own."""
     while True:
@@ -49,6 +93,8 @@ def storage_root(value: SSAValue) -> SSAValue:
             value = value.owner.operands[0]
         elif (operand := overwritten(value)) is not None:
             value = operand
+        elif (placed := placement(value)) is not None:
+            value = placed[0].result
         else:
             return value
 

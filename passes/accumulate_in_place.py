@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     MapOp,
@@ -30,17 +33,23 @@ class AccumulateInPlacePass(FunctionPass):
           %sum = gemm.fused ... tile(%grad)       ->    %sum = gemm.fused ... tile(%grad)
             -> (tile) { yield grad + acc }                -> (accumulate<0>) { yield grad + acc }
 
-    Gradients of several batches add up so without a second tensor. Legal iff the argument has no
-    other use, and the result has its type and its layout. In functions without donated arguments
-    nothing happens.
+    Gradients of several batches add up so without a second tensor. So does a sum in float32 that
+    one GEMM after the other adds its product to (see `stream-logits`): it stays in the memory of
+    the first. Legal iff the argument, or the sum so far, has no other use, and the result has its
+    type and its layout.
     """
 
     name: ClassVar[str] = "accumulate-in-place"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, FusedOp | MapOp) and any(map(is_given_up, ports_of(op))):
+            if not isinstance(op, FusedOp | MapOp):
+                continue
+            if any(map(is_given_up, ports_of(op))):
                 _store_in_place(op, rewriter)
+            elif isinstance(op, FusedOp) and (found := _running_sum(op)) is not None:
+                rewriter.passed(op, "adds its product to the sum so far, in its memory")
+                _accumulate(EpilogueEditor(op, rewriter.order), *found)
 
 
 def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
@@ -68,6 +77,44 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
                 rewriter.passed(op, f"stores a result in the memory of {name}")
                 type = segment.results[number].type
                 segment.results[number] = Result(ResultPortAttr.accumulate(index), type)
+    editor.commit()
+
+
+def _running_sum(op: FusedOp) -> tuple[int, int] | None:
+    """The port that loads the sum of products before that of `op`, and the result that is the sum
+    with it; None where `op` computes anything else.
+    """
+    segments = op.segments()
+    if len(segments) > 1 or len(segments[0].results) > 1 or segments[0].pairing is not None:
+        return None
+    (segment,) = segments
+    added = segment.yielded(0)[0].owner
+    if not isinstance(added, arith.AddfOp) or segment.accumulators[0] not in added.operands:
+        return None
+    for index, (kind, value) in enumerate(segment.ports):
+        is_added = kind == PortKind.TILE and segment.port_args(index)[0] in added.operands
+        if is_added and _is_sum_of_products(value) and value.type == segment.results[0].type:
+            return index, 0
+    return None
+
+
+def _is_sum_of_products(value: SSAValue) -> bool:
+    """Whether `value` is a float32 product, or a sum of some, that nothing else needs."""
+    op = value.owner
+    if not isinstance(op, FusedOp) or len(op.outputs) > 1 or len(list(value.uses)) > 1:
+        return False
+    (segment,) = op.segments()
+    port = segment.results[0].port
+    if element_type_of(value) != f32 or segment.is_stored_transposed(port):
+        return False
+    is_product = not segment.ports and segment.yielded(0)[0] is segment.accumulators[0]
+    return is_product or port.kind.data == ResultKind.ACCUMULATE
+
+
+def _accumulate(editor: EpilogueEditor, port: int, result: int) -> None:
+    segment = editor.segments[0]
+    type = segment.results[result].type
+    segment.results[result] = Result(ResultPortAttr.accumulate(port), type)
     editor.commit()
 
 

@@ -26,7 +26,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import PackWeightOp
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.remarks import Remark, emit_remark
-from coda_ir.storage import is_view, overwritten, storage_root
+from coda_ir.storage import is_filled_in_place, is_view, placement, storage_root
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 BUFFERS_ATTRIBUTE = "coda.buffers"
@@ -75,17 +75,21 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
     """Assign a buffer to each result of `block`, first fit in the order of the operations.
 
     A buffer is free after the last use of its value and of all views of it; it is taken again by
-    a later value with an equal number of elements (symbolically) and the same element type.
+    a later value with an equal number of elements (symbolically) and the same element type. Parts
+    of a concatenation that kernels store where they belong are in the buffer of the whole.
     """
     plan = BufferPlan()
     last_uses = _last_uses(block)
     returned = _returned_roots(block)
     free = defaultdict[tuple[SymbolicSize, Attribute], list[str]](list)
     for op in block.ops:
-        for result in op.results:
-            plan.buffers[result] = _fixed_buffer(op, result, returned, plan) or _take(
-                plan, result, shapes, free
-            )
+        # A concatenation is there before the first of its parts, which are stored in it.
+        placed = [found[0].result for found in map(placement, op.results) if found is not None]
+        for result in (*placed, *op.results):
+            if result not in plan.buffers:
+                plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(
+                    plan, result, shapes, free
+                )
         for root in last_uses.get(op, ()):
             name = plan.buffers.get(root)
             if name is not None and name not in RESERVED_BUFFERS:
@@ -93,13 +97,13 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
     return plan
 
 
-def _fixed_buffer(
-    op: Operation, result: SSAValue, returned: set[SSAValue], plan: BufferPlan
-) -> str | None:
+def _fixed_buffer(result: SSAValue, returned: set[SSAValue], plan: BufferPlan) -> str | None:
     """The buffer of a value that cannot be placed freely."""
-    if is_view(op) or overwritten(result) is not None:
-        return plan.buffers.get(storage_root(result), ARGUMENT_BUFFER)
-    if isinstance(op, LIBRARY_OPS):
+    op, root = result.owner, storage_root(result)
+    if is_view(op) or root is not result:
+        return plan.buffers.get(root, ARGUMENT_BUFFER)
+    is_filled = isinstance(op, ConcatOp) and is_filled_in_place(op)
+    if isinstance(op, LIBRARY_OPS) and not is_filled:
         return LIBRARY_BUFFER
     return RESULT_BUFFER if result in returned else None
 

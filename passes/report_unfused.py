@@ -11,6 +11,7 @@ from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.storage import is_filled_in_place
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
@@ -60,6 +61,8 @@ class ReportUnfusedPass(FunctionPass):
             if isinstance(op, CallOp | VjpOp) and reason is not None:
                 found = f"{op.callee.data} {reason.found}"
                 rewriter.missed(op, Refusal(reason.condition, found))
+            elif isinstance(op, coda.ConcatOp) and is_filled_in_place(op):
+                continue
             elif reason is not None:
                 rewriter.missed(op, reason)
             elif isinstance(op, MapOp):

@@ -30,11 +30,18 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.launches import DirectLaunch, direct_launch, launch_lines
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp
-from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.coda import ConcatOp, ConstantOp
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, is_view, may_be_overwritten, overwritten, storage_root
+from coda_ir.storage import (
+    BOXED,
+    is_view,
+    may_be_overwritten,
+    overwritten,
+    placement,
+    storage_root,
+)
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
 SHARED_PREFIX = "b"
@@ -118,8 +125,11 @@ class HostProgram:
             names = None if is_view(op) else op.attributes.get("coda.buffers")
             if isa(names, ArrayAttr[StringAttr]) and len(names.data) == len(op.results):
                 for result, name in zip(op.results, names.data, strict=True):
-                    if name.data.startswith(SHARED_PREFIX) and overwritten(result) is None:
-                        self._buffer[result] = name.data
+                    placed = placement(result)
+                    whole = result if placed is None else placed[0].result
+                    is_new = whole not in self._buffer and overwritten(whole) is None
+                    if name.data.startswith(SHARED_PREFIX) and is_new:
+                        self._buffer[whole] = name.data
                         self._takers[name.data].append(position)
         self._last_use = last_use
 
@@ -272,7 +282,10 @@ class HostProgram:
         self._variables[result] = self._dense[result] = tensor
 
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
-        """A tensor for a result: a new one, or the buffer of a value that is dead."""
+        """A tensor for a result: a new one, the buffer of a value that is dead, or a part."""
+        placed = placement(result)
+        if placed is not None:
+            return self._allocate_part(result, *placed)
         name = self.names.fresh(result.name_hint, hint)
         self._variables[result] = self._dense[result] = name
         self._check_known(result)
@@ -289,6 +302,14 @@ class HostProgram:
             self._holder[self._buffer[result]] = result
             self._takers[self._buffer[result]].pop(0)
         return name
+
+    def _allocate_part(self, result: SSAValue, joined: ConcatOp, start: int) -> str:
+        """The rows, from `start` on, of a concatenation that `result` is a part of."""
+        if joined.result not in self._variables:
+            self.allocate(joined.result, "joined")
+        stop = start + shape_of(result)[0]
+        rows = f"{self._variables[joined.result]}[{start}:{stop}]"
+        return self.assign(result, rows, is_dense=True, hint="part")
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
         """The statement that allocates a tensor of the type of `like`."""

@@ -60,7 +60,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
-from coda_ir.storage import overwritten
+from coda_ir.storage import is_filled_in_place, overwritten
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 Writer: TypeAlias = Callable[[HostProgram, Operation], None]
@@ -362,6 +362,8 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
 
 def _concat(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ConcatOp)
+    if is_filled_in_place(op):
+        return
     parts = ", ".join(map(host.variable, op.parts))
     call = f"torch.cat([{parts}], {op.dim.value.data})"
     host.assign(op.result, call, is_dense=False, hint="joined")

@@ -289,10 +289,11 @@ KERNEL_FAULTS = (
     _Kernel(
         "buffers: freed before the results of the operator are placed",
         "coda_ir.passes.plan_buffers:plan_block",
-        "        for result in op.results:\n"
-        "            plan.buffers[result] = _fixed_buffer(op, result, returned, plan) or _take(\n"
-        "                plan, result, shapes, free\n"
-        "            )\n"
+        "        for result in (*placed, *op.results):\n"
+        "            if result not in plan.buffers:\n"
+        "                plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(\n"
+        "                    plan, result, shapes, free\n"
+        "                )\n"
         "        for root in last_uses.get(op, ()):\n"
         "            name = plan.buffers.get(root)\n"
         "            if name is not None and name not in RESERVED_BUFFERS:\n"
@@ -301,9 +302,10 @@ KERNEL_FAULTS = (
         "            name = plan.buffers.get(root)\n"
         "            if name is not None and name not in RESERVED_BUFFERS:\n"
         "                free[shapes.numel(root), element_type_of(root)].append(name)\n"
-        "        for result in op.results:\n"
-        "            plan.buffers[result] = _fixed_buffer(op, result, returned, plan) or _take(\n"
-        "                plan, result, shapes, free\n"
-        "            )\n",
+        "        for result in (*placed, *op.results):\n"
+        "            if result not in plan.buffers:\n"
+        "                plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(\n"
+        "                    plan, result, shapes, free\n"
+        "                )\n",
     ),
 )

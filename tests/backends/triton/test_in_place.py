@@ -123,3 +123,44 @@ func.func @f(%dy: {wide} {{coda.dims = ["M", 16]}}, %dz: {wide} {{coda.dims = ["
     assert results[0].data_ptr() == a.data_ptr()
     assert results[1].data_ptr() == b.data_ptr()
     assert results[2].data_ptr() != c.data_ptr()
+
+
+JOINED = """
+func.func @f(%dy: tensor<?x48xf32> {coda.dims = ["M", 48]}, %x: tensor<?x8xf32>)
+    -> (tensor<48x8xf32>, tensor<48x8xf32>) {
+  PARTS
+  %joined = coda.concat %first, %second {dim = 0 : i64}
+      : (tensor<32x8xf32>, tensor<16x8xf32>) -> tensor<48x8xf32>
+  %twice = coda.add %joined, %joined : (tensor<48x8xf32>, tensor<48x8xf32>) -> tensor<48x8xf32>
+  func.return RESULTS : tensor<48x8xf32>, tensor<48x8xf32>
+}"""
+
+
+def part(name: str, start: int, stop: int) -> str:
+    """Rows of the gradient of a weight."""
+    width = stop - start
+    bounds = f"{{dim = 1 : i64, start = {start} : i64, stop = {stop} : i64}}"
+    return f"""
+  %d_{name} = coda.slice %dy {bounds} : (tensor<?x48xf32>) -> tensor<?x{width}xf32>
+  %{name} = gemm.fused transposed %d_{name} : tensor<?x{width}xf32>
+    columns(%x : tensor<?x8xf32>) kn -> (tile : tensor<{width}x8xf32>) {{
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }}"""
+
+
+@pytest.mark.parametrize("results", ["%joined, %twice", "%twice, %twice"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_parts_are_stored_side_by_side(order: tuple[int, int], results: str) -> None:
+    """Whichever is computed first, and whether the whole is a result or not."""
+    parts = [part("first", 0, 32), part("second", 32, 48)]
+    text = JOINED.replace("PARTS", parts[order[0]] + parts[order[1]]).replace("RESULTS", results)
+    generator = torch.Generator().manual_seed(1)
+    dy, x = torch.randn(7, 48, generator=generator), torch.randn(7, 8, generator=generator)
+    _, twice = run(text, dy, x)
+    torch.testing.assert_close(twice, 2 * dy.T @ x)
+    module = parse(text)
+    SchedulePass(target="interpreter").apply(make_context(), module)
+    PlanBuffersPass().apply(make_context(), module)
+    source = emit_module(module)
+    assert "torch.cat" not in source and "joined[32:48]" in source

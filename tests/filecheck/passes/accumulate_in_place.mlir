@@ -79,3 +79,69 @@ func.func @others(%h: tensor<?x8xf32>, %dy: tensor<?x16xf32>, %grad: tensor<16x8
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dw, %sum : tensor<16x8xf32>, tensor<16x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum in float32 of three products, one after the other; the last is rounded, so it goes elsewhere.
+
+func.func @running_sum(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %c: tensor<?x4xbf16>, %d: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xbf16> {
+  %first = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %second = gemm.fused %b : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.addf %sum, %acc : f32
+      gemm.yield %s : f32
+    }
+  %third = gemm.fused %c : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%second : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.addf %acc, %sum : f32
+      gemm.yield %s : f32
+    }
+  %last = gemm.fused %d : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%third : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.addf %acc, %sum : f32
+      gemm.yield %s : f32
+    }
+  func.return %last : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @running_sum(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %c: tensor<?x4xbf16>, %d: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xbf16> {
+// CHECK-NEXT:   %first = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %second = gemm.fused %b : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.addf %sum, %acc : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %third = gemm.fused %c : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%second : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.addf %acc, %sum : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %last = gemm.fused %d : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%third : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.addf %acc, %sum : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %last : tensor<?x8xbf16>
+// CHECK-NEXT: }

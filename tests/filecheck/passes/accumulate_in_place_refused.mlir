@@ -84,3 +84,157 @@ func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x
 // CHECK-NEXT:   %ab = coda.add %a, %b : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
 // CHECK-NEXT:   func.return %ab, %c, %sums : tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum of products that is a result, too.
+
+func.func @sum_is_needed(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %first = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %second = gemm.fused %b : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.addf %sum, %acc : f32
+      gemm.yield %s : f32
+    }
+  func.return %first, %second : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func @sum_is_needed(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+// CHECK-NEXT:   %first = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %second = gemm.fused %b : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.addf %sum, %acc : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %first, %second : tensor<?x8xf32>, tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A narrow sum: a residual.
+
+func.func @narrow_sum(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x8xbf16>) {
+  %first = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+      -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %second = gemm.fused %b : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xbf16>)
+      -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.addf %sum, %acc : f32
+      gemm.yield %s : f32
+    }
+  func.return %second : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @narrow_sum(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xbf16> {
+// CHECK-NEXT:   %first = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %second = gemm.fused %b : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.addf %sum, %acc : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %second : tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// What is added to has an epilogue.
+
+func.func @sum_of_squares(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x8xf32>) {
+  %first = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      %q = arith.mulf %acc, %acc : f32
+      gemm.yield %q : f32
+    }
+  %second = gemm.fused %b : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.addf %sum, %acc : f32
+      gemm.yield %s : f32
+    }
+  func.return %second : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @sum_of_squares(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xf32> {
+// CHECK-NEXT:   %first = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %q = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %q : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %second = gemm.fused %b : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.addf %sum, %acc : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %second : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A product with the sum so far.
+
+func.func @product(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x8xf32>) {
+  %first = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %second = gemm.fused %b : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %s = arith.mulf %sum, %acc : f32
+      gemm.yield %s : f32
+    }
+  func.return %second : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @product(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xf32> {
+// CHECK-NEXT:   %first = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %second = gemm.fused %b : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%first : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %s = arith.mulf %sum, %acc : f32
+// CHECK-NEXT:       gemm.yield %s : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %second : tensor<?x8xf32>
+// CHECK-NEXT: }

@@ -106,3 +106,68 @@ func.func @library(%ids: tensor<?xi64> {coda.dims = ["M"]}, %table: tensor<100x8
 // CHECK-NEXT: }
 
 // REMARK: remark[analysis] plan-buffers: library: 2 intermediate results in 2 buffers: peak of 64*M bytes, 64*M bytes without sharing
+
+// -----
+
+// Kernels store the parts of a concatenation of rows where they belong; another, whose first part
+// would not start at a multiple of 16 bytes behind it, is copied.
+
+func.func @rows(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>) -> (tensor<6x8xf32>, tensor<2x3xf32>) {
+  %a = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<16x8xf32>) -> tensor<4x8xf32>
+  %b = coda.slice %w {dim = 0 : i64, start = 4 : i64, stop = 6 : i64} : (tensor<16x8xf32>) -> tensor<2x8xf32>
+  %p = gemm.map tile(%a : tensor<4x8xf32>) -> (tile : tensor<4x8xf32>) {
+  ^bb0(%v: f32):
+    gemm.yield %v : f32
+  }
+  %q = gemm.map tile(%b : tensor<2x8xf32>) -> (tile : tensor<2x8xf32>) {
+  ^bb0(%v: f32):
+    gemm.yield %v : f32
+  }
+  %joined = coda.concat %p, %q {dim = 0 : i64} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<6x8xf32>
+  %y = coda.neg %joined : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %c = coda.slice %b {dim = 0 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<2x8xf32>) -> tensor<1x8xf32>
+  %d = coda.slice %c {dim = 1 : i64, start = 0 : i64, stop = 3 : i64} : (tensor<1x8xf32>) -> tensor<1x3xf32>
+  %r = gemm.map tile(%d : tensor<1x3xf32>) -> (tile : tensor<1x3xf32>) {
+  ^bb0(%v: f32):
+    gemm.yield %v : f32
+  }
+  %s = gemm.map tile(%d : tensor<1x3xf32>) -> (tile : tensor<1x3xf32>) {
+  ^bb0(%v: f32):
+    gemm.yield %v : f32
+  }
+  %copied = coda.concat %r, %s {dim = 0 : i64} : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
+  func.return %y, %copied : tensor<6x8xf32>, tensor<2x3xf32>
+}
+
+// CHECK:      func.func @rows(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %w: tensor<16x8xf32>) -> (tensor<6x8xf32>, tensor<2x3xf32>) {
+// CHECK-NEXT:   %a = coda.slice %w {coda.buffers = ["argument"], dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<16x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %b = coda.slice %w {coda.buffers = ["argument"], dim = 0 : i64, start = 4 : i64, stop = 6 : i64} : (tensor<16x8xf32>) -> tensor<2x8xf32>
+// CHECK-NEXT:   %p = gemm.map tile(%a : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<4x8xf32>) {
+// CHECK-NEXT:     ^bb0(%v: f32):
+// CHECK-NEXT:       gemm.yield %v : f32
+// CHECK-NEXT:     } attributes {coda.buffers = ["b0"]}
+// CHECK-NEXT:   %q = gemm.map tile(%b : tensor<2x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<2x8xf32>) {
+// CHECK-NEXT:     ^bb0(%v: f32):
+// CHECK-NEXT:       gemm.yield %v : f32
+// CHECK-NEXT:     } attributes {coda.buffers = ["b0"]}
+// CHECK-NEXT:   %joined = coda.concat %p, %q {coda.buffers = ["b0"], dim = 0 : i64} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %y = coda.neg %joined {coda.buffers = ["out"]} : (tensor<6x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %c = coda.slice %b {coda.buffers = ["argument"], dim = 0 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<2x8xf32>) -> tensor<1x8xf32>
+// CHECK-NEXT:   %d = coda.slice %c {coda.buffers = ["argument"], dim = 1 : i64, start = 0 : i64, stop = 3 : i64} : (tensor<1x8xf32>) -> tensor<1x3xf32>
+// CHECK-NEXT:   %r = gemm.map tile(%d : tensor<1x3xf32>)
+// CHECK-NEXT:       -> (tile : tensor<1x3xf32>) {
+// CHECK-NEXT:     ^bb0(%v: f32):
+// CHECK-NEXT:       gemm.yield %v : f32
+// CHECK-NEXT:     } attributes {coda.buffers = ["b1"]}
+// CHECK-NEXT:   %s = gemm.map tile(%d : tensor<1x3xf32>)
+// CHECK-NEXT:       -> (tile : tensor<1x3xf32>) {
+// CHECK-NEXT:     ^bb0(%v: f32):
+// CHECK-NEXT:       gemm.yield %v : f32
+// CHECK-NEXT:     } attributes {coda.buffers = ["b2"]}
+// CHECK-NEXT:   %copied = coda.concat %r, %s {coda.buffers = ["library"], dim = 0 : i64} : (tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:   func.return %y, %copied : tensor<6x8xf32>, tensor<2x3xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[analysis] plan-buffers: rows: 3 intermediate results in 3 buffers: peak of 216 bytes, 216 bytes without sharing
