@@ -87,13 +87,15 @@ def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> N
 
 def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
     """Write all timings by section, with `facts` about the machine and the accuracy."""
-    data = {
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "torch": torch.__version__,
-        **facts,
-        "milliseconds": {
-            section: {name: asdict(timing) for name, timing in timings.items()}
-            for section, timings in results.items()
-        },
+    milliseconds = {
+        section: {name: asdict(timing) for name, timing in timings.items()}
+        for section, timings in results.items()
     }
+    write_facts(path, **facts, milliseconds=milliseconds)
+
+
+def write_facts(path: Path, **facts: object) -> None:
+    """Write `facts` beside the device and the version of PyTorch."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    data = {"device": device, "torch": torch.__version__, **facts}
     path.write_text(json.dumps(data, indent=2) + "\n")

@@ -1,6 +1,7 @@
 """The layer between two attentions, forward: ours, PyTorch eager, torch.compile, the bare GEMMs.
 
     python benchmarks/layer_forward.py --sizes 2048,4096 --json layer.json
+    python benchmarks/layer_forward.py --schedule "target=sm_90 mainloop=warp_specialized"
 
 bf16, batch 2 x 8192 tokens, random normal data, weights scaled by 1/sqrt(K). Each variant is also
 compared with float64 in the same run. Needs a GPU.
@@ -9,7 +10,8 @@ compared with float64 in the same run. Needs a GPU.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -53,8 +55,10 @@ def check(results: dict[str, tuple[torch.Tensor, ...]], inputs: Tensors) -> dict
     }
 
 
-def measure(d: int, variants: list[str]) -> tuple[dict[str, Timing], dict[str, list[float]]]:
-    """Timings and errors of the layer at hidden size `d`."""
+def measure(
+    d: int, variants: Sequence[str], schedules: Sequence[str] = ()
+) -> tuple[dict[str, Timing], dict[str, list[float]]]:
+    """Timings and errors of the layer at hidden size `d`, also under more `schedules`."""
     shape = LayerShape(d)
     inputs = make_inputs(shape)
     packed = pack(inputs)
@@ -67,6 +71,11 @@ def measure(d: int, variants: list[str]) -> tuple[dict[str, Timing], dict[str, l
         "torch.compile": lambda: compiled(packed),
     }
     candidates = {name: c for name, c in candidates.items() if name in variants}
+    for schedule in schedules:
+        other = coda_ir.compile(
+            PROGRAM, constants=shape.constants, device="cuda", schedule=schedule
+        )
+        candidates[f"coda, {schedule}"] = partial(other, **inputs)
     with torch.no_grad():
         results = {
             name: candidate() for name, candidate in candidates.items() if "GEMMs" not in name
@@ -80,13 +89,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="2048,4096", help="hidden sizes, separated by commas")
     parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--schedule", action="append", help="options of another schedule of coda")
     arguments = parser.parse_args()
     variants = ["4 cuBLAS GEMMs", "coda", "eager", "torch.compile"]
     timings: dict[str, dict[str, Timing]] = {}
     errors: dict[str, dict[str, list[float]]] = {}
     for d in map(int, arguments.sizes.split(",")):
         section = f"D = {d}"
-        timings[section], errors[section] = measure(d, variants)
+        timings[section], errors[section] = measure(d, variants, arguments.schedule or ())
         print_timings(
             f"layer forward, {section}, M = {LayerShape(d).rows}", timings[section], variants[0]
         )

@@ -110,7 +110,7 @@ def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
 
 def forward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
     """The four GEMMs of the forward alone, as cuBLAS runs them."""
-    pairs = _operands(packed, shape)
+    pairs = forward_operands(packed, shape)
     return lambda: [a @ w.T for a, w in pairs]
 
 
@@ -118,12 +118,13 @@ def backward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
     """The eight GEMMs of the backward alone: for each weight dX = dY W and dW = dYᵀ X."""
     triples = [
         (torch.randn(shape.rows, w.shape[0], device=w.device).to(w.dtype), a, w)
-        for a, w in _operands(packed, shape)
+        for a, w in forward_operands(packed, shape)
     ]
     return lambda: [(dy @ w, dy.T @ a) for dy, a, w in triples]
 
 
-def _operands(packed: Tensors, shape: LayerShape) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def forward_operands(packed: Tensors, shape: LayerShape) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What each GEMM of the forward multiplies: rows x K and N x K."""
     hidden = packed["x0"].reshape(shape.rows, shape.d)
     wide = torch.randn(shape.rows, shape.f, device=hidden.device).to(hidden.dtype)
     names = ("wo", "w_gate_up", "w_down", "w_qkv")

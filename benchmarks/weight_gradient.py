@@ -37,6 +37,7 @@ SCHEDULES = (
     "default",
     "tma 128x256x64 warps=8 stages=3",
     "tma 128x256x64 warps=8 stages=4",
+    "warp_specialized 128x256x64 warps=8 stages=4",
     "tma 256x128x64 warps=8 stages=4",
     "pointer 128x256x64 warps=8 stages=3",
 )
@@ -176,7 +177,7 @@ def schedule_options(text: str, target: str | None) -> str | None:
     if text == "default":
         return None if target is None else f"target={target}"
     mainloop, tile, *options = text.split()
-    target = target or ("sm_90" if mainloop == "tma" else "portable")
+    target = target or ("portable" if mainloop == "pointer" else "sm_90")
     return " ".join((f"target={target}", f"mainloop={mainloop}", f'tile="{tile}"', *options))
 
 
