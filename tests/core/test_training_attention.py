@@ -1,0 +1,192 @@
+"""How often attention runs in training, and what is kept of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, cast
+
+import pytest
+import torch
+from support.torch_compile import compiled, reset
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import coda_ir
+from coda_ir.backends.reference.interpreter import HANDLERS
+from coda_ir.dialects.coda import AttentionGradOp, AttentionOp
+from coda_ir.gradient_pair import DoubleBackwardError
+from coda_ir.training import TrainableFunction
+
+checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
+
+PROGRAM = """
+fn network(q: f32[B, T, 32], k: f32[B, S, 16], v: f32[B, S, 16], weight w: f32[8, 32])
+    -> f32[B, T, 8] {
+    y = attention(q, k, v, head_dim=8, causal=true)
+    return linear(y, w)
+}
+"""
+
+SIZES = {"B": 2, "T": 5, "S": 7}
+
+FORWARD = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+BACKWARD = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
+
+
+class AttentionCounter(TorchDispatchMode):
+    """Counts the operators of attention that PyTorch runs."""
+
+    def __init__(self):
+        mode: Any = super()
+        mode.__init__()
+        self.counts = Counter[str]()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if "attention" in str(func):
+            self.counts[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def network(**options: Any) -> TrainableFunction:
+    function = coda_ir.compile(PROGRAM, training=True, device="cpu", **options)
+    assert isinstance(function, TrainableFunction)
+    return function
+
+
+@pytest.fixture(scope="module")
+def trained() -> TrainableFunction:
+    return network()
+
+
+@pytest.fixture
+def tensors() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    batch, queries, keys = SIZES.values()
+    shapes = {"q": (batch, queries, 32), "k": (batch, keys, 16), "v": (batch, keys, 16)}
+    return {
+        name: torch.randn(shape, generator=generator).requires_grad_()
+        for name, shape in {**shapes, "w": (8, 32)}.items()
+    }
+
+
+Step = Callable[[TrainableFunction, dict[str, torch.Tensor]], None]
+
+
+def step(function: Any, tensors: dict[str, torch.Tensor]) -> None:
+    function(**tensors).square().sum().backward()
+
+
+def two_backwards(function: Any, tensors: dict[str, torch.Tensor]) -> None:
+    """Of one forward, with equal gradients."""
+    loss = function(**tensors).square().sum()
+    first, second = (
+        torch.autograd.grad(loss, list(tensors.values()), retain_graph=True) for _ in range(2)
+    )
+    assert all(map(torch.equal, first, second))
+
+
+def checkpointed(function: Any, tensors: dict[str, torch.Tensor]) -> None:
+    result: Any = checkpoint(lambda: function(**tensors), use_reentrant=False)
+    result.square().sum().backward()
+
+
+def inference(function: Any, tensors: dict[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        function(**tensors)
+
+
+@pytest.mark.parametrize(
+    ("run", "forwards", "backwards"),
+    [(step, 1, 1), (two_backwards, 1, 2), (checkpointed, 2, 1), (inference, 1, 0)],
+)
+def test_how_often_attention_runs(
+    trained: TrainableFunction,
+    tensors: dict[str, torch.Tensor],
+    run: Step,
+    forwards: int,
+    backwards: int,
+):
+    run(trained, tensors)
+    with AttentionCounter() as counter:
+        run(trained, tensors)
+    assert counter.counts == Counter({FORWARD: forwards, BACKWARD: backwards})
+
+
+def test_attention_that_runs_again(trained: TrainableFunction, tensors: dict[str, torch.Tensor]):
+    """Where it is told to, or where the budget demands it; with the same bits."""
+    step(trained, tensors)
+    wanted: list[Any] = [x.grad for x in tensors.values()]
+    for options in ({"recompute": ["y"]}, {"memory_budget": 0}):
+        again = network(**options)
+        copies = {name: x.detach().requires_grad_() for name, x in tensors.items()}
+        with AttentionCounter() as counter:
+            step(again, copies)
+        assert counter.counts == Counter({FORWARD: 2, BACKWARD: 1})
+        assert not again.saved
+        found: list[Any] = [x.grad for x in copies.values()]
+        assert all(map(torch.equal, found, wanted))
+
+
+def test_a_small_llama(monkeypatch: pytest.MonkeyPatch):
+    transformers = pytest.importorskip("transformers")
+    counts = Counter[type]()
+
+    def counted(op: type) -> Callable[..., Any]:
+        handler = HANDLERS[op]
+
+        def handle(*args: Any) -> Any:
+            counts[op] += 1
+            return handler(*args)
+
+        return handle
+
+    for op in (AttentionOp, AttentionGradOp):
+        monkeypatch.setitem(cast(dict[type, Any], HANDLERS), op, counted(op))
+    config = transformers.LlamaConfig(
+        vocab_size=31,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        intermediate_size=24,
+        max_position_embeddings=16,
+    )
+    reset()
+    fast = compiled(transformers.LlamaForCausalLM(config))
+    ids = torch.arange(10).reshape(2, 5)
+    fast(ids, labels=ids).loss.backward()
+    assert counts == Counter({AttentionOp: 1, AttentionGradOp: 1})
+
+
+def test_what_is_kept(trained: TrainableFunction, tensors: dict[str, torch.Tensor]):
+    """The arguments, the result of attention and the logsumexp of its scores; each once."""
+    kept: list[weakref.ref[torch.Tensor]] = []
+    given = {x.untyped_storage().data_ptr() for x in tensors.values()}
+    found: dict[int, int] = {}
+
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        storage = x.untyped_storage()
+        if storage.data_ptr() not in given:
+            found[storage.data_ptr()] = storage.nbytes()
+            kept.append(weakref.ref(x))
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        result: Any = trained(**tensors)
+    assert [spec.name for spec in trained.saved] == ["y", "y_lse"]
+    assert sum(found.values()) == trained.saved_bytes.evaluate(SIZES) == 2 * 5 * (32 + 4) * 4
+    result.sum().backward()
+    assert len(kept) == 2 and not any(reference() for reference in kept)
+
+
+def test_second_derivatives_are_an_error(
+    trained: TrainableFunction, tensors: dict[str, torch.Tensor]
+):
+    result: Any = trained(**tensors)
+    (gradient,) = torch.autograd.grad(result.sum(), tensors["q"], create_graph=True)
+    with pytest.raises(DoubleBackwardError, match="it has no derivative"):
+        torch.autograd.grad(gradient.square().sum(), tensors["q"])
