@@ -25,8 +25,14 @@ from coda_ir.dialects.gemm import (
 from coda_ir.passes.legality import check_group_code, group_site
 from coda_ir.passes.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.groups import GroupCode, find_group_code, joins_columns, splits_columns
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.groups import (
+    GroupCode,
+    find_group_code,
+    find_row_code,
+    joins_columns,
+    splits_columns,
+)
 from coda_ir.passes.support.scalar_code import emit_scalar
 
 
@@ -43,26 +49,33 @@ class FuseGroupsPass(FunctionPass):
 
     The gradient of a norm of heads is such code: it needs sums over each head, which one tile
     holds. It joins the epilogue that computes one of its operands, in pair mode too, such as the
-    rotation of the gradient of q or k. Legal iff a group fits into a tile, only columns of
-    groups, rows of G and scalars come in, no sum of a group leaves, and nothing that comes in
-    depends on what goes out.
+    rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
+    chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
+    fits into a tile (a row into registers), what else comes in fits a port, no sum of a group
+    leaves, and nothing that comes in depends on what goes out.
     """
 
     name: ClassVar[str] = "fuse-groups"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for code in find_group_code(rewriter.ops):
-            code.ops.sort(key=rewriter.order.position)
-            refusal = check_group_code(code, rewriter.order)
-            if isinstance(refusal, Refusal):
-                rewriter.missed(code.reductions[0], refusal)
-                continue
-            site = group_site(code, rewriter.order)
-            where = f"fused into the epilogue of {site.op.name}" if site else "becomes a kernel"
-            company = f"with what else reads groups of {code.group} columns"
-            rewriter.passed(code.reductions[0], f"{where}, {company}")
-            _join_exits(code, rewriter)
-            _Fusion(code, site or _empty_map(code, rewriter), rewriter).run()
+        for find in (find_group_code, find_row_code):
+            for code in find(rewriter.ops):
+                code.ops.sort(key=rewriter.order.position)
+                refusal = check_group_code(code, rewriter.order)
+                if refusal is None:
+                    _rewrite(code, rewriter)
+                else:
+                    rewriter.missed(code.reductions[0], refusal)
+
+
+def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
+    site = group_site(code, rewriter.order)
+    where = f"fused into the epilogue of {site.op.name}" if site else "becomes a kernel"
+    company = f"with what else reads groups of {code.group} columns"
+    rewriter.passed(code.reductions[0], f"{where}, {company}")
+    if code.is_split:
+        _join_exits(code, rewriter)
+    _Fusion(code, site or _empty_map(code, rewriter), rewriter).run()
 
 
 def _join_exits(code: GroupCode, rewriter: FunctionRewriter) -> None:
@@ -99,8 +112,8 @@ def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
         segment.add_port(PortKind.TILE, base)
     empty = MapOp(segment)
     empty.location = code.reductions[0].location
-    rewriter.order.hoist(code.leaves, code.ops[0])
-    rewriter.order.insert_before(empty, code.ops[0])
+    rewriter.order.hoist(code.leaves, code.anchor)
+    rewriter.order.insert_before(empty, code.anchor)
     return Site(empty, 0, 0, is_half=False)
 
 
@@ -112,17 +125,17 @@ class _Fusion:
         self.lanes: dict[SSAValue, Sequence[SSAValue]] = {}
 
     def run(self) -> None:
-        order = self.rewriter.order
-        order.hoist([v for v in self.code.leaves if not self.site.holds(v)], self.site.op)
-        for op in self.code.ops:
+        order, code = self.rewriter.order, self.code
+        order.hoist([v for v in code.leaves if not self.site.holds(v)], self.site.op)
+        moved = [op for op in code.ops if op not in code.repeated]
+        for op in moved:
             order.sink_users(op, self.site.op)
         self.editor = EpilogueEditor(self.site.op, order)
-        for op in self.code.ops:
+        for op in code.ops:
             self._emit(op)
-        joins = self._add_tiles()
-        sums = [op for op in self.code.ops if isinstance(op, coda.SumToOp)]
+        moved += self._add_tiles()
+        sums = [op for op in code.ops if isinstance(op, coda.SumToOp)]
         indices = [self._add_column_sum(op) for op in sums]
-        moved = [*self.code.ops, *joins]
         for op in moved:
             op.operands = ()
         partials = self.editor.commit_and_locate(self.site.segment, indices)
@@ -130,6 +143,9 @@ class _Fusion:
             self._finalize(op, partial)
         for op in reversed(moved):
             order.erase(op)
+        for op in reversed([op for op in code.ops if op in code.repeated]):
+            if not op.results[0].uses:
+                order.erase(op)
 
     # The code
 
@@ -145,7 +161,7 @@ class _Fusion:
         if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
             total = self._reduced(op, builder)
             total.name_hint = total.name_hint or value.name_hint
-            self.lanes[value] = [total] * len(self.lanes[op.x])
+            self.lanes[value] = [total] * len(self._operand(op.x))
             return
         operands = [self._operand(v) for v in op.operands]
         count = max(map(len, operands))
@@ -168,7 +184,7 @@ class _Fusion:
         return self.editor.lanes_of(value, self.site.segment, domain, half=False)
 
     def _reduced(self, op: coda.ReduceOp | coda.NormStatsOp, builder: ScalarBuilder) -> SSAValue:
-        lanes, group = self.lanes[op.x], self.code.group
+        lanes, group = self._operand(op.x), self.code.group
         if isinstance(op, coda.NormStatsOp):
             mean = builder.divide_by(
                 _total(builder, [builder.mul(v, v) for v in lanes], Combiner.ADD, group), group
@@ -184,17 +200,25 @@ class _Fusion:
     # What leaves it
 
     def _add_tiles(self) -> list[Operation]:
-        """Store what is read outside; returns the operators whose results are taken over."""
+        """Store what is read outside; returns the views whose results are taken over."""
         found: list[Operation] = []
         for op in self.code.ops:
-            for user in self.code.users_outside(op.results[0]):
+            users = [] if op in self.code.repeated else self.code.users_outside(op.results[0])
+            if not self.code.is_split and users:
+                self._add_tile(op.results[0], op.results[0])
+                continue
+            for user in users:
                 if joins_columns(user):
-                    type, lanes = tensor_type(user.results[0]), self.lanes[op.results[0]]
-                    port = ResultPortAttr.tile()
-                    index = self.editor.add_result(self.site.segment, port, type, lanes)
-                    self.editor.adopt(self.site.segment, index, user.results[0])
+                    self._add_tile(op.results[0], user.results[0])
                     found.append(user)
         return found
+
+    def _add_tile(self, value: SSAValue, stored: SSAValue) -> None:
+        """Store `value` of the code in place of `stored`."""
+        lanes, type = self.lanes[value], tensor_type(stored)
+        number = self.site.segment
+        index = self.editor.add_result(number, ResultPortAttr.tile(), type, lanes)
+        self.editor.adopt(number, index, stored)
 
     def _add_column_sum(self, op: coda.SumToOp) -> int:
         type = TensorType(f32, (DYNAMIC_INDEX, self.code.columns))

@@ -369,12 +369,7 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
 
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Group code is one epilogue where a tile holds a group, and all it needs is there before."""
-    if code.group > MAX_GROUP:
-        return Refusal(
-            f"a group has at most {MAX_GROUP} columns",
-            f"runs as kernels of its own: a group of {code.group} columns does not fit into a tile",
-        )
+    """Group code is one epilogue where no sum leaves it, and all that it needs is there before."""
     for op in code.ops:
         for value in op.results:
             leaves = not code.is_tile(value) and not isinstance(op, coda.SumToOp)
@@ -384,7 +379,7 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
                     "what is reduced over a group is used by the columns of the group only",
                     f"runs as kernels of its own: {users[0].name} uses {name_of(value)}",
                 )
-    behind = order.slices_after(code.leaves, code.ops[0])
+    behind = order.slices_after(code.leaves, code.anchor)
     if behind is None or not set(behind).isdisjoint(code.ops):
         return Refusal(
             "no operand depends on a result",
@@ -411,7 +406,7 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
         return False
     others = [value for value in code.leaves if not site.holds(value)]
-    return order.slices_after(others, site.op) is not None
+    return code.is_split and order.slices_after(others, site.op) is not None
 
 
 def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:

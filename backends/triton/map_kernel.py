@@ -9,20 +9,38 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    KernelArgument,
+    NameAllocator,
+    indented,
+    without_unused,
+)
 from coda_ir.backends.triton.mainloop import PointerMainLoop
 from coda_ir.backends.triton.memory import function, next_power_of_2
-from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import MapOp, OrderAttr, Port, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm import (
+    Combiner,
+    CombinerAttr,
+    MapOp,
+    OrderAttr,
+    Port,
+    PortKind,
+    ResultKind,
+    Segment,
+)
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 
 TILE_ELEMENTS = 2048
 WIDEST_TILE = 512
-_RESERVED = ("M", "BLOCK_M", "tile_m", "tile_n", "rows", "row", "row_mask")
+ROWS_OF_A_SUM = 32
+"""Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
+sums are small beside the tensors that the kernel reads."""
+_RESERVED = ("M", "BLOCK_M", "tile_m", "tile_n", "rows", "row", "row_mask", "step")
 
 
 @dataclass
@@ -39,10 +57,16 @@ class MapSegment(Segment):
 
 @dataclass(frozen=True)
 class MapTiling:
-    """The tiles of a map: `block_m` rows by the lanes of `columns`."""
+    """The tiles of a map: `block_m` rows by the lanes of `columns`, `steps` of them a program."""
 
     block_m: int
     columns: ColumnRange
+    steps: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of a program."""
+        return self.block_m * self.steps
 
 
 @dataclass
@@ -126,14 +150,56 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
     columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
-    return MapTiling(block_m, columns)
+    steps = max(1, ROWS_OF_A_SUM // block_m) if _adds_up_rows(segment) else 1
+    return MapTiling(block_m, columns, steps)
 
 
+def _adds_up_rows(segment: MapSegment) -> bool:
+    """Whether there are sums of columns, in an order of the backend's choice."""
+    combiners = {
+        result.port.combiner
+        for result in segment.results
+        if result.port.kind.data == ResultKind.PARTIAL_COL
+    }
+    return segment.order is None and combiners == {CombinerAttr(Combiner.ADD)}
+
+
+@dataclass
 class _MapEmitter(SegmentEmitter):
-    """The statements of a tile that has no accumulators."""
+    """The statements of tiles that have no accumulators: one, or several below each other."""
+
+    tiling: MapTiling = field(kw_only=True)
 
     def _emit_main_loop(self) -> list[str]:
         return []
+
+    def emit(self, tile: str) -> list[str]:
+        """The statements for the columns of program number `tile`, for all of its rows."""
+        if self.tiling.steps == 1:
+            return [*_row_lines("tile_m"), *super().emit(tile)]
+        self.totals: list[str] = []
+        self.stores: list[str] = []
+        self.tile = self._tile_number(tile)
+        self._set_columns(self.columns.lanes)
+        before, self.lines = self.lines, _row_lines(f"(tile_m * {self.tiling.steps} + step)")
+        self._emit_tile([])
+        body = indented(without_unused(self.lines))
+        loop = f"for step in range({self.tiling.steps}):"
+        return without_unused([*before, *self.totals, loop, *body, *self.stores])
+
+    def _store_partial_col(
+        self, index: int, pointer: str, columns: ColumnIndex, value: str
+    ) -> None:
+        if self.tiling.steps == 1:
+            super()._store_partial_col(index, pointer, columns, value)
+            return
+        total = self.names.fresh("total")
+        self.totals.append(f"{total} = tl.zeros(({self.columns.lanes},), tl.float32)")
+        combined = self._reduce(index, value, 0, "row_mask[:, None]")
+        self.lines.append(f"{total} += {combined}")
+        address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
+        mask = "" if columns.mask is None else f", mask={columns.mask}"
+        self.stores.append(f"tl.store({address}, {total}{mask})")
 
 
 def emit_map(
@@ -158,10 +224,11 @@ def emit_map(
         names=scope,
         helpers=helpers,
         is_ordered=segment.order is not None,
+        tiling=tiling,
     )
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
-    grid = f"triton.cdiv({{rows}}, {tiling.block_m})"
+    grid = f"triton.cdiv({{rows}}, {tiling.rows})"
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
     summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
     return EmittedKernel(
@@ -171,11 +238,12 @@ def emit_map(
         grid=f"{grid} * {tiles}" if tiles > 1 else grid,
         helpers=frozenset(helpers),
         description=summary,
+        num_warps=8 if tiling.block_m * tiling.columns.lanes > 2 * TILE_ELEMENTS else 4,
     )
 
 
 def _prologue(block_m: int, tiles: int) -> list[str]:
-    """The tile of a program and its rows."""
+    """The tile of a program."""
     tile_m, tile_n = "tl.program_id(0)", "0"
     if tiles > 1:
         tile_m, tile_n = f"tl.program_id(0) // {tiles}", f"tl.program_id(0) % {tiles}"
@@ -183,7 +251,13 @@ def _prologue(block_m: int, tiles: int) -> list[str]:
         f"BLOCK_M: tl.constexpr = {block_m}",
         f"tile_m = {tile_m}",
         f"tile_n = {tile_n}",
-        "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+    ]
+
+
+def _row_lines(tile: str) -> list[str]:
+    """The rows of tile number `tile`."""
+    return [
+        f"rows = {tile} * BLOCK_M + tl.arange(0, BLOCK_M)",
         "row_mask = rows < M",
         "# Rows past the end repeat the last one, so that loads need no mask.",
         "row = tl.minimum(rows, M - 1).to(tl.int64)",

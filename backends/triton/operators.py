@@ -146,7 +146,7 @@ def _map(host: HostProgram, op: Operation) -> None:
         if result.port.kind.data == ResultKind.PARTIAL_ROW:
             host.bind(host.dims(output)[-1], str(tiling.columns.tiles))
         if result.port.kind.data == ResultKind.PARTIAL_COL:
-            host.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.block_m})")
+            host.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.rows})")
     _launch_map(host, op, lowered, domain)
 
 

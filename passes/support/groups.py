@@ -10,12 +10,15 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scalar_code import is_pointwise
 
 MAX_GROUP = 256
 """Columns of the largest group that a tile holds."""
+
+MAX_ROW = 8192
+"""Columns of the longest row that a program of a pointwise kernel holds in registers."""
 
 GroupReduction = coda.ReduceOp | coda.NormStatsOp
 
@@ -49,12 +52,18 @@ def is_of_small_groups(op: Operation) -> bool:
 
 @dataclass
 class GroupCode:
-    """Operators on (... x H x G) that show, combine and reduce the same groups of columns."""
+    """Operators that combine and reduce groups of columns.
+
+    The columns are split, and the operators on (... x H x G), or there is one group, of whole rows.
+    """
 
     domain: tuple[int, ...]
+    is_split: bool = True
     ops: list[Operation] = field(default_factory=list[Operation])
     """In order; the splits of the columns are among them."""
     values: set[SSAValue] = field(default_factory=set[SSAValue])
+    repeated: set[Operation] = field(default_factory=set[Operation])
+    """Pointwise operators before the reductions, which others repeat as well."""
 
     @property
     def group(self) -> int:
@@ -63,16 +72,18 @@ class GroupCode:
     @property
     def columns(self) -> int:
         """N: all groups of a row."""
-        return self.domain[-2] * self.domain[-1]
+        return self.domain[-2] * self.domain[-1] if self.is_split else self.domain[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(... x N)."""
-        return (*self.domain[:-2], self.columns)
+        return (*self.domain[:-2], self.columns) if self.is_split else self.domain
 
     @property
     def bases(self) -> list[SSAValue]:
-        """The tensors whose columns are split."""
+        """The tensors (... x N) that the code reads."""
+        if not self.is_split:
+            return [value for value in self.leaves if self.is_tile(value)]
         found = [op.x for op in self.ops if isinstance(op, coda.ReshapeOp)]
         return list(dict.fromkeys(found))
 
@@ -85,6 +96,11 @@ class GroupCode:
     @property
     def reductions(self) -> list[Operation]:
         return [op for op in self.ops if isinstance(op, GroupReduction)]
+
+    @property
+    def anchor(self) -> Operation:
+        """Where a kernel for the code may stand: what it needs is moved before that."""
+        return self.ops[0] if self.is_split else self.reductions[0]
 
     def is_tile(self, value: SSAValue) -> bool:
         """Whether `value` has an element per column, and not one per group."""
@@ -114,6 +130,8 @@ class GroupCode:
         if value in self.values or isinstance(value.owner, coda.ConstantOp):
             return True
         kinds = (PortKind.ROW, PortKind.SCALAR)
+        if not self.is_split:
+            kinds += (PortKind.TILE, PortKind.COL)
         return port_kind(shape_of(value), self.domain) in kinds
 
 
@@ -122,11 +140,11 @@ def _is_float32(op: Operation) -> bool:
 
 
 def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
-    """The code on groups of columns with at least one reduction over them, in order."""
+    """The code on groups of columns that a tile holds, with a reduction over them, in order."""
     found: list[GroupCode] = []
     code_of: dict[SSAValue, GroupCode] = {}
     for op in ops:
-        if splits_columns(op):
+        if splits_columns(op) and shape_of(op.results[0])[-1] <= MAX_GROUP:
             code = GroupCode(shape_of(op.results[0]))
             found.append(code)
         else:
@@ -154,3 +172,60 @@ def _joined(
         code_of.update(dict.fromkeys(other.values, first))
         found[:] = [code for code in found if code is not other]
     return first
+
+
+def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
+    """The code that reduces rows and then goes on with their elements, none of which a kernel
+    has on chip before: it would read them twice."""
+    found: list[GroupCode] = []
+    taken: set[Operation] = set()
+    for index, op in enumerate(ops):
+        if isinstance(op, GroupReduction) and op not in taken:
+            code = _row_code(op, ops[index:])
+            if code is not None:
+                found.append(code)
+                taken.update(code.ops)
+    return found
+
+
+def _row_code(reduction: GroupReduction, ops: Sequence[Operation]) -> GroupCode | None:
+    """The code from `reduction`, the first of `ops`, on, and pointwise code before it."""
+    code = GroupCode(shape_of(reduction.x), is_split=False)
+    if len(code.domain) < 2 or not 1 < code.group <= MAX_ROW or not code.admits(reduction):
+        return None
+    behind: set[SSAValue] = set()
+    for op in ops:
+        if op is reduction or not behind.isdisjoint(op.operands):
+            if isinstance(op, coda.SumToOp) or not code.admits(op):
+                continue
+            for value in op.operands:
+                _add_producers(value, code)
+            code.add(op)
+            behind.update(op.results)
+    goes_on = any(code.is_tile(value) for value in behind)
+    return code if goes_on and not any(map(_is_on_chip, code.bases)) else None
+
+
+def _add_producers(value: SSAValue, code: GroupCode) -> None:
+    """Add the pointwise operators on the elements of rows behind `value`, each after its operands.
+
+    An explicit stack, because chains may be longer than Python's recursion limit.
+    """
+    pending = [(value, False)]
+    while pending:
+        current, operands_done = pending.pop()
+        op = current.owner
+        is_element = code.is_tile(current) and current not in code.values
+        if not isinstance(op, Operation) or not is_element or not is_pointwise(op):
+            continue
+        if operands_done:
+            code.add(op)
+            code.repeated.add(op)
+        elif code.admits(op):
+            pending.append((current, True))
+            pending += [(operand, False) for operand in reversed(op.operands)]
+
+
+def _is_on_chip(value: SSAValue) -> bool:
+    """Whether the epilogue of a kernel computes `value`, and could sum it up."""
+    return isinstance(value.owner, FusedOp | MapOp)

@@ -271,8 +271,8 @@ KERNEL_FAULTS = (
     _Kernel(
         "map: a row of tiles too few",
         f"{T}map_kernel:emit_map",
-        'f"triton.cdiv({{rows}}, {tiling.block_m})"',
-        'f"max(1, {{rows}} // {tiling.block_m})"',
+        'f"triton.cdiv({{rows}}, {tiling.rows})"',
+        'f"max(1, {{rows}} // {tiling.rows})"',
     ),
     _Kernel(
         "packed weight: a block of the depth left out",

@@ -105,8 +105,8 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: pairs across groups",
         f"{L}_keeps_groups",
-        "not groups or (",
-        "True or (",
+        "return all(_pairs_within(pairing, segment, group) for group in _reduced_groups(segment))",
+        "return True",
     ),
     Fault(
         "legality: pairs in the columns of several weights",

@@ -298,7 +298,7 @@ PASS_FAULTS = (
     Fault(
         "pointwise: a row that repeats along the columns is read once",
         f"{P}support.editing:EpilogueEditor._repeats",
-        "return bool(part.weights) and domain[-1] != columns",
+        "return columns is not None and domain[-1] != (columns // 2 if half else columns)",
         "return False",
     ),
     Fault(

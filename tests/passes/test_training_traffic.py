@@ -154,7 +154,7 @@ OTHERS: list[tuple[str, str | None, int, dict[str, int]]] = [
     ("qwen3_block", None, 8, {"coda.attention_grad": 1, "gemm.map": 2}),
     # The norms behind the projections need whole rows of what GEMMs give, and of a result's
     # gradient.
-    ("gemma_block", None, 8, {"coda.attention_grad": 1, "gemm.map": 5}),
+    ("gemma_block", None, 8, {"coda.attention_grad": 1, "gemm.map": 4}),
     ("llama_mlp", None, 4, {}),
     ("relu2_mlp", RELU2, 6, {}),
     ("scaled", SCALED, 4, {}),

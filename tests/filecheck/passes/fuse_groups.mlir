@@ -127,3 +127,48 @@ func.func @pairs(%dq: tensor<?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %r : tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Whole rows of tensors that no kernel has on chip: read once, where the sum by row and what
+// follows from it would read them twice. What else reads a scaled row scales it again.
+
+func.func @rows(%x: tensor<?x512xbf16>, %dy: tensor<?x512xbf16>, %r: tensor<?x1xf32>, %w: tensor<512xbf16>) -> (tensor<?x512xbf16>, tensor<512xf32>) {
+  %x_wide = coda.cast %x : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+  %normed = coda.mul %x_wide, %r : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %d_wide = coda.cast %dy : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+  %p = coda.mul %d_wide, %normed : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+  %dw = coda.sum_to %p : (tensor<?x512xf32>) -> tensor<512xf32>
+  %w_wide = coda.cast %w : (tensor<512xbf16>) -> tensor<512xf32>
+  %g = coda.mul %d_wide, %w_wide : (tensor<?x512xf32>, tensor<512xf32>) -> tensor<?x512xf32>
+  %ng = coda.mul %normed, %g : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+  %along = coda.reduce %ng {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %scaled_along = coda.mul %along, %r : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+  %part = coda.mul %normed, %scaled_along : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %dx = coda.sub %g, %part : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+  %narrow = coda.cast %dx : (tensor<?x512xf32>) -> tensor<?x512xbf16>
+  func.return %narrow, %dw : tensor<?x512xbf16>, tensor<512xf32>
+}
+
+// CHECK:      func.func @rows(
+// CHECK-NEXT:   %x_wide = coda.cast %x : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+// CHECK-NEXT:   %normed = coda.mul %x_wide, %r : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   %d_wide = coda.cast %dy : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+// CHECK-NEXT:   %p = coda.mul %d_wide, %normed : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   %dw = coda.sum_to %p : (tensor<?x512xf32>) -> tensor<512xf32>
+// CHECK-NEXT:   %narrow = gemm.map tile(%x : tensor<?x512xbf16>, %dy : tensor<?x512xbf16>) col(%r : tensor<?x1xf32>) row(%w : tensor<512xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xbf16>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %dy_1: f32, %r_1: f32, %w_1: f32):
+// CHECK-NEXT:       %normed_1 = arith.mulf %x_1, %r_1 : f32
+// CHECK-NEXT:       %g = arith.mulf %dy_1, %w_1 : f32
+// CHECK-NEXT:       %ng = arith.mulf %normed_1, %g : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce add %ng over 512 : f32
+// CHECK-NEXT:       %1 = arith.constant 0.001953125 : f32
+// CHECK-NEXT:       %along = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %2 = arith.mulf %along, %r_1 : f32
+// CHECK-NEXT:       %part = arith.mulf %normed_1, %2 : f32
+// CHECK-NEXT:       %dx = arith.subf %g, %part : f32
+// CHECK-NEXT:       gemm.yield %dx : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %narrow, %dw : tensor<?x512xbf16>, tensor<512xf32>
+// CHECK-NEXT: }

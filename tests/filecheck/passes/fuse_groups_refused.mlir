@@ -20,26 +20,6 @@ func.func @sums(%z: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
 
 // -----
 
-// A head is wider than a tile.
-
-func.func @wide(%z: tensor<?x1024xf32>) -> tensor<?x1024xf32> {
-  %heads = coda.reshape %z : (tensor<?x1024xf32>) -> tensor<?x2x512xf32>
-  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x512xf32>) -> tensor<?x2x1xf32>
-  %y = coda.sub %heads, %mean : (tensor<?x2x512xf32>, tensor<?x2x1xf32>) -> tensor<?x2x512xf32>
-  %r = coda.reshape %y : (tensor<?x2x512xf32>) -> tensor<?x1024xf32>
-  func.return %r : tensor<?x1024xf32>
-}
-
-// CHECK:      func.func @wide(
-// CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x1024xf32>) -> tensor<?x2x512xf32>
-// CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x512xf32>) -> tensor<?x2x1xf32>
-// CHECK-NEXT:   %y = coda.sub %heads, %mean : (tensor<?x2x512xf32>, tensor<?x2x1xf32>) -> tensor<?x2x512xf32>
-// CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x512xf32>) -> tensor<?x1024xf32>
-// CHECK-NEXT:   func.return %r : tensor<?x1024xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // What the code gives is normalized over the whole row before the code goes on with it.
 
 func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
@@ -82,4 +62,80 @@ func.func @number(%z: tensor<?x16xf32>, %slope: tensor<2x1xf32>) -> tensor<?x16x
 // CHECK-NEXT:   %y = coda.mul %heads, %slope : (tensor<?x2x8xf32>, tensor<2x1xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %r : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The sum of a row is returned, too.
+
+func.func @returned(%x: tensor<?x512xf32>) -> (tensor<?x512xf32>, tensor<?x1xf32>) {
+  %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  func.return %y, %mean : tensor<?x512xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @returned(
+// CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   func.return %y, %mean : tensor<?x512xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A kernel has the rows on chip, and sums them up for nothing.
+
+func.func @on_chip(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32> {
+  %x = gemm.fused %a : tensor<?x4xf32>
+    columns(%w : tensor<512x4xf32>)
+    -> (tile : tensor<?x512xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  func.return %y : tensor<?x512xf32>
+}
+
+// CHECK:      func.func @on_chip(
+// CHECK-NEXT:   %x = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<512x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x512xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Rows longer than a program holds.
+
+func.func @long(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
+  %mean = coda.reduce %x {kind = "mean"} : (tensor<?x16384xf32>) -> tensor<?x1xf32>
+  %y = coda.sub %x, %mean : (tensor<?x16384xf32>, tensor<?x1xf32>) -> tensor<?x16384xf32>
+  func.return %y : tensor<?x16384xf32>
+}
+
+// CHECK:      func.func @long(
+// CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x16384xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x16384xf32>, tensor<?x1xf32>) -> tensor<?x16384xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x16384xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Nothing goes on with the elements.
+
+func.func @only_sums(%x: tensor<?x512xf32>) -> tensor<?x1xf32> {
+  %square = coda.mul %x, %x : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+  %mean = coda.reduce %square {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  func.return %mean : tensor<?x1xf32>
+}
+
+// CHECK:      func.func @only_sums(
+// CHECK-NEXT:   %square = coda.mul %x, %x : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   %mean = coda.reduce %square {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %mean : tensor<?x1xf32>
 // CHECK-NEXT: }

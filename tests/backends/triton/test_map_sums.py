@@ -1,0 +1,71 @@
+"""Pointwise kernels that add up columns over several tiles of rows, and that hold whole rows."""
+
+import pytest
+import torch
+from support.emitted import load_program
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+PLAIN = """
+    func.func @f(%x : tensor<?xNxf32>) -> (tensor<?xNxbf16>, tensor<Nxf32>) {
+      %y, %sums = gemm.map tile(%x : tensor<?xNxf32>)
+          -> (tile : tensor<?xNxbf16>, partial_col<add> : tensor<?xNxf32>) {
+      ^bb0(%a : f32):
+        %0 = gemm.group_reduce add %a over N : f32
+        %1 = arith.mulf %a, %0 : f32
+        gemm.yield %1, %1 : f32, f32
+      }
+      %s = gemm.finalize col (add %sums : tensor<?xNxf32>) -> (tensor<Nxf32>) {
+      ^bb0(%a : f32):
+        gemm.yield %a : f32
+      }
+      func.return %y, %s : tensor<?xNxbf16>, tensor<Nxf32>
+    }"""
+
+PAIRS = """
+    func.func @f(%x : tensor<?x48xf32>) -> (tensor<?x48xf32>, tensor<48xf32>) {
+      %y, %sums = gemm.map pair<halves, 6> tile(%x : tensor<?x48xf32>)
+          -> (tile : tensor<?x48xf32>, partial_col<add> : tensor<?x48xf32>) {
+      ^bb0(%a : f32, %b : f32):
+        %0 = arith.mulf %a, %b : f32
+        gemm.yield %0, %b, %a, %0 : f32, f32, f32, f32
+      }
+      %s = gemm.finalize col (add %sums : tensor<?x48xf32>) -> (tensor<48xf32>) {
+      ^bb0(%a : f32):
+        gemm.yield %a : f32
+      }
+      func.return %y, %s : tensor<?x48xf32>, tensor<48xf32>
+    }"""
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (33, 130), (40, 600)])
+def test_whole_rows(rows: int, columns: int):
+    torch.default_generator.manual_seed(rows)
+    x = torch.randn(rows, columns)
+    y, sums = load_program(PLAIN.replace("N", str(columns)))(x)
+    exact = x.double() * x.double().sum(-1, keepdim=True)
+    torch.testing.assert_close(y, exact.bfloat16(), rtol=1e-2, atol=1e-3)
+    torch.testing.assert_close(sums, exact.sum(0).float(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 32, 100])
+def test_pairs(rows: int):
+    torch.default_generator.manual_seed(rows)
+    x = torch.randn(rows, 48)
+    y, sums = load_program(PAIRS)(x)
+    a, b = x.double().view(rows, 8, 2, 3).unbind(2)
+    exact = torch.stack([a * b, b], 2).reshape(rows, 48)
+    exact_sums = torch.stack([a, a * b], 2).reshape(rows, 48).sum(0)
+    torch.testing.assert_close(y, exact.float())
+    torch.testing.assert_close(sums, exact_sums.float(), rtol=1e-5, atol=1e-5)
+
+
+def test_partial_sums_are_of_many_rows():
+    """A tile of 600 columns has two rows: a program adds up those of 16 tiles."""
+    text = PLAIN.replace("N", "600")
+    start = text.index("      %s = ")
+    text = text[:start] + "func.return %y, %sums : tensor<?x600xbf16>, tensor<?x600xf32>\n    }"
+    text = text.replace("tensor<600xf32>)", "tensor<?x600xf32>)", 1)
+    _, sums = load_program(text)(torch.ones(33, 600))
+    assert sums.shape == (2, 600)
+    assert sums.sum(0).tolist() == [33.0 * 600] * 600
