@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.interpreter import speed_up as speed_up_interpreter
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -13,6 +14,8 @@ HAS_GPU = Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 if not HAS_GPU:
     # Triton decides when it is imported; see coda_ir.devices.
     os.environ["TRITON_INTERPRET"] = "1"
+
+speed_up_interpreter()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -208,7 +208,7 @@ class _Derived:
         wrt = tuple(dict.fromkeys(self._wanted().values()))
         DifferentiatePass(function=FUNCTION, wrt=wrt).apply(make_context(), module)
         lowering = Lowering(module)
-        self.modules = {level: lowering.module(level) for level in LEVELS}
+        self.modules: dict[Level, ModuleOp] = {level: lowering.module(level) for level in LEVELS}
 
     def _wanted(self) -> dict[str, str]:
         floats = {spec.name for spec in self.signature.arguments if spec.dtype.is_floating_point}
