@@ -363,6 +363,7 @@ class HostProgram:
             lines = [launch.call(self._launch_function(launch))]
         else:
             lines = launch_lines(kernel, rows, operands, outputs)
+        self.helpers |= kernel.host_helpers
         has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
         if has_descriptors and not kernel.runs_without_rows:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.

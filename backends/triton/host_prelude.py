@@ -21,6 +21,16 @@ def are_dense(*tensors):
             return False
     return True
 ''',
+    "programs": '''\
+@functools.cache
+def multiprocessors(device):
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def programs(tiles, device):
+    """How many programs share `tiles` tiles: one on each multiprocessor."""
+    return min(tiles, multiprocessors(device))
+''',
     "attention": ATTENTION,
     "expect": '''\
 def expect(x, dtype, shape, call):
@@ -107,6 +117,7 @@ _IMPORTS: dict[str, tuple[str, ...]] = {
     "PACKED": ("collections", "threading", "weakref"),
     "deterministic": ("contextlib",),
     "direct": ("functools", "sys", "types"),
+    "programs": ("functools",),
 }
 
 HOST_NAMES = (
@@ -116,6 +127,8 @@ HOST_NAMES = (
     "are_dense",
     "dense",
     "expect",
+    "multiprocessors",
+    "programs",
     "scaled",
     "PackedWeights",
     "PACKED",

@@ -74,6 +74,8 @@ class EmittedKernel:
     """Import statements that the kernel or the *host* code of its launch needs."""
     constants: frozenset[str] = field(default=frozenset())
     """Assignments behind the imports that host and kernel refer to."""
+    host_helpers: frozenset[str] = field(default=frozenset())
+    """Functions of `host_prelude.py` that the grid calls."""
     language: Literal["triton", "gluon"] = "triton"
     """Which of Triton's languages the source is in; helpers are rendered in the same."""
 

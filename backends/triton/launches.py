@@ -74,7 +74,7 @@ def direct_launch(
     Every number but a literal is a parameter, so that numbers and addresses decide the launch.
     Parameters are named after those of the kernel: equal launches have equal functions.
     """
-    names = NameAllocator(("kernel", "TensorDescriptor"))
+    names = NameAllocator(("kernel", "TensorDescriptor", "TileDescriptor"))
     numbers, tensors = _Parameters(names), _Parameters(names)
     arguments: list[KernelArgument] = []
     count = numbers.of(rows, "rows")
@@ -120,6 +120,7 @@ class _Parameters:
 def _name_of(kernel: EmittedKernel, place: str) -> str:
     """What the kernel calls a tensor, without saying how it is passed."""
     for argument in kernel.arguments:
-        if argument.value == place or argument.value.startswith(f"TensorDescriptor({place},"):
+        descriptors = (f"TensorDescriptor({place},", f"TileDescriptor({place},")
+        if argument.value == place or argument.value.startswith(descriptors):
             return argument.name.removesuffix("_ptr").removesuffix("_desc")
     return "unused"

@@ -16,6 +16,7 @@ from coda_ir.backends.reference import run_function
 from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.context import make_context
@@ -47,8 +48,10 @@ def gemms_of(module: ModuleOp) -> list[FusedOp]:
 
 def module_source(kernels: Sequence[EmittedKernel]) -> str:
     imports = "\n".join(import_lines(kernels))
-    sources = (MODULE_HEADER, imports, *device_functions(kernels), *(k.source for k in kernels))
-    return "\n\n".join(sources)
+    host = {helper for kernel in kernels for helper in kernel.host_helpers}
+    modules = "\n".join(f"import {name}" for name in host_imports(host))
+    sources = (*device_functions(kernels), *(kernel.source for kernel in kernels))
+    return "\n\n".join([modules, MODULE_HEADER, imports, *sources, render_host_helpers(host)])
 
 
 def load_kernel(kernel: EmittedKernel, folder: Path) -> dict[str, object]:

@@ -127,19 +127,18 @@ class _Emitter:
         tiles = f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
         if self.op.is_transposed:
             tiles = str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
-        device = "torch.cuda.get_device_properties({operands[0]}.device)"
-        multiprocessors = f"{device}.multi_processor_count"
         return EmittedKernel(
             name=self.name,
             source=translated("\n\n\n".join(sections)),
             arguments=arguments,
-            grid=f"min({tiles}, {multiprocessors})",
+            grid=f"programs({tiles}, {{operands[0]}}.device)",
             helpers=frozenset(self.helpers),
             num_warps=4,
             num_stages=self.schedule.stages.data,
             description=self._summary(),
             imports=IMPORTS,
             constants=self.descriptors.layouts.constants(),
+            host_helpers=frozenset({"programs"}),
             language="gluon",
             runs_without_rows=self.op.is_transposed,
         )
