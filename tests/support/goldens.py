@@ -19,6 +19,9 @@ EXAMPLES = ROOT / "examples"
 SEPARATOR = "// -----"
 """Between the inputs of one file, as for `coda-opt --split-input-file`."""
 
+UNIT, SHRINK = 1024, 8
+"""Extents in `UNIT`s are for choosing schedules; tiles divide them if `SHRINK` times smaller."""
+
 SMALL = {"D": 32, "F": 48, "HEAD": 8, "HEADS": 4, "KV_HEADS": 2, "K": 24, "N": 40, "V": 300}
 """Sizes for the constants of the examples, in as far as they have them."""
 
@@ -48,11 +51,16 @@ class Golden:
         return self.text is None or "_norm" in self.text or "coda.mul" in self.text
 
     def module(self) -> ModuleOp:
-        """The input, an example with small constants."""
+        """The input: an example with small constants, or a text without large extents."""
         if self.example is not None:
             return small_example(self.example)
         assert self.text is not None
-        return parse_mlir(self.text)
+        return parse_mlir(re.sub(r"(?<!\d)\d{4,}(?!\d)", _smaller, self.text))
+
+
+def _smaller(extent: re.Match[str]) -> str:
+    count, rest = divmod(int(extent[0]), UNIT)
+    return extent[0] if rest or count < 2 else str(count * UNIT // SHRINK)
 
 
 @dataclass(frozen=True)
