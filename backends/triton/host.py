@@ -391,7 +391,12 @@ class HostProgram:
             used.places.append(place)
         # What is passed to equal code may differ: the strides of a weight, for one.
         fp_fusion = numerics_mode(self.func) == NumericsMode.FP32_EPILOGUE
-        return replace(kernel, name=name, source=used.kernel.source, fp_fusion=fp_fusion)
+        arguments = tuple(
+            replace(argument, name=known.name)
+            for argument, known in zip(kernel.arguments, used.kernel.arguments, strict=True)
+        )
+        source = used.kernel.source
+        return replace(kernel, name=name, source=source, arguments=arguments, fp_fusion=fp_fusion)
 
     def pack(
         self,

@@ -97,7 +97,10 @@ class EmittedKernel:
         return [*lines, ")"]
 
 
-USED_BUILTINS = ("all", "any", "float", "id", "len", "map", "range", "staticmethod", "zip")
+USED_BUILTINS = (
+    *("all", "any", "dict", "enumerate", "float", "getattr", "id", "int", "isinstance", "len"),
+    *("map", "range", "sorted", "staticmethod", "type", "zip"),
+)
 """What emitted modules use of Python itself; a test compares."""
 
 

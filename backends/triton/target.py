@@ -18,6 +18,9 @@ class TritonTarget(Target):
 
     entry: str | None = None
     """The function to emit; may be left out where there is only one."""
+    direct_launch: bool = False
+    """Whether launches go past Triton's Python (see `launches.py`)."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        print(emit_module(module, self.entry), file=output, end="")
+        source = emit_module(module, self.entry, direct_launch=self.direct_launch)
+        print(source, file=output, end="")

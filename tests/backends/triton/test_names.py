@@ -49,7 +49,9 @@ def test_used_builtins_are_listed():
         "coda-to-gemm{fold-weights=true},schedule,plan-buffers", get_all_passes()
     )
     PassManager(pipeline).run(make_context(), module)
-    for source in (emit_module(module), emit_module(parse(COPY_AND_PACK, syntax="mlir"))):
+    packing = parse(COPY_AND_PACK, syntax="mlir")
+    direct = emit_module(module, direct_launch=True)
+    for source in (emit_module(module), emit_module(packing), direct):
         assert set(used_builtins(source)) <= {*USED_BUILTINS}
 
 

@@ -1,0 +1,295 @@
+"""What direct launches pass to the driver, which is not real: run by test_direct_launch.py, in a
+process of their own, since Triton must not be in its interpreter.
+"""
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import fake_cuda
+import pytest
+import torch
+
+from coda_ir.api import parse
+from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
+from coda_ir.backends.triton.prelude import MODULE_HEADER
+from coda_ir.cache import load_source
+from coda_ir.lowering import Lowering
+
+LAYER = Path(__file__).parents[3] / "examples" / "llama_layer.coda"
+SIZES = {"D": 128, "F": 256, "HEAD": 64}
+SCHEDULE = "target=sm_90 mainloop=tma tile=64x64x64 warps=4 stages=2"
+
+KERNELS = """
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit(do_not_specialize=["M"])
+def add_rows(x_ptr, out_ptr, M, stride, wide):
+    place = tl.program_id(0) * stride + tl.arange(0, 16)
+    tl.store(out_ptr + place, tl.load(x_ptr + place) + M + wide)
+
+
+@direct(add_rows)
+def launch_add_rows(kernel, rows, stride, wide, x, out):
+    return kernel[(rows,)](x, out, rows, stride, wide, num_warps=1)
+
+
+@triton.jit(do_not_specialize=["M"])
+def copy_box(x_desc, out_ptr, M):
+    tile = x_desc.load((0, 0))
+    place = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(out_ptr + place, tile, mask=place < M)
+
+
+@direct(copy_box)
+def launch_copy_box(kernel, rows, columns, x, out):
+    return kernel[(rows + 15) // 16,](
+        TensorDescriptor(x, [rows, columns], [columns, 1], [16, 16]), out, rows, num_warps=1
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory: pytest.TempPathFactory) -> fake_cuda.FakeCuda:
+    return fake_cuda.install(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture
+def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
+    """Kernels written by hand, with nothing known of them."""
+    imports = "".join(f"import {name}\n" for name in host_imports(["direct"]))
+    source = imports + MODULE_HEADER + render_host_helpers(["direct"]) + KERNELS
+    module: Any = load_source(source, "direct")
+    for launch in (module.launch_add_rows, module.launch_copy_box):
+        launch.prepared.clear()
+        launch.compiled.clear()
+    yield module
+
+
+@pytest.fixture(scope="module")
+def layer(fake: fake_cuda.FakeCuda) -> Any:
+    scheduled = Lowering(parse(LAYER, constants=SIZES), SCHEDULE).module("scheduled")
+    return load_source(emit_program(scheduled, direct_launch=True).source, "layer")
+
+
+def layer_inputs(time: int) -> list[torch.Tensor]:
+    d, f, half = SIZES["D"], SIZES["F"], SIZES["HEAD"] // 2
+    shapes = [(2, time, d)] * 2 + [(time, half)] * 2
+    shapes += [(d, d), (d,), (f, d), (f, d), (d, f), (d,), (d, d), (d, d), (d, d)]
+    types = [torch.float32 if shape == (time, half) else torch.bfloat16 for shape in shapes]
+    return [torch.zeros(shape, dtype=dtype) for shape, dtype in zip(shapes, types, strict=True)]
+
+
+def both(
+    fake: fake_cuda.FakeCuda, launch: Any, numbers: tuple[int, ...], *tensors: torch.Tensor
+) -> bool:
+    """Launch through Triton and twice directly; whether that was not through Triton, too.
+
+    Asserts that all pass the same.
+    """
+    recorded: list[list[fake_cuda.Launch]] = []
+    launch(0, numbers, *tensors)  # which may be the first one of its kind
+    for stream in (None, 0, 0):
+        fake.record()
+        launch(stream, numbers, *tensors)
+        recorded.append(fake.recorded())
+    assert len(recorded[0]) == 1
+    assert recorded[0] == recorded[1] == recorded[2]
+    return bool(launch.prepared)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 16, 17, 48])
+def test_numbers_that_triton_specializes_on(fake: fake_cuda.FakeCuda, kernels: Any, stride: int):
+    x, out = torch.zeros(4096), torch.zeros(4096)
+    for rows in (1, 3, 16):
+        assert both(fake, kernels.launch_add_rows, (rows, stride, 7), x, out)
+
+
+@pytest.mark.parametrize("offsets", [(0, 0), (1, 0), (0, 3), (4, 8)])
+def test_addresses_of_all_alignments(
+    fake: fake_cuda.FakeCuda, kernels: Any, offsets: tuple[int, int]
+):
+    x, out = (torch.zeros(256)[offset:] for offset in offsets)
+    assert both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
+
+
+def test_one_kernel_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
+    """What is known of one specialization is not used for another one."""
+    x, out = torch.zeros(4096), torch.zeros(4096)
+    launch = kernels.launch_add_rows
+    for stride in (1, 16, 17, 1, 16, 17):
+        for place in (x, x[1:], x[4:]):
+            assert both(fake, launch, (3, stride, 7), place, out)
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 0, -1])
+def test_numbers_of_32_bits(fake: fake_cuda.FakeCuda, kernels: Any, number: int):
+    assert both(fake, kernels.launch_add_rows, (2, 16, number), torch.zeros(64), torch.zeros(64))
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**40])
+def test_larger_numbers_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: Any, number: int):
+    x, out = torch.zeros(64), torch.zeros(64)
+    assert not both(fake, kernels.launch_add_rows, (2, 16, number), x, out)
+    assert both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
+    assert len(kernels.launch_add_rows.compiled) == 1
+
+
+def test_descriptors(fake: fake_cuda.FakeCuda, kernels: Any):
+    launch = kernels.launch_copy_box
+    for rows, columns in ((16, 16), (5, 16), (32, 64), (16, 16)):
+        tensors = [torch.zeros(rows, columns) for _ in range(3)]
+        for x in tensors:
+            assert both(fake, launch, (rows, columns), x, torch.zeros(256))
+
+
+def test_a_descriptor_is_made_once_for_an_address(fake: fake_cuda.FakeCuda, kernels: Any):
+    launch, x = kernels.launch_copy_box, torch.zeros(16, 16)
+    for _ in range(4):
+        out = torch.zeros(256)
+        both(fake, launch, (16, 16), x, out)
+    ((_, _, descriptors),) = launch.compiled.values()
+    assert [len(known.known) for known in descriptors.values()] == [1]
+
+
+def test_nothing_keeps_tensors(fake: fake_cuda.FakeCuda, kernels: Any):
+    x, out = torch.zeros(16, 16), torch.zeros(256)
+    both(fake, kernels.launch_copy_box, (16, 16), x, out)
+    both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
+    references = [weakref.ref(tensor) for tensor in (x, out)]
+    del x, out
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
+def test_what_is_known_is_bounded(
+    fake: fake_cuda.FakeCuda, kernels: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(kernels.DirectLaunch, "MOST", 3)
+    out, tensors = torch.zeros(256), [torch.zeros(16, 16) for _ in range(10)]
+    for x in tensors:
+        both(fake, kernels.launch_copy_box, (16, 16), x, out)
+        assert len(kernels.launch_copy_box.prepared) <= 3
+    ((_, _, descriptors),) = kernels.launch_copy_box.compiled.values()
+    assert all(len(known.known) <= 3 for known in descriptors.values())
+
+
+def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
+    for time in (1, 3, 64, 65):
+        run = partial(layer.run, *layer_inputs(time))
+        assert fake_cuda.compare_launches(layer, run, fake) == 6
+
+
+def test_results_of_a_layer_have_the_stated_types(layer: Any):
+    results = layer.run(*layer_inputs(3))
+    assert [(tuple(r.shape), r.dtype) for r in results] == [((2, 3, 128), torch.bfloat16)] * 4
+    assert all(result.is_contiguous() for result in results)
+
+
+def test_the_current_stream(fake: fake_cuda.FakeCuda, layer: Any):
+    inputs = layer_inputs(4)
+    for stream in (0, 64, 0, 128):
+        fake.stream = stream
+        fake.record()
+        layer.run(*inputs)
+        assert {launch.stream for launch in fake.recorded()} == {stream}
+    fake.stream = 0
+
+
+@pytest.mark.parametrize("name", ["launch_enter_hook", "launch_exit_hook"])
+def test_hooks_see_every_launch(fake: fake_cuda.FakeCuda, layer: Any, name: str):
+    hooks: Any = getattr(import_module("triton").knobs.runtime, name)
+    inputs, seen = layer_inputs(4), list[object]()
+    layer.run(*inputs)
+    hooks.add(seen.append)
+    try:
+        layer.run(*inputs)
+    finally:
+        hooks.remove(seen.append)
+    assert len(seen) == 6
+    layer.run(*inputs)
+    assert len(seen) == 6
+
+
+def test_a_hook_that_is_a_function(
+    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch
+):
+    runtime, seen = import_module("triton").knobs.runtime, list[object]()
+    monkeypatch.setattr(runtime, "launch_enter_hook", seen.append)
+    layer.run(*layer_inputs(4))
+    assert len(seen) == 6
+    monkeypatch.setattr(runtime, "launch_enter_hook", None)
+    assert layer.direct_stream(torch.device("cpu")) == 0
+
+
+def test_debugging_is_left_to_triton(layer: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(import_module("triton").knobs.runtime, "debug", True)
+    assert layer.direct_stream(torch.device("cpu")) is None
+
+
+def test_threads(fake: fake_cuda.FakeCuda, layer: Any):
+    inputs = [layer_inputs(time) for time in (1, 2, 3, 4)]
+    layer.run(*inputs[0])
+    before, failures = fake.launches, list[BaseException]()
+
+    def work(index: int) -> None:
+        try:
+            for step in range(25):
+                layer.run(*inputs[(index + step) % 4])
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert fake.launches - before == 4 * 25 * 6
+
+
+@pytest.mark.parametrize("known", ["iiiKKppOOOOO", None])
+def test_other_launchers_are_left_to_triton(
+    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch, known: str | None
+):
+    nvidia = import_module("triton.backends.nvidia.driver")
+    inputs = layer_inputs(4)
+    with monkeypatch.context() as patch:
+        if known is None:
+            patch.delattr(nvidia, "_BASE_ARGS_FORMAT")
+        else:
+            patch.setattr(nvidia, "_BASE_ARGS_FORMAT", known)
+        layer.direct_driver.cache_clear()
+        assert layer.direct_stream(torch.device("cpu")) is None
+    layer.direct_driver.cache_clear()
+    assert layer.direct_stream(torch.device("cpu")) == 0
+    assert fake_cuda.compare_launches(layer, lambda: layer.run(*inputs), fake) == 6
+
+
+def print_arguments(*arguments: object) -> None:
+    """A launcher that is not one in C."""
+    print(*arguments)
+
+
+def test_other_compiled_kernels_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: Any):
+    x, out = torch.zeros(64), torch.zeros(64)
+    compiled = kernels.add_rows[(1,)](x, out, 1, 16, 7, num_warps=1)
+    arguments = (x, out, 1, 16, 7)
+    assert kernels.launcher_of(compiled, arguments) is not None
+    assert kernels.launcher_of(None, arguments) is None
+    for size in ("global_scratch_size", "profile_scratch_size"):
+        setattr(compiled.run, size, 128)
+        assert kernels.launcher_of(compiled, arguments) is None
+        setattr(compiled.run, size, 0)
+    compiled.run.launch, launch = print_arguments, compiled.run.launch
+    assert kernels.launcher_of(compiled, arguments) is None
+    compiled.run.launch = launch

@@ -1,0 +1,98 @@
+"""Launches without Triton's Python: their text, and that they pass what Triton's pass."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_cuda
+import pytest
+import torch
+from support.emitted import load_module
+from support.examples import EXAMPLES
+from support.inputs import random_inputs
+
+import coda_ir
+from coda_ir.backends.triton import emit_module
+from coda_ir.diagnostics import CodaError
+from coda_ir.lowering import Lowering, direct_launch_is_on, find_entry
+
+ROOT = Path(__file__).parents[3]
+CASES = Path(__file__).with_name("direct_launch_cases.py")
+LAYER = EXAMPLES / "llama_layer.coda"
+SIZES = {"D": 64, "F": 96, "HEAD": 32}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the driver is a real one")
+@pytest.mark.skipif(not fake_cuda.is_possible(), reason="Triton's launchers need a C compiler")
+def test_what_is_passed_to_the_driver(tmp_path: Path):
+    """The cases run in a process in which Triton is not in its interpreter."""
+    environment = dict(os.environ)
+    environment.pop("TRITON_INTERPRET", None)
+    environment |= {
+        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+        "CODA_CACHE_DIR": str(tmp_path / "coda"),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("tests", "benchmarks")),
+    }
+    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x", str(CASES)]
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+class TestInTheInterpreter:
+    """Where Triton has to launch, the text with direct launches does what the other one does."""
+
+    def test_results_are_the_same(self):
+        module = self.lowering.module("scheduled")
+        plain, direct = (
+            load_module(emit_module(module, direct_launch=chosen)) for chosen in (False, True)
+        )
+        inputs = self.inputs(seed=1)
+        for a, b in zip(plain.run(*inputs), direct.run(*inputs), strict=True):
+            assert torch.equal(a, b) and a.stride() == b.stride()
+        assert direct.direct_stream(torch.device("cpu")) is None
+
+    def test_strided_arguments(self):
+        module = load_module(emit_module(self.lowering.module("scheduled"), direct_launch=True))
+        inputs = self.inputs(seed=2)
+        strided = [torch.stack([x, x], -1)[..., 0] for x in inputs]
+        assert not any(x.is_contiguous() for x in strided)
+        assert all(map(torch.equal, module.run(*strided), module.run(*inputs)))
+
+    lowering = Lowering(coda_ir.parse(LAYER, constants=SIZES))
+
+    def inputs(self, seed: int) -> list[torch.Tensor]:
+        function = find_entry(self.lowering.module("block"))
+        return random_inputs(function, {"B": 2, "T": 5}, seed=seed)
+
+
+class TestSetting:
+    def test_off_by_default(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
+        assert not direct_launch_is_on()
+        assert "DirectLaunch" not in self.source()
+
+    @pytest.mark.parametrize("value", ["0", "1"])
+    def test_on_and_off(self, monkeypatch: pytest.MonkeyPatch, value: str):
+        monkeypatch.setenv("CODA_DIRECT_LAUNCH", value)
+        assert ("DirectLaunch" in self.source()) is (value == "1")
+
+    def test_wrong_value(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("CODA_DIRECT_LAUNCH", "yes")
+        with pytest.raises(CodaError, match="CODA_DIRECT_LAUNCH is 'yes'"):
+            self.source()
+
+    def test_the_cache_tells_them_apart(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
+        monkeypatch.setenv("CODA_CACHE_LIMIT", "1GiB")
+        for value in ("0", "1", "0", "1"):
+            monkeypatch.setenv("CODA_DIRECT_LAUNCH", value)
+            assert ("DirectLaunch" in self.source()) is (value == "1")
+        assert len(list(tmp_path.glob("programs/*"))) == 2
+
+    @staticmethod
+    def source() -> str:
+        return coda_ir.compile(LAYER, constants=SIZES, device="cpu").source
