@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
+from coda_ir.lowering import (
+    Level,
+    Lowering,
+    TuningOptions,
+    count_operators,
+    find_entry,
+    used_arguments,
+)
 from coda_ir.sources import read_source
 
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Target: TypeAlias = Literal["triton", "reference"]
+Tune: TypeAlias = "bool | float | Literal['stored']"
 Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
@@ -111,6 +119,7 @@ def compile(
     schedule: str | None = None,
     numerics: str | None = None,
     pack_weights: bool = True,
+    tune: Tune = False,
 ) -> CompiledFunction: ...
 
 
@@ -145,6 +154,7 @@ def compile(
     schedule: str | None = None,
     numerics: str | None = None,
     pack_weights: bool = True,
+    tune: Tune = False,
     memory_budget: int | None = None,
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
@@ -161,6 +171,10 @@ def compile(
     (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
     allows vectors computed from weights to be kept between calls; they follow updates that PyTorch
     counts, not writes through `.data`.
+
+    With `tune`, the first call with sizes of an order that is new measures several schedules on the
+    GPU and keeps the fastest (docs/tuning.md): True for a budget of a minute, or a number of
+    seconds. `"stored"` uses results that are there and measures nothing.
 
     With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
     limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
@@ -186,6 +200,12 @@ def compile(
         pack_weights=pack_weights,
         architecture=architecture_name(place),
     )
+    if tune is not False and (training or target != "triton"):
+        raise CodaError(
+            f"tuning is for the target triton without training, not for {target}"
+            + (" with training" if training else ""),
+            "leave tune out",
+        )
     if training:
         from coda_ir.training import SavePolicy, TrainableFunction, find_trained
 
@@ -206,7 +226,32 @@ def compile(
         raise CodaError("only programs that are trained have gradients", "pass training=True")
     if memory_budget is not None or save or recompute or stream_logits is not None:
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
+    if tune is not False:
+        return _tuned(lower, origin, entry, place, tune)
     compiled = CompiledFunction(lower(origin), entry, target, place)
+    compiled.prepare()
+    return compiled
+
+
+def _tuned(
+    lower: Callable[..., Lowering],
+    origin: Origin,
+    entry: str | None,
+    device: torch.device,
+    tune: Tune,
+) -> CompiledFunction:
+    from coda_ir.tuning.function import TunedFunction
+    from coda_ir.tuning.tuner import BUDGET_S
+
+    if isinstance(tune, str) and tune != "stored":
+        raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
+    budget = BUDGET_S if isinstance(tune, bool | str) else float(tune)
+    mode: Literal["measure", "stored"] = "stored" if tune == "stored" else "measure"
+
+    def lower_tuned(sizes: str) -> Lowering:
+        return lower(origin, tuning=TuningOptions(mode, budget, sizes))
+
+    compiled = TunedFunction(lower(origin), entry, device, lower_tuned)
     compiled.prepare()
     return compiled
 

@@ -9,8 +9,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
@@ -80,6 +81,20 @@ def direct_launch_is_on() -> bool:
     return value == "1"
 
 
+@dataclass(frozen=True)
+class TuningOptions:
+    """How the schedules of a lowering are tuned; see docs/tuning.md."""
+
+    mode: Literal["measure", "stored"]
+    budget: float
+    """Seconds."""
+    sizes: str
+    """What symbols stand for: `B=2,T=8192`."""
+
+    def schedule_options(self) -> str:
+        return f' tune={self.mode} budget={float(self.budget)!r} sizes="{self.sizes}"'
+
+
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for.
 
@@ -93,8 +108,10 @@ class Lowering:
         *,
         pack_weights: bool = True,
         architecture: str = "cpu",
+        tuning: TuningOptions | None = None,
     ):
         """`schedule` has options of the pass `schedule`; None for those that fit `architecture`."""
+        self._tuning = tuning
         self._origin = program if isinstance(program, Origin) else None
         self._chosen_schedule = schedule
         self.pack_weights = pack_weights
@@ -119,7 +136,8 @@ class Lowering:
         from coda_ir.devices import default_schedule
 
         chosen = self._chosen_schedule
-        return default_schedule(self._architecture) if chosen is None else chosen
+        options = default_schedule(self._architecture) if chosen is None else chosen
+        return options if self._tuning is None else options + self._tuning.schedule_options()
 
     def module(self, level: Level) -> ModuleOp:
         """The module at `level`; it must not be changed."""
@@ -185,16 +203,34 @@ class Lowering:
             return self._emit(function)
         from coda_ir.cache.programs import Request, fetch
 
-        options = {
+        options: dict[str, Any] = {
             "schedule": self._chosen_schedule,
             "pack_weights": self.pack_weights,
             "direct_launch": direct_launch_is_on(),
         }
+        if self._tuning is not None:
+            from coda_ir.tuning import current_device
+
+            options["tuned"] = {"sizes": self._tuning.sizes, "device": current_device()}
         request = Request(self._origin, function, self._architecture, options)
-        artifact = fetch(request, lambda: self._emit(function))
+        artifact = fetch(request, lambda: self._emit(function), self._is_final)
         if "scheduled" not in self._modules:
+            if self._tuning is not None:
+                # Whoever looks at a level of a program that was found measures nothing.
+                self._tuning = replace(self._tuning, mode="stored")
+                self.__dict__.pop("_schedule", None)
             _tell(artifact)
         return artifact
+
+    def _is_final(self) -> bool:
+        """Whether there is nothing more to measure for the schedules."""
+        if self._tuning is None:
+            return True
+        from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
+
+        gemms = [op for op in self.module("scheduled").walk() if isinstance(op, FusedOp)]
+        found = [op.attributes.get(TUNED_ATTRIBUTE) for op in gemms]
+        return all(isinstance(each, TunedAttr) and not each.is_partial for each in found)
 
     def _emit(self, function: str | None) -> Artifact:
         from coda_ir.arguments import Signature

@@ -101,25 +101,28 @@ class Request:
         return sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
 
 
-def fetch(request: Request, make: Callable[[], Artifact]) -> Artifact:
-    """The program of the cache, or what `make` gives, which is stored.
+def fetch(
+    request: Request, make: Callable[[], Artifact], is_final: Callable[[], bool] = lambda: True
+) -> Artifact:
+    """The program of the cache, or what `make` gives, which is stored if it then `is_final`.
 
     Remarks of the artifact say where the cache was of no use. Raises what `make` raises.
     """
     key = request.key()
     if key is None:
         return make()
-    path = program_path(key)
+    path, notes = program_path(key), list[str]()
     try:
         found = _unstored.get(path) or load(key)
     except DamagedEntryError as error:
-        return _store(key, request, make(), f"a damaged entry is replaced: {error.message}")
+        found, notes = None, [f"a damaged entry is replaced: {error.message}"]
     except OSError as error:
-        return _store(key, request, make(), f"an entry cannot be read: {error.strerror}")
+        found, notes = None, [f"an entry cannot be read: {error.strerror}"]
     if found is not None and request.origin.adopt(found.files):
         mark_used(path)
         return found.artifact
-    return _store(key, request, make())
+    made = make()
+    return _store(key, request, made, *notes) if is_final() else made
 
 
 def load(key: str) -> Entry | None:

@@ -8,6 +8,7 @@ from coda_ir.tuning.measurer import (
     Deadline,
     MeasurementError,
     Measurer,
+    current_device,
     use_measurer,
 )
 from coda_ir.tuning.problem import Problem
@@ -31,6 +32,7 @@ __all__ = [
     "bucket",
     "candidates_of",
     "choose",
+    "current_device",
     "tune",
     "use_measurer",
 ]

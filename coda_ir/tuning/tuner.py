@@ -81,8 +81,12 @@ class Answer:
         """What the IR keeps of a decision."""
         assert self.decision is not None, "there is a decision"
         found = self.decision
-        times = (found.predicted_us, found.measured_us, found.model_us)
-        return TunedAttr.get(self.device, found.rows, *(max(1, round(1000 * t)) for t in times))
+        predicted, measured, model = (
+            max(1, round(1000 * us))
+            for us in (found.predicted_us, found.measured_us, found.model_us)
+        )
+        times, is_partial = (predicted, measured, model), not found.is_complete
+        return TunedAttr.get(self.device, found.rows, times, is_partial=is_partial)
 
 
 def tune(

@@ -18,7 +18,7 @@ TUNED_ATTRIBUTE = "coda.tuned"
 class TunedAttr(ParametrizedAttribute):
     """A schedule was chosen by measurement: on which device, for how many rows (of K where x is
     transposed), and nanoseconds: those predicted and measured, and those measured for the schedule
-    that the cost model takes.
+    that the cost model takes. `partial` where the budget ended before every candidate was tried.
 
     `#gemm.tuned<"H100", rows = 16384, predicted = 612000, measured = 598000, model = 655000>`
     """
@@ -29,14 +29,21 @@ class TunedAttr(ParametrizedAttribute):
     predicted: IntAttr
     measured: IntAttr
     model: IntAttr
+    partial: IntAttr
 
     FIELDS: ClassVar = ("rows", "predicted", "measured", "model")
 
     @staticmethod
-    def get(device: str, rows: int, predicted: int, measured: int, model: int) -> "TunedAttr":
-        """Times are nanoseconds."""
-        numbers = map(IntAttr, (rows, predicted, measured, model))
+    def get(
+        device: str, rows: int, times: tuple[int, int, int], *, is_partial: bool = False
+    ) -> "TunedAttr":
+        """The times in nanoseconds: predicted, measured, and the model's choice's."""
+        numbers = map(IntAttr, (rows, *times, int(is_partial)))
         return TunedAttr(StringAttr(device), *numbers)
+
+    @property
+    def is_partial(self) -> bool:
+        return bool(self.partial.data)
 
     def verify(self) -> None:
         for field in self.FIELDS:
@@ -49,6 +56,8 @@ class TunedAttr(ParametrizedAttribute):
             printer.print_string_literal(self.device.data)
             for field in self.FIELDS:
                 printer.print_string(f", {field} = {getattr(self, field).data}")
+            if self.is_partial:
+                printer.print_string(", partial")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -60,4 +69,8 @@ class TunedAttr(ParametrizedAttribute):
                 parser.parse_keyword(field)
                 parser.parse_punctuation("=")
                 numbers.append(IntAttr(parser.parse_integer(allow_boolean=False)))
+            is_partial = parser.parse_optional_punctuation(",") is not None
+            if is_partial:
+                parser.parse_keyword("partial")
+            numbers.append(IntAttr(int(is_partial)))
         return StringAttr(device), *numbers
