@@ -76,7 +76,8 @@ class Barrier:
         phase = known + (known & 1 == parity)
         if self.phase > phase:
             raise BarrierError(
-                f"{here()}: {self.name} has completed {self.phase} phases when {phase} of them are waited for"
+                f"{here()}: {self.name} has completed {self.phase} phases when {phase} of them are"
+                " waited for"
             )
         return phase
 
