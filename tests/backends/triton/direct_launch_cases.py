@@ -145,9 +145,10 @@ def test_larger_numbers_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: An
 
 def test_descriptors(fake: fake_cuda.FakeCuda, kernels: Any):
     launch = kernels.launch_copy_box
+    memory = torch.zeros(4096)
     for rows, columns in ((16, 16), (5, 16), (32, 64), (16, 16)):
-        tensors = [torch.zeros(rows, columns) for _ in range(3)]
-        for x in tensors:
+        here = memory[: rows * columns].view(rows, columns)
+        for x in (torch.zeros(rows, columns), here, torch.zeros(rows, columns)):
             assert both(fake, launch, (rows, columns), x, torch.zeros(256))
 
 
@@ -192,6 +193,15 @@ def test_results_of_a_layer_have_the_stated_types(layer: Any):
     results = layer.run(*layer_inputs(3))
     assert [(tuple(r.shape), r.dtype) for r in results] == [((2, 3, 128), torch.bfloat16)] * 4
     assert all(result.is_contiguous() for result in results)
+
+
+def test_one_stream_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
+    x, out = torch.zeros(64), torch.zeros(64)
+    both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
+    for stream in (64, 128, 64, 0):
+        fake.record()
+        kernels.launch_add_rows(stream, (2, 16, 7), x, out)
+        assert [launch.stream for launch in fake.recorded()] == [stream]
 
 
 def test_the_current_stream(fake: fake_cuda.FakeCuda, layer: Any):
