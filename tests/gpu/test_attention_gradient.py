@@ -1,0 +1,152 @@
+"""Gradients of attention by every kernel that PyTorch has for a GPU, against float64.
+
+pytest tests/gpu/test_attention_gradient.py
+"""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import coda_ir
+from coda_ir.float64 import relative_error
+
+pytestmark = pytest.mark.gpu
+
+WIDTH, HEADS, KV_HEADS = 64, 8, 2
+
+PROGRAM = """
+fn f(q: TYPE[B, T, 512], k: TYPE[B, S, 128], v: TYPE[B, S, 128], sinks: TYPE[8],
+     bias: TYPE[8, T, S], padding: bool[B, 1, 1, S]) {
+    return attention(q, k, v, head_dim=64, OPTIONS)
+}
+"""
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"causal": True},
+    {"causal": True, "window": 100},
+    {"mask": "padding"},
+    {"causal": True, "mask": "bias"},
+    {"causal": True, "sinks": "sinks"},
+    {"causal": True, "window": 100, "sinks": "sinks", "mask": "padding"},
+    {"causal": True, "softcap": 20.0, "sinks": "sinks", "mask": "bias"},
+]
+
+MATH, FLASH = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION
+EFFICIENT, CUDNN = SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION
+
+KERNELS: dict[str, list[SDPBackend]] = {
+    "any": [FLASH, EFFICIENT, CUDNN, MATH],
+    "flash": [FLASH, MATH],
+    "efficient": [EFFICIENT, MATH],
+    "cudnn": [CUDNN, MATH],
+    "math": [MATH],
+}
+
+
+def inputs(dtype: torch.dtype, queries: int, keys: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator).to("cuda", dtype)
+
+    padding = torch.arange(keys) < torch.tensor([keys, keys - keys // 4])[:, None]
+    return {
+        "q": normal(2, queries, HEADS * WIDTH),
+        "k": normal(2, keys, KV_HEADS * WIDTH),
+        "v": normal(2, keys, KV_HEADS * WIDTH),
+        "sinks": normal(HEADS),
+        "bias": normal(HEADS, queries, keys),
+        "padding": padding[:, None, None].cuda(),
+    }
+
+
+def definition(tensors: dict[str, Any], options: dict[str, Any]) -> torch.Tensor:
+    """Attention with every score spelled out, in the type of `tensors`."""
+    q, k, v = (tensors[name].unflatten(-1, (-1, WIDTH)).transpose(1, 2) for name in "qkv")
+    k, v = (x.repeat_interleave(HEADS // KV_HEADS, 1) for x in (k, v))
+    scores = q @ k.mT * WIDTH**-0.5
+    if "softcap" in options:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
+    mask = tensors[options["mask"]] if "mask" in options else None
+    if mask is not None:
+        is_bool = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, -torch.inf) if is_bool else scores + mask
+    queries, keys = scores.shape[-2:]
+    positions = torch.arange(keys - queries, keys, device="cuda")
+    distance = positions[:, None] - torch.arange(keys, device="cuda")
+    if options.get("causal"):
+        scores = scores.masked_fill(distance < 0, -torch.inf)
+    if "window" in options:
+        scores = scores.masked_fill(distance.abs() >= options["window"], -torch.inf)
+    if "sinks" in options:
+        column = tensors["sinks"][:, None, None].expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, column], -1)
+    y = torch.softmax(scores, -1)[..., :keys] @ v
+    return y.transpose(1, 2).flatten(2)
+
+
+def step(function: Any, tensors: dict[str, torch.Tensor], dtype: torch.dtype | None = None) -> Any:
+    """The result, and the gradients of all floats that it depends on."""
+    given = {
+        name: x.to(dtype or x.dtype).detach().requires_grad_() if x.is_floating_point() else x
+        for name, x in tensors.items()
+    }
+    y: Any = function(given)
+    d_y = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(y)
+    wanted = [x for x in given.values() if x.requires_grad]
+    return [y.detach(), *torch.autograd.grad(y, wanted, d_y, allow_unused=True)]
+
+
+class ForwardCounter(TorchDispatchMode):
+    """Counts the kernels of attention that PyTorch starts, forward and backward."""
+
+    def __init__(self):
+        mode: Any = super()
+        mode.__init__()
+        self.counts = Counter[str]()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if "attention" in str(func):
+            self.counts["backward" if "backward" in str(func) else "forward"] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ",".join(o) or "plain")
+@pytest.mark.parametrize(("queries", "keys"), [(130, 130), (64, 515)])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+def test_gradients(options: dict[str, Any], queries: int, keys: int, kernel: str, element: str):
+    dtype = torch.bfloat16 if element == "bf16" else torch.float32
+    text = ", ".join(f"{n}={str(x).lower()}" for n, x in options.items())
+    text = PROGRAM.replace("TYPE", element).replace(", OPTIONS", f", {text}" if text else "")
+    trained = coda_ir.compile(text, training=True, device="cuda")
+    tensors = inputs(dtype, queries, keys)
+    used = {"q", "k", "v", "padding", *(x for x in options.values() if isinstance(x, str))}
+    learned = {n: x.requires_grad_(x.is_floating_point() and n in used) for n, x in tensors.items()}
+
+    def run(given: dict[str, torch.Tensor]) -> Any:
+        return trained(**{n: x if n in used else x.detach() for n, x in given.items()})
+
+    with sdpa_kernel(KERNELS[kernel]):
+        first = step(run, learned)
+        with ForwardCounter() as counter:
+            second = step(run, learned)
+    assert counter.counts["forward"] <= 1 and counter.counts["backward"] <= 1
+    spelled_out = partial(definition, options=options)
+    exact, eager = step(spelled_out, learned, torch.float64), step(spelled_out, learned)
+    for a, b, wanted, spelled in zip(first, second, exact, eager, strict=True):
+        if wanted is None:
+            continue
+        assert torch.equal(a, b), "two runs give the same bits"
+        allowed = 1.25 * relative_error(spelled.cpu(), wanted.cpu())
+        # The few numbers of the sinks vary more.
+        floor = (5e-3 if element == "bf16" else 5e-6) * (2 if wanted.numel() == HEADS else 1)
+        assert relative_error(a.cpu(), wanted.cpu()) < max(allowed, floor)
