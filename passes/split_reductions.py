@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -37,6 +37,9 @@ Closing = Callable[[ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
 """From the combined partials of a row (of a column) to the results of the reduction."""
 
 
+Splittable: TypeAlias = coda.NormStatsOp | coda.ReduceOp | coda.SumToOp
+
+
 @dataclass(frozen=True)
 class Reduction:
     """A reduction taken apart: what each element contributes, and how the row (column) closes."""
@@ -56,6 +59,7 @@ class SplitReductionsPass(FunctionPass):
                                                   }
         %db = coda.sum_to %x               ->     %db = gemm.finalize col (add %p) { yield sum }
 
+    A sum over everything, such as the gradient of a scale, is one over the rows of sums by row.
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
     the same function, or one that a kernel loads and that does not need the sum; a mean needs a
@@ -72,16 +76,20 @@ class SplitReductionsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
                 site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
-                if site is None:
-                    continue
-                is_sum = isinstance(op, coda.SumToOp)
-                reduction = _column_sum(op, site) if is_sum else _take_apart(op)
-                if not isinstance(reduction, Refusal):
-                    rewriter.passed(op, "split into tile partials")
-                    rewriter.order.sink(op, site.op)
-                    _rewrite(op, site, reduction, rewriter)
-                elif self.report:
-                    rewriter.missed(op, reduction)
+                if site is not None:
+                    self._split(op, site, rewriter)
+
+    def _split(self, op: Splittable, site: Site, rewriter: FunctionRewriter) -> None:
+        if isinstance(op, coda.SumToOp) and _is_of_everything(op):
+            op = _sum_over_rows(op, rewriter)
+        is_sum = isinstance(op, coda.SumToOp)
+        reduction = _column_sum(op, site) if is_sum else _take_apart(op)
+        if not isinstance(reduction, Refusal):
+            rewriter.passed(op, "split into tile partials")
+            rewriter.order.sink(op, site.op)
+            _rewrite(op, site, reduction, rewriter)
+        elif self.report:
+            rewriter.missed(op, reduction)
 
 
 def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:
@@ -133,6 +141,30 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
         return [builder.result(total[0], type)]
 
     return Reduction([(Combiner.ADD, _itself)], close, "col")
+
+
+def _is_of_everything(op: coda.SumToOp) -> bool:
+    return shape_of(op.result) in ((), (1,)) and len(shape_of(op.x)) > 1
+
+
+def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
+    """Put sums by row, and a finalize that adds these up, in the place of a sum over everything."""
+    by_row = coda.ReduceOp(op.x, "sum", f32)
+    flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
+    type = tensor_type(op.result)
+    total = make_finalize(
+        [(Combiner.ADD, flat.result)],
+        [type],
+        lambda builder, sums: [builder.result(sums[0], type.element_type)],
+        numerics_mode(op),
+    )
+    for new in (by_row, flat, total):
+        new.location = op.location
+        rewriter.order.insert_before(new, op)
+    total.outputs[0].name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(total.outputs[0])
+    rewriter.order.erase(op)
+    return by_row
 
 
 def _norm_stats(kind: str, eps: float, count: int) -> Reduction:

@@ -307,3 +307,39 @@ func.func @loaded(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xbf1
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %y, %db, %e : tensor<?x8xbf16>, tensor<8xbf16>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of a scale: everything is summed, by row and then over the rows.
+
+func.func @scale(%x: tensor<?x3x4xbf16>, %w: tensor<8x4xbf16>, %dy: tensor<?x3x8xbf16>) -> (tensor<?x3x8xbf16>, tensor<bf16>) {
+  %y, %p = gemm.fused %x : tensor<?x3x4xbf16>
+    columns(%w : tensor<8x4xbf16>) tile(%dy : tensor<?x3x8xbf16>)
+    -> (tile : tensor<?x3x8xbf16>, tile : tensor<?x3x8xbf16>) {
+    ^bb0(%acc: f32, %dy_1: f32):
+      %0 = arith.mulf %acc, %dy_1 : f32
+      gemm.yield %acc, %0 : f32, f32
+    }
+  %ds = coda.sum_to %p : (tensor<?x3x8xbf16>) -> tensor<bf16>
+  func.return %y, %ds : tensor<?x3x8xbf16>, tensor<bf16>
+}
+
+// CHECK:      func.func @scale(
+// CHECK-NEXT:   %y, %p, %partial = gemm.fused %x : tensor<?x3x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%dy : tensor<?x3x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x3x8xbf16>, tile : tensor<?x3x8xbf16>, partial_row<add> : tensor<?x3x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %dy_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %dy_1 : f32
+// CHECK-NEXT:       gemm.yield %acc, %0, %0 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %0 = gemm.finalize row (add %partial : tensor<?x3x?xf32>) -> (tensor<?x3x1xf32>) {
+// CHECK-NEXT:   ^bb0(%1: f32):
+// CHECK-NEXT:     gemm.yield %1 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<?x3x1xf32>) -> tensor<?xf32>
+// CHECK-NEXT:   %ds = gemm.finalize row (add %1 : tensor<?xf32>) -> (tensor<bf16>) {
+// CHECK-NEXT:   ^bb0(%2: f32):
+// CHECK-NEXT:     gemm.yield %2 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %ds : tensor<?x3x8xbf16>, tensor<bf16>
+// CHECK-NEXT: }
