@@ -1,0 +1,211 @@
+"""Attention in training: the forward that saves, the backward, and both.
+
+    python benchmarks/attention_training.py --json attention_training.json
+
+coda and PyTorch's attention by each of its kernels, in turn and in one process. bf16, causal,
+random normal data. The gradients of the first tokens are compared with float64 in the same run, and
+the bits of two runs with one another. `--device cpu` with small sizes is for tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from harness import Candidate, peak_memory, print_timings, time_interleaved, write_json
+from rich.console import Console
+from rich.table import Table
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import coda_ir
+from coda_ir.float64 import relative_error
+
+PROGRAM = """
+const HEADS = 32
+const KV_HEADS = 8
+const HEAD = 128
+fn attend(q: bf16[B, T, HEADS * HEAD], k: bf16[B, T, KV_HEADS * HEAD],
+          v: bf16[B, T, KV_HEADS * HEAD]) {
+    return attention(q, k, v, head_dim=HEAD, causal=true)
+}
+"""
+
+CODA = "coda"
+
+KERNELS: dict[str, SDPBackend] = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+}
+"""PyTorch's kernels; the one that it chooses by itself is timed, too."""
+
+CHECKED_TOKENS = 512
+
+grad: Any = torch.autograd.grad
+
+Tensors: TypeAlias = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of q, k and v."""
+
+    batch: int
+    time: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+    def inputs(self, device: str) -> Tensors:
+        """q, k, v with heads side by side, and the gradient of the result."""
+        generator = torch.Generator().manual_seed(0)
+        counts = (self.heads, self.kv_heads, self.kv_heads, self.heads)
+        shapes = [(self.batch, self.time, count * self.head_dim) for count in counts]
+        drawn = (torch.randn(shape, generator=generator) for shape in shapes)
+        return tuple(x.to(device, torch.bfloat16) for x in drawn)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Attention that can be trained, by one of PyTorch's kernels or by any."""
+
+    attend: Callable[..., torch.Tensor]
+    kernel: SDPBackend | None = None
+
+    @contextmanager
+    def chosen(self) -> Generator[None]:
+        if self.kernel is None:
+            yield
+            return
+        with sdpa_kernel(self.kernel):
+            yield
+
+    def step(self, inputs: Tensors) -> Tensors:
+        """The result and the gradients of q, k and v."""
+        *leaves, upstream = inputs
+        leaves = [x.detach().requires_grad_() for x in leaves]
+        with self.chosen():
+            y = self.attend(*leaves)
+            return y.detach(), *grad(y, leaves, upstream)
+
+    def forward(self, inputs: Tensors) -> torch.Tensor:
+        with self.chosen():
+            return self.attend(*(x.detach().requires_grad_() for x in inputs[:3]))
+
+    def backward(self, inputs: Tensors) -> Candidate:
+        """The backward alone, again and again, of one forward."""
+        *leaves, upstream = inputs
+        leaves = [x.detach().requires_grad_() for x in leaves]
+        with self.chosen():
+            y = self.attend(*leaves)
+        return lambda: grad(y, leaves, upstream, retain_graph=True)
+
+
+def sdpa(head_dim: int) -> Callable[..., torch.Tensor]:
+    """PyTorch's attention of heads that lie side by side."""
+
+    def attend(*tensors: torch.Tensor) -> torch.Tensor:
+        q, k, v = (x.reshape(*x.shape[:2], -1, head_dim).transpose(1, 2) for x in tensors)
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1]
+        )
+        return y.transpose(1, 2).reshape(tensors[0].shape)
+
+    return attend
+
+
+def make_variants(sizes: Sizes, inputs: Tensors) -> dict[str, Variant]:
+    """Those that run on the device for these sizes."""
+    constants = {"HEADS": sizes.heads, "KV_HEADS": sizes.kv_heads, "HEAD": sizes.head_dim}
+    device = inputs[0].device
+    ours: Any = coda_ir.compile(PROGRAM, training=True, constants=constants, device=device)
+    eager = sdpa(sizes.head_dim)
+    variants = {CODA: Variant(ours), "PyTorch": Variant(eager)}
+    for name, kernel in KERNELS.items():
+        variant = Variant(eager, kernel)
+        try:
+            variant.step(inputs)
+        except RuntimeError as error:
+            print(f"without {name}: {str(error).splitlines()[0]}")
+        else:
+            variants[f"PyTorch, {name}"] = variant
+    return variants
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of y, dq, dk and dv against float64, and whether two runs have the same bits."""
+
+    errors: list[float]
+    is_deterministic: bool
+
+
+def check(variants: Mapping[str, Variant], sizes: Sizes, inputs: Tensors) -> dict[str, Accuracy]:
+    """The accuracy on the first tokens, and the determinism on all."""
+    short = tuple(x[:, :CHECKED_TOKENS].contiguous() for x in inputs)
+    wide = tuple(x.double() for x in short)
+    exact = Variant(sdpa(sizes.head_dim), SDPBackend.MATH).step(wide)
+    found: dict[str, Accuracy] = {}
+    for name, variant in variants.items():
+        pairs = zip(variant.step(short), exact, strict=True)
+        errors = [relative_error(x.cpu(), y.cpu()) for x, y in pairs]
+        first, second = variant.step(inputs), variant.step(inputs)
+        found[name] = Accuracy(errors, all(map(torch.equal, first, second)))
+    return found
+
+
+def print_accuracy(found: Mapping[str, Accuracy], peaks: Mapping[str, float | None]) -> None:
+    table = Table(title="errors against float64, bits of two runs, peak memory of a step")
+    for column in ("variant", "y", "dq", "dk", "dv", "two runs", "peak GiB"):
+        table.add_column(column)
+    for name, accuracy in found.items():
+        runs = "equal" if accuracy.is_deterministic else "differ"
+        peak = peaks[name]
+        cells = [*(f"{error:.2e}" for error in accuracy.errors), runs]
+        table.add_row(name, *cells, "" if peak is None else f"{peak:.2f}")
+    Console(width=110).print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--heads", type=int, default=32)
+    parser.add_argument("--kv-heads", type=int, default=8)
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args(arguments)
+    sizes = Sizes(given.batch, given.time, given.heads, given.kv_heads, given.head_dim)
+    inputs = sizes.inputs(given.device)
+    variants = make_variants(sizes, inputs)
+    accuracy = check(variants, sizes, inputs)
+    peaks = {
+        name: peak_memory(lambda v=variant: v.step(inputs)) for name, variant in variants.items()
+    }
+    print_accuracy(accuracy, peaks)
+    parts: dict[str, dict[str, Candidate]] = {
+        "forward": {name: lambda v=v: v.forward(inputs) for name, v in variants.items()},
+        "backward": {name: v.backward(inputs) for name, v in variants.items()},
+        "forward + backward": {name: lambda v=v: v.step(inputs) for name, v in variants.items()},
+    }
+    timings = {
+        part: time_interleaved(candidates, rounds=given.rounds)
+        for part, candidates in parts.items()
+    }
+    for part, found in timings.items():
+        print_timings(f"attention, {part}, {sizes}", found, CODA)
+    if given.json is not None:
+        facts = {name: vars(found) for name, found in accuracy.items()}
+        write_json(given.json, timings, accuracy=facts, peak_gib=peaks)
+
+
+if __name__ == "__main__":
+    main()
