@@ -52,6 +52,8 @@ class Options:
     """Bytes that a graph may save for its backward; by default time alone counts."""
     stream_logits: int | None = None
     """Parts in which logits are computed again for their gradient, so that they are not saved."""
+    fuse_gradient_accumulation: bool = False
+    """Have the GEMMs of gradients add to the `.grad` that parameters have."""
     cuda_graphs: bool = False
     """Replay programs without gradients as CUDA graphs, one for each combination of sizes."""
     pack_weights: bool = False
@@ -86,6 +88,7 @@ class Options:
         _check_choice("backward", self.backward, get_args(Backward))
         _check_type("memory_budget", self.memory_budget or 0, int, "a number of bytes")
         _check_type("stream_logits", self.stream_logits or 0, int, "a number of parts")
+        _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")

@@ -234,6 +234,7 @@ class TrainingCompiler(GraphCompiler):
             training=True,
             memory_budget=self.options.memory_budget,
             stream_logits=self.options.stream_logits,
+            fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
             **self._choices(captured.device),
         )
         trained.prepare(_with_gradients(captured, imported), captured.size_hints)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support.added_gradients import Sums
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
@@ -18,7 +19,6 @@ from coda_ir.training import TrainableFunction
 
 # PyTorch has no complete types for them.
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
-DispatchMode: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
 compile: Any = coda_ir.compile
 functional: Any = torch.nn.functional
 grad: Any = torch.autograd.grad
@@ -79,21 +79,6 @@ def check(scenario: Callable[[Any, Weights], None], function: TrainableFunction)
 
 def backward(function: Any, given: Weights, seed: int = 0, **options: Any) -> None:
     function(batch(seed), **given).square().sum().backward(**options)
-
-
-class Sums(DispatchMode):
-    """Counts the shapes that PyTorch adds in place."""
-
-    def __init__(self, shapes: Counter[tuple[int, ...]]):
-        super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.shapes = shapes
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        if func is torch.ops.aten.add_.Tensor:
-            self.shapes[tuple(args[0].shape)] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def added(function: Any, given: Weights, seed: int = 1, **options: Any) -> set[str]:
