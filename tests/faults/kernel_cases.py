@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
 from support import gemm_programs as programs
+from support import gradient_programs as gradients
 from support.emitted import load_module
 from support.goldens import EXAMPLES
-from support.kernel_harness import assert_rounded
+from support.kernel_harness import assert_rounded, check_against_reference
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -75,6 +75,18 @@ class KernelCase:
                 assert_rounded(value, got, wanted)
 
 
+@dataclass(frozen=True)
+class SimulatedCase:
+    """One GEMM for Hopper, in the simulator."""
+
+    source: str
+    rows: int
+
+    def check(self) -> None:
+        """The kernel agrees with the reference under several schedules."""
+        check_against_reference(self.source, [self.rows], Path())
+
+
 def _every_index(argument: torch.Tensor, parameter: SSAValue) -> torch.Tensor:
     """Targets of a `select`: every column in turn, after one that is none."""
     selects = any(isinstance(use.operation, FusedOp) for use in parameter.uses)
@@ -98,6 +110,7 @@ def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> st
 
 
 SMALL = _schedule(16, 32, 16)
+HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
 PARTS = _schedule(32, 128, 16, warps=1)
 
 PARTIAL_COLUMNS = f"""
@@ -213,7 +226,7 @@ func.func @f(%x: tensor<?x24xf32>, %a: tensor<24x24xf32>, %b: tensor<24x24xf32>,
 """
 
 
-def _kernel_cases() -> dict[str, KernelCase]:
+def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
     rows = {"?": 19}
     return {
         "residual norm": KernelCase(programs.residual_norm("f32", 40, 72, SMALL), "", rows),
@@ -242,6 +255,17 @@ def _kernel_cases() -> dict[str, KernelCase]:
         "rows": KernelCase(ROWS, TILES, {"?": 67}),
         "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}),
         "chain": KernelCase(CHAIN, FUSED, rows),
+        "hopper, residual norm": SimulatedCase(
+            programs.residual_norm("bf16", 200, 512, HOPPER), 300
+        ),
+        "hopper, narrow tiles": SimulatedCase(
+            programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300
+        ),
+        "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
+        "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
+        "hopper, weights": SimulatedCase(
+            gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200
+        ),
         "llama layer": KernelCase(
             EXAMPLES / "llama_layer.coda",
             FUSED,
@@ -255,4 +279,4 @@ KERNEL_CASES = _kernel_cases()
 
 
 def kernel_checks() -> dict[str, Check]:
-    return {name: partial(KernelCase.check, case) for name, case in KERNEL_CASES.items()}
+    return {name: case.check for name, case in KERNEL_CASES.items()}

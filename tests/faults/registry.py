@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 
 from faults.fault import Check, Corpus, Fault
+from faults.hopper_faults import HOPPER_FAULTS
 from faults.kernel_cases import kernel_checks
 from faults.kernel_faults import KERNEL_FAULTS
 from faults.legality_faults import LEGALITY_FAULTS
 from faults.pass_cases import pass_checks
 from faults.pass_faults import PASS_FAULTS
 
-FAULTS: tuple[Fault, ...] = (*PASS_FAULTS, *LEGALITY_FAULTS, *KERNEL_FAULTS)
+FAULTS: tuple[Fault, ...] = (*PASS_FAULTS, *LEGALITY_FAULTS, *KERNEL_FAULTS, *HOPPER_FAULTS)
 
 
 CHECKS: Mapping[Corpus, Mapping[str, Check]] = {

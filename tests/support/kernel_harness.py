@@ -54,12 +54,16 @@ def module_source(kernels: Sequence[EmittedKernel]) -> str:
     return "\n\n".join([modules, MODULE_HEADER, imports, *sources, render_host_helpers(host)])
 
 
-def load_kernel(kernel: EmittedKernel, folder: Path) -> dict[str, object]:
-    """The module of a kernel; Gluon's has no interpreter but that of the tests."""
+SCHEDULES = (Settings(0, 1), Settings(1, 2), Settings(2, 3))
+"""Interleavings of warps that a kernel in Gluon runs under, with so many programs."""
+
+
+def loaded(kernel: EmittedKernel, folder: Path) -> list[dict[str, object]]:
+    """The module of a kernel, once for each schedule of Gluon, which the tests interpret."""
     source = module_source([kernel])
     if kernel.language == "gluon":
-        return vars(load_module(source, Settings(seed=len(source), multiprocessors=2)))
-    return load_source(source, folder)
+        return [vars(load_module(source, settings)) for settings in SCHEDULES]
+    return [load_source(source, folder)]
 
 
 def load_source(source: str, folder: Path) -> dict[str, object]:
@@ -141,16 +145,21 @@ def run_kernel(
         [names[operand] for operand in op.operands],  # pyright: ignore[reportArgumentType]
         [f"out{index}" for index in range(len(outputs))],
     )
-    scope = load_kernel(kernel, folder)
-    scope |= {f"arg{i}": argument.clone().to(DEVICE) for i, argument in enumerate(arguments)}
-    scope |= {f"out{index}": output.to(DEVICE) for index, output in enumerate(outputs)}
-    exec("\n".join(lines), scope)
     in_place = [overwritten(value) for value in op.results]
-    results = [
-        scope[f"out{index}" if operand is None else names[operand]]  # pyright: ignore[reportArgumentType]
+    places = [
+        f"out{index}" if operand is None else names[operand]  # pyright: ignore[reportArgumentType]
         for index, operand in enumerate(in_place)
     ]
-    return kernel, [result.cpu() for result in results if isinstance(result, torch.Tensor)]
+    runs: list[list[torch.Tensor]] = []
+    for scope in loaded(kernel, folder):
+        scope |= {f"arg{i}": argument.clone().to(DEVICE) for i, argument in enumerate(arguments)}
+        scope |= {f"out{i}": output.clone().to(DEVICE) for i, output in enumerate(outputs)}
+        exec("\n".join(lines), scope)
+        results = [scope[place] for place in places]
+        runs.append([result.cpu() for result in results if isinstance(result, torch.Tensor)])
+    for run in runs[1:]:
+        torch.testing.assert_close(run, runs[0], rtol=0, atol=0, equal_nan=True)
+    return kernel, runs[0]
 
 
 def combined(op: Operation, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

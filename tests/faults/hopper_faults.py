@@ -1,0 +1,91 @@
+"""Faults of warp-specialized kernels: who may use which memory when, and what goes where."""
+
+from functools import partial
+
+from faults.fault import Fault
+
+W = "coda_ir.backends.triton.warp_specialized."
+SEGMENT = f"{W}segment:GroupSegmentEmitter."
+
+_Kernel = partial(Fault, corpus="kernels")
+
+HOPPER_FAULTS = (
+    _Kernel(
+        "hopper: a stage is handed back while it is read",
+        f"{W}gluon:_HELPERS[accumulate]",
+        "(step + STAGES - 1) % STAGES), pred=k > 0",
+        "stage), pred=k > 0",
+    ),
+    _Kernel(
+        "hopper: the last stage of a tile is not handed back",
+        f"{W}gluon:_HELPERS[accumulate]",
+        "(step + STAGES - 1) % STAGES), pred=STEPS > 0",
+        "(step + STAGES - 1) % STAGES), pred=False",
+    ),
+    _Kernel(
+        "hopper: a slot is written while it is stored",
+        f"{W}gluon:_HELPERS[put]",
+        "tma.store_wait(PENDING)",
+        "tma.store_wait(PENDING + 1)",
+    ),
+    _Kernel(
+        "hopper: a slot is stored before all of it is seen",
+        f"{W}gluon:_HELPERS[put]",
+        "    fence_async_shared()\n",
+        "",
+    ),
+    _Kernel(
+        "hopper: a tile takes turns in slots that do not divide it",
+        "coda_ir.dialects.gemm.warp_specialized:_store_slots",
+        "if count % n == 0",
+        "",
+    ),
+    _Kernel(
+        "hopper: a port is taken for that of the tile before",
+        f"{SEGMENT}_load_port",
+        "(loaded + part // {depth}) & 1",
+        "(part // {depth}) & 1",
+    ),
+    _Kernel(
+        "hopper: a port is loaded for the wrong part",
+        f"{SEGMENT}_load_port",
+        "(part_tile + {depth})",
+        "(part_tile + 1)",
+    ),
+    _Kernel(
+        "hopper: both groups take the same rows",
+        f"{W}kernel:_Emitter._emit_compute",
+        "tile_m * {bm} + GROUP * {GROUP_ROWS}",
+        "tile_m * {bm}",
+    ),
+    _Kernel(
+        "hopper: the second half is stored over the first",
+        f"{SEGMENT}_first_column",
+        'return f"{start} + {half}" if is_second else start',
+        "return start",
+    ),
+    _Kernel(
+        "hopper: two weights land in the same columns of a stage",
+        f"{W}loads:weight_rows",
+        "WeightRows(weights[half], first, count, half * count)",
+        "WeightRows(weights[half], first, count, 0)",
+    ),
+    _Kernel(
+        "hopper: halves of a head come from its first half",
+        f"{W}loads:_place_in_group",
+        'f" + {half * group // 2}" if half else ""',
+        '""',
+    ),
+    _Kernel(
+        "hopper: fewer bytes are waited for than are loaded",
+        "coda_ir.dialects.gemm.warp_specialized:stage_bytes",
+        "2 * (bm + bn) * bk",
+        "2 * (bm + bn) * bk - 128",
+    ),
+    _Kernel(
+        "hopper: a transposed tile is not turned",
+        f"{SEGMENT}_store_tile",
+        'corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"',
+        'value = f"tl.permute({value}, (1, 0))"',
+    ),
+)
