@@ -186,6 +186,8 @@ class OperatorWriter:
         return _call(name, *map(self._tensor, op.operands), **_properties(op))
 
     def attention(self, op: coda.AttentionOp) -> Text:
+        if op.lse is not None:
+            raise Inexpressible("the logsumexp of scores of attention")
         tensors = {"sinks": op.sinks, "mask": op.mask}
         given = {name: self._tensor(x) for name, x in tensors.items() if x is not None}
         operands = map(self._tensor, (op.q, op.k, op.v))

@@ -133,6 +133,12 @@ def test_calls_in_functions_that_are_inlined():
             "aten.relu.default .* sizes of the result are not known by name",
         ),
         (
+            "%y, %lse = coda.attention %x, %x, %x {head_dim = 8 : i64, causal = true} : "
+            "(tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32> "
+            "lse tensor<1x1x?xf32>",
+            "coda.attention cannot be written as .coda: the logsumexp of scores",
+        ),
+        (
             '%w = torch.call "aten._to_copy.default"(%x) {arguments = "{0}", coda.dims = ["M", 8]} '
             ": (tensor<?x8xf32>) -> tensor<?x8xi8>\n%y = coda.neg %x : (tensor<?x8xf32>) -> "
             "tensor<?x8xf32>",
