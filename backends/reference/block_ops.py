@@ -31,7 +31,7 @@ def _relu2(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x).square()
 
 
-def _gelu(x: torch.Tensor) -> torch.Tensor:
+def gelu_of(x: torch.Tensor) -> torch.Tensor:
     # Not F.gelu, which makes +inf NaN on CPUs and leaves it +inf on GPUs.
     return x / 2 * (1 + torch.erf(x * sqrt(0.5)))
 
@@ -47,7 +47,7 @@ def _identity(x: torch.Tensor) -> torch.Tensor:
 ACTIVATIONS: dict[str, Function] = {
     "identity": _identity,
     "silu": F.silu,
-    "gelu": _gelu,
+    "gelu": gelu_of,
     "gelu_tanh": _gelu_tanh,
     "relu": torch.relu,
     "relu2": _relu2,
@@ -83,7 +83,7 @@ def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
 
 
 def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [(_gelu_tanh if op.approximate.data == "tanh" else _gelu)(operands[0])]
+    return [(_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(operands[0])]
 
 
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
