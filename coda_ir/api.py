@@ -240,8 +240,8 @@ def _tuned(
     device: torch.device,
     tune: Tune,
 ) -> CompiledFunction:
+    from coda_ir.tuning.context import BUDGET_S
     from coda_ir.tuning.function import TunedFunction
-    from coda_ir.tuning.tuner import BUDGET_S
 
     if isinstance(tune, str) and tune != "stored":
         raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")

@@ -209,7 +209,7 @@ class Lowering:
             "direct_launch": direct_launch_is_on(),
         }
         if self._tuning is not None:
-            from coda_ir.tuning import current_device
+            from coda_ir.tuning.context import current_device
 
             options["tuned"] = {"sizes": self._tuning.sizes, "device": current_device()}
         request = Request(self._origin, function, self._architecture, options)

@@ -22,11 +22,12 @@ from coda_ir.cost_model import (
     rank,
 )
 from coda_ir.cost_model.configurations import Tile, total_depth
-from coda_ir.cost_model.sizes import RowCounts, parse_sizes
+from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
+from coda_ir.symbol_sizes import parse_sizes
 
 if TYPE_CHECKING:
     from coda_ir.tuning import Answer
@@ -60,7 +61,7 @@ class SchedulePass(ModulePass):
     sizes: str | None = None
     explain: bool = False
     tune: str | None = None
-    budget: float = 60.0
+    budget: int | float = 60.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._check_options()

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 from coda_ir.cache.folder import (
     PROGRAM_SUFFIX,
     PROGRAMS,
+    TUNING,
     cached_files,
     format_size,
     program_path,
     prune_to_limit,
     size_limit,
+    tuning_path,
     whole_file,
     write_whole,
 )
@@ -38,6 +41,7 @@ from coda_ir.cache.triton_files import (
     moved_group,
     triton_cache_directory,
 )
+from coda_ir.cache.tuned import TunedEntry
 from coda_ir.diagnostics import CodaError
 
 FORMAT = 1
@@ -48,6 +52,7 @@ LARGEST = 8 << 30
 """Bytes that the files of an archive may have together."""
 
 _PROGRAM_NAME = re.compile(rf"{PROGRAMS}/([0-9a-f]{{64}}){re.escape(PROGRAM_SUFFIX)}")
+_TUNING_NAME = re.compile(rf"{TUNING}/([0-9a-f]{{64}}){re.escape(PROGRAM_SUFFIX)}")
 _KERNEL_NAME = re.compile(rf"{KERNELS}/({FOLDER_NAME.pattern})/({FILE_NAME.pattern})")
 
 
@@ -64,19 +69,27 @@ class Contents:
     """Folders of Triton's cache, those of launchers included."""
     outdated: int = 0
     """Programs that other versions made, which are not imported."""
+    tuned: int = 0
+    """Results of tuning."""
 
 
 def export_cache(
-    path: Path, functions: Collection[str] = (), *, with_kernels: bool = True
+    path: Path,
+    functions: Collection[str] = (),
+    *,
+    with_kernels: bool = True,
+    with_tuning: bool = True,
 ) -> Contents:
     """Write the programs of `functions`, by default all, to an archive.
 
-    `with_kernels` adds what Triton has compiled for them. Damaged entries are left out. Raises
-    ArchiveError where there is no such program, and OSError where the file cannot be written.
+    `with_kernels` adds what Triton has compiled for them, `with_tuning` all results of tuning.
+    Damaged entries are left out. Raises ArchiveError where there is no such program, and OSError
+    where the file cannot be written.
     """
     entries = [entry for entry in _entries() if not functions or _name(entry) in functions]
+    tuned = _tuned_entries() if with_tuning else []
     missing = sorted(set(functions) - set(map(_name, entries)))
-    if missing or not entries:
+    if missing or not (entries or tuned):
         known = ", ".join(sorted(set(map(_name, _entries())))) or "none"
         what = f"no program '{missing[0]}'" if missing else "no programs"
         raise ArchiveError(f"the cache has {what}", f"its programs are: {known}")
@@ -89,10 +102,12 @@ def export_cache(
         for entry in entries:
             name = f"{PROGRAMS}/{entry.header.key}{PROGRAM_SUFFIX}"
             archive.writestr(name, entry.to_bytes())
+        for result in tuned:
+            archive.writestr(f"{TUNING}/{result.key}{PROGRAM_SUFFIX}", result.to_bytes())
         for file_path in _files_of(folders):
             name = f"{KERNELS}/{file_path.parent.name}/{file_path.name}"
             archive.writestr(name, file_path.read_bytes())
-    return Contents(len(entries), len(folders))
+    return Contents(len(entries), len(folders), tuned=len(tuned))
 
 
 def _entries() -> Iterator[Entry]:
@@ -102,6 +117,15 @@ def _entries() -> Iterator[Entry]:
                 yield Entry.from_bytes(file.path.read_bytes())
             except (DamagedEntryError, FileNotFoundError):
                 continue
+
+
+def _tuned_entries() -> list[TunedEntry]:
+    found: list[TunedEntry] = []
+    for file in cached_files():
+        if file.is_tuning:
+            with suppress(DamagedEntryError, FileNotFoundError):
+                found.append(TunedEntry.from_bytes(file.path.read_bytes()))
+    return found
 
 
 def _name(entry: Entry) -> str:
@@ -135,20 +159,24 @@ _HOW = "make one with coda-cache export"
 
 def _import(archive: ZipFile, path: Path) -> Contents:
     _check_manifest(archive, path)
-    programs, kernels = _sorted_names(archive, path)
-    entries = [_checked_entry(archive.read(name), key, path) for key, name in programs.items()]
+    names = _sorted_names(archive, path)
+    entries = [_checked_entry(archive.read(n), key, path) for key, n in names.programs.items()]
+    results = [_checked_result(archive.read(n), key, path) for key, n in names.tuned.items()]
     versions = toolchain()
     current = [entry for entry in entries if entry.header.toolchain == versions]
+    tuned = [result for result in results if result.toolchain == versions]
     folders = {
-        triton_cache_directory() / folder: _checked_kernel(archive, folder, names, path)
-        for folder, names in kernels.items()
+        triton_cache_directory() / folder: _checked_kernel(archive, folder, files, path)
+        for folder, files in names.kernels.items()
     }
     for entry in current:
         write_whole(program_path(entry.header.key), entry.to_bytes())
+    for result in tuned:
+        write_whole(tuning_path(result.key), result.to_bytes())
     for folder, files in folders.items():
         _write_kernel(folder, files)
     prune_to_limit()
-    return Contents(len(current), len(folders), len(entries) - len(current))
+    return Contents(len(current), len(folders), len(entries) - len(current), len(tuned))
 
 
 def _check_manifest(archive: ZipFile, path: Path) -> None:
@@ -164,22 +192,31 @@ def _check_manifest(archive: ZipFile, path: Path) -> None:
         )
 
 
-def _sorted_names(archive: ZipFile, path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The names of the programs by key, and of the files of each folder of kernels."""
-    programs: dict[str, str] = {}
-    kernels: defaultdict[str, list[str]] = defaultdict(list)
+@dataclass(frozen=True)
+class _Names:
+    """The names in an archive: of programs and results by key, of the files of each kernel."""
+
+    programs: dict[str, str]
+    tuned: dict[str, str]
+    kernels: defaultdict[str, list[str]]
+
+
+def _sorted_names(archive: ZipFile, path: Path) -> _Names:
+    found = _Names({}, {}, defaultdict(list))
     total = 0
     for info in archive.infolist():
         name, total = info.filename, total + info.file_size
         if program := _PROGRAM_NAME.fullmatch(name):
-            programs[program[1]] = name
+            found.programs[program[1]] = name
+        elif result := _TUNING_NAME.fullmatch(name):
+            found.tuned[result[1]] = name
         elif kernel := _KERNEL_NAME.fullmatch(name):
-            kernels[kernel[1]].append(kernel[2])
+            found.kernels[kernel[1]].append(kernel[2])
         elif name != MANIFEST:
             raise ArchiveError(f"{path}: unsafe or unknown name {name!r}", _HOW)
     if total > LARGEST:
         raise ArchiveError(f"{path}: has {format_size(total)}, at most {format_size(LARGEST)}")
-    return programs, kernels
+    return found
 
 
 def _checked_entry(data: bytes, key: str, path: Path) -> Entry:
@@ -190,6 +227,16 @@ def _checked_entry(data: bytes, key: str, path: Path) -> Entry:
     if entry.header.key != key:
         raise ArchiveError(f"{path}: program {key[:12]} is {entry.header.key[:12]}", _HOW)
     return entry
+
+
+def _checked_result(data: bytes, key: str, path: Path) -> TunedEntry:
+    try:
+        result = TunedEntry.from_bytes(data)
+    except DamagedEntryError as error:
+        raise ArchiveError(f"{path}: tuning {key[:12]}: {error.message}", _HOW) from error
+    if result.key != key:
+        raise ArchiveError(f"{path}: tuning {key[:12]} is {result.key[:12]}", _HOW)
+    return result
 
 
 def _checked_kernel(

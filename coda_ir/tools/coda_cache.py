@@ -24,9 +24,10 @@ from coda_ir.cache.folder import (
     remove,
     size_limit,
 )
-from coda_ir.cache.programs import Header, read_header
+from coda_ir.cache.programs import DamagedEntryError, Header, read_header
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.triton_files import triton_cache_directory
+from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.diagnostics import CodaError
 from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
 
@@ -90,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     add("path", _print_path, "print the folder of the cache")
     listing = add("list", _list, "list the programs, the last used first")
     listing.add_argument("--json", action="store_true", help="as JSON, one program a line")
+    tuned = add("tuned", _list_tuned, "list the results of tuning, the last used first")
+    tuned.add_argument("--json", action="store_true", help="as JSON, one result a line")
     add("stats", _stats, "say how much there is")
     pruning = add("prune", _prune, "remove what was not used for long; by default beyond the limit")
     _add_pruning_arguments(pruning)
@@ -101,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     exporting.add_argument(
         "--no-kernels", action="store_true", help="without what Triton has compiled"
     )
+    exporting.add_argument("--no-tuning", action="store_true", help="without the results of tuning")
     importing = add("import", _import, "add an archive, which is code: import what you trust")
     importing.add_argument("file", action=FileAction, metavar="FILE", help="the archive")
     return parser
@@ -176,9 +180,49 @@ def _list(options: argparse.Namespace) -> None:
         else:
             versions = "outdated" if _is_outdated(header) else "current"
             rows.append((key, header.function, header.architecture, size, age, versions))
+    _print_table(rows)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+def _results() -> list[tuple[CachedFile, TunedEntry | None]]:
+    """The results of tuning, the last used first; None for one that is damaged."""
+    found: list[tuple[CachedFile, TunedEntry | None]] = []
+    for file in reversed(cached_files()):
+        if file.is_tuning:
+            try:
+                found.append((file, read(file.path)))
+            except DamagedEntryError:
+                found.append((file, None))
+    return found
+
+
+def _is_current(entry: TunedEntry | None) -> bool:
+    return entry is not None and entry.toolchain == toolchain()
+
+
+def _list_tuned(options: argparse.Namespace) -> None:
+    results = _results()
+    if options.json:
+        for file, entry in results:
+            known = {} if entry is None else asdict(entry)
+            print(json.dumps({"key": file.path.stem, "used": file.used, **known}))
+        return
+    rows = [("KEY", "GEMM", "ROWS", "DEVICE", "SCHEDULE", "US", "GAIN", "VERSIONS")]
+    for file, entry in results:
+        key = file.path.stem[:12]
+        if entry is None:
+            rows.append((key, "?", "?", "?", "?", "?", "?", "damaged"))
+            continue
+        found, versions = entry.decision, "current" if _is_current(entry) else "outdated"
+        times = f"{found.measured_us:.1f}", f"{found.gain:.2f}"
+        what = (entry.gemm, f"<= {entry.bucket}", entry.device, str(found.chosen))
+        rows.append((key, *what, *times, versions))
+    _print_table(rows)
 
 
 def _is_outdated(header: Header) -> bool:
@@ -200,6 +244,7 @@ def _stats(_: argparse.Namespace) -> None:
     print(f"folder     {cache_directory()}")
     print(f"programs   {_total([file for file, _ in programs])}, {outdated} of other versions")
     print(f"modules    {_total(modules)}")
+    print(f"tuned      {_total([file for file in files if file.is_tuning])}")
     share = f"{total / limit:.0%} of {format_size(limit)}" if limit else "the cache is off"
     print(f"together   {format_size(total)}: {share}")
     print(f"kernels    in Triton's cache {triton_cache_directory()}")
@@ -215,6 +260,7 @@ def _prune(options: argparse.Namespace) -> None:
     removed = removed_bytes = 0
     if options.outdated:
         old = [file for file, header in _programs() if header is None or _is_outdated(header)]
+        old += [file for file, entry in _results() if not _is_current(entry)]
         gone = remove(old)
         removed, removed_bytes = len(gone), sum(file.size for file in gone)
     done = prune(max_bytes=largest, max_age=options.max_age, everything=options.all)
@@ -227,7 +273,10 @@ def _prune(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     contents = export_cache(
-        Path(options.file), options.function, with_kernels=not options.no_kernels
+        Path(options.file),
+        options.function,
+        with_kernels=not options.no_kernels,
+        with_tuning=not options.no_tuning,
     )
     print(f"{options.file}: {_what(contents)}")
 
@@ -245,7 +294,8 @@ def _import(options: argparse.Namespace) -> None:
 
 def _what(contents: Contents) -> str:
     programs, kernels = _count(contents.programs, "program"), _count(contents.kernels, "kernel")
-    return f"{programs}, {kernels} of Triton"
+    tuned = f", {_count(contents.tuned, 'result')} of tuning" if contents.tuned else ""
+    return f"{programs}, {kernels} of Triton{tuned}"
 
 
 def _count(number: int, noun: str) -> str:

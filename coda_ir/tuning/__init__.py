@@ -1,23 +1,43 @@
 """Measured tuning of schedules; see docs/tuning.md."""
 
-from coda_ir.tuning.buckets import bucket
-from coda_ir.tuning.choose import DRIFT, NOISE, choose
-from coda_ir.tuning.decision import Configured, Decision, Tried
-from coda_ir.tuning.measurer import (
-    Candidate,
-    Deadline,
-    MeasurementError,
-    Measurer,
-    current_device,
-    use_measurer,
-)
-from coda_ir.tuning.problem import Problem
-from coda_ir.tuning.tuner import BUDGET_S, MODES, Answer, Request, candidates_of, tune
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coda_ir.cache.decision import Configured, Decision, Tried
+    from coda_ir.tuning.buckets import bucket
+    from coda_ir.tuning.choice import NOISE, choose
+    from coda_ir.tuning.context import BUDGET_S, use_measurer
+    from coda_ir.tuning.function import TunedFunction
+    from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
+    from coda_ir.tuning.problem import Problem
+    from coda_ir.tuning.tuner import Answer, Request, candidates_of, tune
+
+_MODULES = {
+    "BUDGET_S": "tuning.context",
+    "NOISE": "tuning.choice",
+    "Answer": "tuning.tuner",
+    "Candidate": "tuning.measurer",
+    "Configured": "cache.decision",
+    "Deadline": "tuning.measurer",
+    "Decision": "cache.decision",
+    "MeasurementError": "tuning.measurer",
+    "Measurer": "tuning.measurer",
+    "Problem": "tuning.problem",
+    "Request": "tuning.tuner",
+    "Tried": "cache.decision",
+    "TunedFunction": "tuning.function",
+    "bucket": "tuning.buckets",
+    "candidates_of": "tuning.tuner",
+    "choose": "tuning.choice",
+    "tune": "tuning.tuner",
+    "use_measurer": "tuning.context",
+}
 
 __all__ = [
     "BUDGET_S",
-    "DRIFT",
-    "MODES",
     "NOISE",
     "Answer",
     "Candidate",
@@ -29,10 +49,17 @@ __all__ = [
     "Problem",
     "Request",
     "Tried",
+    "TunedFunction",
     "bucket",
     "candidates_of",
     "choose",
-    "current_device",
     "tune",
     "use_measurer",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import on first use: a tuned program of the cache needs little of this."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"coda_ir.{_MODULES[name]}"), name)

@@ -8,9 +8,9 @@ from functools import cached_property
 import torch
 
 from coda_ir.api import CompiledFunction
-from coda_ir.cost_model.sizes import format_sizes
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering
+from coda_ir.symbol_sizes import format_sizes
 from coda_ir.tuning.buckets import bucket
 
 Sizes = Mapping[str, int]

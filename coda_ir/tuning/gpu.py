@@ -39,11 +39,6 @@ TOLERANCE = 2**-6
 """Share of the largest element by which two schedules may differ: some steps of bfloat16."""
 
 
-def gpu_name() -> str | None:
-    """The name of the current GPU; None where there is none."""
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-
-
 class GpuMeasurer:
     """Measures on one GPU, with its kernels compiled by processes of their own."""
 

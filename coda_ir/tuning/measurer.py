@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,36 +73,3 @@ class Measurer(Protocol):
     def check(self, candidate: Candidate, expected: Candidate) -> None:
         """Raises MeasurementError where the two do not compute the same."""
         ...
-
-
-_measurer: ContextVar[Measurer | None] = ContextVar("coda_measurer", default=None)
-
-
-@contextmanager
-def use_measurer(measurer: Measurer) -> Generator[None]:
-    """Measure with `measurer` what is tuned in this context."""
-    token = _measurer.set(measurer)
-    try:
-        yield
-    finally:
-        _measurer.reset(token)
-
-
-def current_measurer() -> Measurer:
-    """That of `use_measurer`, else for the current GPU. Raises CodaError where there is none."""
-    found = _measurer.get()
-    if found is not None:
-        return found
-    from coda_ir.tuning.gpu import GpuMeasurer
-
-    return GpuMeasurer.current()
-
-
-def current_device() -> str | None:
-    """The name of the device of `current_measurer`; None where nothing can be measured."""
-    found = _measurer.get()
-    if found is not None:
-        return found.device
-    from coda_ir.tuning.gpu import gpu_name
-
-    return gpu_name()

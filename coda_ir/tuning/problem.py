@@ -19,7 +19,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.backends.triton import EmittedProgram, emit_program
 from coda_ir.context import make_context
-from coda_ir.cost_model.sizes import RowCounts
+from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.passes.plan_buffers import PlanBuffersPass
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, dims_attribute

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from coda_ir.tuning.decision import Decision
+from coda_ir.cache.decision import Decision
 from coda_ir.tuning.measurer import Candidate
 
 

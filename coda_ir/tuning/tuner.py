@@ -6,24 +6,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from coda_ir.cache import tuned as store
+from coda_ir.cache.decision import Decision
 from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TunedAttr
-from coda_ir.tuning import store
-from coda_ir.tuning.choose import NOISE, UNFINISHED, choose
-from coda_ir.tuning.decision import Decision
-from coda_ir.tuning.measurer import (
-    Candidate,
-    Deadline,
-    Measurer,
-    current_device,
-    current_measurer,
-)
+from coda_ir.tuning.choice import NOISE, UNFINISHED, choose
+from coda_ir.tuning.context import BUDGET_S, current_device, current_measurer
+from coda_ir.tuning.measurer import Candidate, Deadline, Measurer
 from coda_ir.tuning.problem import Problem
 from coda_ir.tuning.progress import Progress
-
-BUDGET_S = 60.0
-"""Seconds that tuning a program may take where nothing else is asked for."""
 
 COMPILE_SHARE = 0.75
 """Share of the budget after which nothing more is compiled: measuring is short."""
@@ -33,8 +25,6 @@ MOST_SHAPES = 5
 
 NO_TUNE = "CODA_NO_TUNE"
 """Environment variable: where it is set and not 0, stored results are used and nothing measured."""
-
-MODES = ("measure", "stored")
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ def tune(
         mode = "stored"
     device = current_device() if mode == "stored" else current_measurer().device
     if device is None:
-        note = "there is no GPU to have results for"
+        note = "not tuned: there is no GPU to have results for"
         return [Answer("", None, [note]) for _ in requests]
     keys = [_key(request, device) for request in requests]
     answers: dict[str, Answer] = {}
@@ -152,7 +142,7 @@ def _measure(
 
 def _answer(key: str, request: Request, device: str, decision: Decision | None) -> Answer:
     if decision is None:
-        return Answer(device, None, [f"nothing was measured: {UNFINISHED}"])
+        return Answer(device, None, [f"not tuned: {UNFINISHED}"])
     reason = store.store(key, request.name, request.problem.bucket, device, decision)
     return Answer(device, decision, [] if reason is None else [f"not stored: {reason}"])
 

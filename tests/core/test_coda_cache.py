@@ -93,8 +93,9 @@ def test_stats(cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert lines[0] == f"folder     {cache}"
     assert re.fullmatch(r"programs   2 \([\d.]+ KiB\), 0 of other versions", lines[1])
     assert re.fullmatch(r"modules    \d+ \([\d.]+ K?i?B\)", lines[2])
-    assert re.fullmatch(r"together   [\d.]+ KiB: 0% of 9.5 MiB", lines[3])
-    assert lines[4] == f"kernels    in Triton's cache {cache.parent / 'triton'}"
+    assert lines[3] == "tuned      0 (0 B)"
+    assert re.fullmatch(r"together   [\d.]+ KiB: 0% of 9.5 MiB", lines[4])
+    assert lines[5] == f"kernels    in Triton's cache {cache.parent / 'triton'}"
     monkeypatch.setenv("CODA_CACHE_LIMIT", "0")
     assert "the cache is off" in printed(capsys, "stats")
 

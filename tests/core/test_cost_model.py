@@ -6,10 +6,11 @@ import pytest
 
 import coda_ir
 from coda_ir.cost_model import DEVICES, MAIN_LOOPS, Ranked, Space, explanation, rank
-from coda_ir.cost_model.sizes import RowCounts, format_sizes, parse_sizes
+from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.lowering import Lowering
+from coda_ir.symbol_sizes import format_sizes, parse_sizes
 
 LAYERS = {2048: 5632, 4096: 11008, 8192: 22016}
 SM_90 = DEVICES["sm_90"]

@@ -7,7 +7,7 @@ from support.fake_measurer import FakeMeasurer, Times
 
 import coda_ir
 from coda_ir.cost_model import DEVICES, Space
-from coda_ir.cost_model.sizes import RowCounts
+from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.lowering import Lowering
 from coda_ir.tuning import (
@@ -22,7 +22,7 @@ from coda_ir.tuning import (
     candidates_of,
     choose,
 )
-from coda_ir.tuning.choose import UNFINISHED
+from coda_ir.tuning.choice import UNFINISHED
 
 PROGRAM = "fn f(x: bf16[B, T, 512], w: bf16[1024, 512]) {\n    return silu(linear(x, w))\n}"
 

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.compile_cache import use_cache
 from support.fake_measurer import FakeMeasurer
 
 import coda_ir
+from coda_ir.cache import tuned as store
 from coda_ir.cache.folder import cached_files, tuning_path
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
 from coda_ir.float64 import relative_error
-from coda_ir.tuning import Configured, store, use_measurer
-from coda_ir.tuning.function import TunedFunction
+from coda_ir.tuning import Configured, TunedFunction, use_measurer
 
 PROGRAM = """
 fn mlp(x: f32[B, T, 64], up: f32[96, 64], down: f32[64, 96]) {
@@ -29,8 +30,7 @@ fn mlp(x: f32[B, T, 64], up: f32[96, 64], down: f32[64, 96]) {
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("CODA_CACHE_LIMIT", "1GiB")
+    use_cache(monkeypatch, tmp_path)
     forget()
     yield
     forget()
@@ -190,7 +190,8 @@ def test_a_damaged_entry_is_measured_again(damage: bytes):
 
 
 def test_a_cache_that_cannot_be_written_tunes_once_a_process(tmp_path: Path):
-    (tmp_path / "tuning").write_text("in the way")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "tuning").write_text("in the way")
     for expected in (True, False):
         fake = measurer()
         with use_measurer(fake):
@@ -216,6 +217,7 @@ def test_a_tuned_program_is_found_without_lowering():
 TWO_PROCESSES = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])
+from support.compile_cache import use_cache
 from support.fake_measurer import FakeMeasurer
 import coda_ir
 from coda_ir.tuning import use_measurer

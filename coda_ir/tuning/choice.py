@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coda_ir.tuning.decision import Configured, Decision, Tried
+from coda_ir.cache.decision import Configured, Decision, Tried
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
 
 NOISE = 0.03

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from coda_ir.cache.decision import Decision
 from coda_ir.cache.folder import (
     mark_used,
     prune_to_limit,
@@ -23,7 +24,6 @@ from coda_ir.cache.folder import (
 )
 from coda_ir.cache.programs import DamagedEntryError
 from coda_ir.cache.toolchain import toolchain
-from coda_ir.tuning.decision import Decision
 
 FORMAT = 1
 MAGIC = f"coda-ir-tuning {FORMAT}"

@@ -1,0 +1,51 @@
+"""What measures in this context, and on which device. Imports nothing that takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coda_ir.tuning.measurer import Measurer
+
+BUDGET_S = 60.0
+"""Seconds that tuning a program may take where nothing else is asked for."""
+
+_measurer: ContextVar[Measurer | None] = ContextVar("coda_measurer", default=None)
+
+
+@contextmanager
+def use_measurer(measurer: Measurer) -> Generator[None]:
+    """Measure with `measurer` what is tuned in this context."""
+    token = _measurer.set(measurer)
+    try:
+        yield
+    finally:
+        _measurer.reset(token)
+
+
+def current_measurer() -> Measurer:
+    """That of `use_measurer`, else for the current GPU. Raises CodaError where there is none."""
+    found = _measurer.get()
+    if found is not None:
+        return found
+    from coda_ir.tuning.gpu import GpuMeasurer
+
+    return GpuMeasurer.current()
+
+
+def current_device() -> str | None:
+    """The name of the device of `current_measurer`; None where nothing can be measured."""
+    found = _measurer.get()
+    if found is not None:
+        return found.device
+    return gpu_name()
+
+
+def gpu_name() -> str | None:
+    """The name of the current GPU; None where there is none."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
