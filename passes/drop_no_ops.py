@@ -29,6 +29,7 @@ class DropNoOpsPass(FunctionPass):
         slice inside of one part of a concat             -> slice of that part
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
+        cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
 
     Dimensions are compared as symbols: two symbols are never the same extent.
     """
@@ -62,6 +63,8 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return _simpler_slice(op, rewriter)
         case coda.ConcatOp():
             return _simpler_concat(op, rewriter)
+        case coda.CrossEntropyOp():
+            return _loss_of_rows(op, rewriter)
         case _:
             return None
 
@@ -139,3 +142,28 @@ def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:
             return None
         position = part.range[2]
     return first.x if position == shape_of(first.x)[dim] else None
+
+
+def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """The loss without the reshapes that flatten the rows of logits and targets alike."""
+    logits, target = defined_by(op.logits, coda.ReshapeOp), defined_by(op.target, coda.ReshapeOp)
+    if logits is None or target is None:
+        return None
+    *rows, columns = rewriter.shapes.dims(logits.x)
+    if columns != rewriter.shapes.dims(op.logits)[-1]:
+        return None
+    if tuple(rows) != tuple(rewriter.shapes.dims(target.x)):
+        return None
+    insert = OpInserter(rewriter, op, op.location)
+    loss = coda.CrossEntropyOp(
+        logits.x,
+        target.x,
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+    )
+    value = insert.insert(loss, op.result.name_hint)
+    if value.type == op.result.type:
+        return value
+    flat = coda.ReshapeOp(value, shape_of(op.result))
+    flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
+    return insert.insert(flat, op.result.name_hint)

@@ -9,13 +9,18 @@ from typing import Any, Literal
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
 from coda_ir.passes.stream_logits import split_columns
+from coda_ir.remarks import collect_remarks
 from coda_ir.training import TrainableFunction
+
+# PyTorch has no complete types for what is used of it so.
+untyped: Any = torch
 
 D, V, SMALL, M = 24, 300, 23, 37
 
@@ -102,9 +107,8 @@ HEADS = {
 
 def gradients(loss: torch.Tensor, inputs: Tensors) -> list[torch.Tensor]:
     leaves = [tensor for tensor in inputs.values() if tensor.requires_grad]
-    grad: Any = torch.autograd.grad
     seed = torch.linspace(0.5, 1.5, loss.numel()).reshape(loss.shape).to(loss)
-    return list(grad(loss, leaves, seed))
+    return list(untyped.autograd.grad(loss, leaves, seed))
 
 
 def converted(inputs: Tensors, dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -211,6 +215,36 @@ def test_a_frozen_head_has_no_gradient_of_its_weight():
     inputs["w"] = inputs["w"].detach()
     assert_as_accurate_as_eager(head, function, inputs)
     assert not any("weight_gradient" in name for name in function.operators)
+
+
+class Model(nn.Module):
+    """Logits of two sequences that are flattened for the loss, as models of Hugging Face do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.RMSNorm(D), nn.Linear(D, V, bias=False)
+
+    def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        logits = self.head(self.norm(x)).float()
+        return F.cross_entropy(logits.view(-1, V), target.view(-1))
+
+
+def test_torch_compile():
+    model = Model()
+    options = {"target": "reference", "stream_logits": 3, "errors": "raise"}
+    compiled = untyped.compile(model, backend="coda", options=options)
+    target = torch.randint(V, (2, 5))
+    target[1, 2] = -100
+    inputs = torch.randn(2, 5, D), target
+    with collect_remarks() as remarks:
+        loss = compiled(*inputs)
+    streamed = [r.message for r in remarks if r.pass_name == "stream-logits"]
+    assert streamed == [
+        "the 300 columns of the logits are computed again in 3 parts of at most 100"
+    ]
+    leaves, grad = list(model.parameters()), untyped.autograd.grad
+    for actual, wanted in zip(grad(loss, leaves), grad(model(*inputs), leaves), strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,32 @@ func.func @unit(%x: tensor<?x4x1x8xf32> {coda.dims = ["B", 4 : i64, 1 : i64, 8 :
 // CHECK-NEXT:    %a = coda.reshape %x {coda.dims = ["B", 4 : i64, 8 : i64, 1 : i64]}
 // CHECK-NEXT:    %b = coda.transpose %x
 // CHECK-NEXT:    func.return %a, %b
+
+// -----
+
+// Logits and targets are flattened for the loss, which is a result per row in the second function.
+
+func.func @loss(%z: tensor<?x?x40xf32> {coda.dims = ["B", "T", 40 : i64]}, %t: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> tensor<f32> {
+  %flat = coda.reshape %z : (tensor<?x?x40xf32>) -> tensor<?x40xf32>
+  %targets = coda.reshape %t : (tensor<?x?xi64>) -> tensor<?xi64>
+  %loss = coda.cross_entropy %flat, %targets {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x40xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %loss : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @loss(
+// CHECK-NEXT:    %loss = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "mean"}
+// CHECK-NEXT:    func.return %loss
+
+// -----
+
+func.func @losses(%z: tensor<2x3x40xf32>, %t: tensor<2x3xi64>) -> tensor<6xf32> {
+  %flat = coda.reshape %z : (tensor<2x3x40xf32>) -> tensor<6x40xf32>
+  %targets = coda.reshape %t : (tensor<2x3xi64>) -> tensor<6xi64>
+  %loss = coda.cross_entropy %flat, %targets {ignore_index = 0 : i64, reduction = "none"} : (tensor<6x40xf32>, tensor<6xi64>) -> tensor<6xf32>
+  func.return %loss : tensor<6xf32>
+}
+
+// CHECK-LABEL: func.func @losses(
+// CHECK-NEXT:    %loss = coda.cross_entropy %z, %t {ignore_index = 0 : i64, reduction = "none"}
+// CHECK-NEXT:    %loss_1 = coda.reshape %loss
+// CHECK-NEXT:    func.return %loss_1 : tensor<6xf32>

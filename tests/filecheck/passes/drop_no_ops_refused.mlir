@@ -72,3 +72,31 @@ func.func @slices(%x: tensor<?x16xf32>, %z: tensor<?x8xf32>, %s: tensor<4x4xf32>
 // CHECK:         %corner = coda.slice %rows
 // CHECK:         %swapped = coda.concat
 // CHECK:         %cut = coda.concat
+
+// -----
+
+// Targets of other rows, which only have the same number.
+
+func.func @other_rows(%z: tensor<2x3x40xf32>, %t: tensor<3x2xi64>) -> tensor<f32> {
+  %flat = coda.reshape %z : (tensor<2x3x40xf32>) -> tensor<6x40xf32>
+  %targets = coda.reshape %t : (tensor<3x2xi64>) -> tensor<6xi64>
+  %loss = coda.cross_entropy %flat, %targets {ignore_index = -100 : i64, reduction = "sum"} : (tensor<6x40xf32>, tensor<6xi64>) -> tensor<f32>
+  func.return %loss : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @other_rows(
+// CHECK:         coda.cross_entropy %flat, %targets
+
+// -----
+
+// Columns that are split into rows.
+
+func.func @split_columns(%z: tensor<3x80xf32>, %t: tensor<3x2xi64>) -> tensor<f32> {
+  %flat = coda.reshape %z : (tensor<3x80xf32>) -> tensor<6x40xf32>
+  %targets = coda.reshape %t : (tensor<3x2xi64>) -> tensor<6xi64>
+  %loss = coda.cross_entropy %flat, %targets {ignore_index = -100 : i64, reduction = "sum"} : (tensor<6x40xf32>, tensor<6xi64>) -> tensor<f32>
+  func.return %loss : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @split_columns(
+// CHECK:         coda.cross_entropy %flat, %targets
