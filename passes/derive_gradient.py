@@ -245,14 +245,19 @@ def _no_derivative(obstacle: Obstacle) -> NoDerivativeError:
     op = obstacle.op
     operand = op.operands[obstacle.operand]
     value = f"%{operand.name_hint}" if operand.name_hint else f"operand {obstacle.operand}"
-    block_level = "not an operator" not in obstacle.reason
     return NoDerivativeError(
         f"{format_location(op.location)}: {op.name} has no derivative for {value}: "
         f"{obstacle.reason}",
-        "leave out of wrt what it depends on, or detach it"
-        if block_level
-        else "differentiate before coda-to-gemm",
+        _AFTER_FUSION
+        if op.name.startswith("gemm.")
+        else "leave out of wrt what it depends on, or detach it",
     )
+
+
+_AFTER_FUSION = (
+    "differentiate before coda-to-gemm; instead of an epilogue of your own, write operators, of "
+    "which it makes epilogues in the backward, too, or give the function a backward of your own"
+)
 
 
 def _entries(

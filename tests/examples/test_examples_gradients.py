@@ -173,5 +173,42 @@ def test_every_example_is_differentiated():
 @pytest.mark.parametrize("name", EPILOGUES)
 def test_the_gemm_level_is_refused(name: str):
     program = Example(name)
-    with pytest.raises(NoDerivativeError, match=r"gemm\.fused has no derivative for %"):
+    with pytest.raises(NoDerivativeError, match=r"gemm\.fused has no derivative for %") as refused:
         joint_of(program.module("block").clone(), function=program.entry)
+    assert "write operators" in str(refused.value)
+
+
+WITH_BACKWARD = """
+epilogue squared(acc) -> (y: tile, z: tile) {
+    y = acc * acc
+    z = acc
+}
+
+epilogue last(acc) -> (y: tile) {
+    y = acc * acc
+}
+
+fn f(x: f32[M, 8], weight w: f32[5, 8]) -> f32[M, 5] {
+    y = last(linear(x, w))
+    return y
+}
+
+fn f_forward(x: f32[M, 8], weight w: f32[5, 8]) -> (f32[M, 5], f32[M, 5]) {
+    y, z = squared(linear(x, w))
+    return y, z
+}
+
+fn f_backward(z: f32[M, 5], weight w: f32[5, 8], d_y: f32[M, 5]) -> f32[M, 8] {
+    d_x = matmul(2.0 * z * d_y, w)
+    return d_x
+}
+"""
+
+
+def test_an_epilogue_with_a_backward_of_its_own():
+    program = coda_ir.compile(WITH_BACKWARD, entry="f", training=True, device="cpu")
+    x, w = torch.randn(3, 8, requires_grad=True), torch.randn(5, 8)
+    program(x, w).sum().backward()
+    gradient, x.grad = x.grad, None
+    torch.nn.functional.linear(x, w).square().sum().backward()
+    torch.testing.assert_close(gradient, x.grad)
