@@ -28,7 +28,7 @@ def attention_with_lse(
             sinks = sinks.to(lse.dtype)[:, None]
             y = (y * torch.sigmoid(lse - sinks)[..., None]).to(q.dtype)
             lse = torch.logaddexp(lse, sinks)
-    return y.transpose(1, 2).reshape(q.shape), lse.contiguous()
+    return joined_heads(y, q), lse.contiguous()
 
 
 def spelled_attention_with_lse(q, k, v, mask, scale, softcap, sinks):
@@ -95,14 +95,14 @@ def attention_grad(
             kernel, d_y, y, lse, *heads, hiding, is_causal, scale, wants_mask
         )
     *d_heads, d_mask = results
-    gradients = [x.transpose(1, 2).reshape(z.shape) for x, z in zip(d_heads, (q, k, v))]
+    gradients = [joined_heads(x, z) for x, z in zip(d_heads, (q, k, v))]
     if "sinks" in wrt:
         # Their value is 0, so the gradient of their scores is -weight * sum(d_y * y).
         moment = (d_y.to(lse.dtype) * y).sum(-1)
         weights = torch.exp(sinks.to(lse.dtype)[:, None] - lse)
         gradients.append(-(weights * moment).sum((0, 2)).to(sinks.dtype))
     if wants_mask:
-        gradients.append(d_mask.sum_to_size(mask.shape).to(mask.dtype))
+        gradients.append(d_mask.sum_to_size(mask.shape).to(mask.dtype).contiguous())
     return gradients
 
 

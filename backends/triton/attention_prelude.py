@@ -35,7 +35,7 @@ def attention(
             scale=scale,
             enable_gqa=q.shape[-1] != k.shape[-1],
         )
-    return y.transpose(1, 2).reshape(q.shape)
+    return joined_heads(y, q)
 
 
 def split_heads(x, head_dim):
@@ -43,6 +43,13 @@ def split_heads(x, head_dim):
     batch = 1 if x.dim() == 2 else x.shape[0]
     shape = (batch, x.shape[-2], x.shape[-1] // head_dim, head_dim)
     return x.reshape(shape).transpose(1, 2)
+
+
+def joined_heads(x, like):
+    """x with its heads side by side as those of `like`, contiguous also where its columns are some
+    of those that a kernel gave.
+    """
+    return x.transpose(1, 2).reshape(like.shape).contiguous()
 
 
 def attention_mask(mask, queries, keys, causal, window, device):

@@ -45,7 +45,8 @@ def _attention_grad(host: HostProgram, op: Operation) -> None:
     results = {"sinks": op.d_sinks, "mask": op.d_mask}
     wrt = [name for name, result in results.items() if result is not None]
     wanted = f", wrt={wrt}" if wrt else ""
-    host.assign_all(op.results, f"attention_grad({saved}, {arguments}{wanted})", hint="gradient")
+    call = f"attention_grad({saved}, {arguments}{wanted})"
+    host.assign_all(op.results, call, hint="gradient", is_dense=True)
 
 
 def _weight_gradient(host: HostProgram, op: Operation) -> None:

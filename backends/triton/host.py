@@ -237,13 +237,17 @@ class HostProgram:
         self.bind_shape(result)
         return name
 
-    def assign_all(self, results: Sequence[SSAValue], expression: str, *, hint: str) -> None:
+    def assign_all(
+        self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
+    ) -> None:
         """Give several results the tensors of a PyTorch expression."""
         names = [self.names.fresh(result.name_hint, hint) for result in results]
         self.lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
             self._variables[result] = name
             self._keep(result, [name])
+            if is_dense:
+                self._dense[result] = name
             self.bind_shape(result)
 
     def expect(self, result: SSAValue, call: str) -> None:

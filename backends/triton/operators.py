@@ -331,7 +331,8 @@ def _attention(host: HostProgram, op: Operation) -> None:
         host.assign(op.result, f"attention({arguments})", is_dense=True, hint="attended")
         return
     host.helpers.update(("attention_with_lse", "attention_kernel"))
-    host.assign_all(op.results, f"attention_with_lse({arguments})", hint="attended")
+    call = f"attention_with_lse({arguments})"
+    host.assign_all(op.results, call, hint="attended", is_dense=True)
 
 
 def _embedding(host: HostProgram, op: Operation) -> None:

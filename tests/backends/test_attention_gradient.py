@@ -243,6 +243,19 @@ def test_calls_of_kernels_for_cuda(
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_columns_that_a_kernel_adds(emitted: Any, with_cuda: Callable[[str], None]):
+    """A head of 12 columns is one of 16 for the kernel; what comes back is as dense as q."""
+    with_cuda("flash")
+    q, k, v, d_y = (normal(2, 5, 12).requires_grad_() for _ in range(4))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    wanted = torch.autograd.grad(expected, (q, k, v), d_y)
+    q, k, v, d_y = (x.detach() for x in (q, k, v, d_y))
+    y, lse = emitted.attention_with_lse(q, k, v, 12, False)
+    found = emitted.attention_grad(d_y, y, lse, q, k, v, 12, False)
+    for actual, exact in zip((y, *found), (expected, *wanted), strict=True):
+        assert relative_error(actual, exact) < 2e-6 and actual.is_contiguous()
+
+
 @pytest.mark.parametrize("kernel", ["flash", "efficient"])
 @pytest.mark.parametrize("head_dim", [8, 12])
 def test_signatures_of_kernels_for_cuda(emitted: Any, kernel: str, head_dim: int):
