@@ -51,7 +51,7 @@ def test_the_page_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFixture
 def test_the_page_about_training():
     namespace: dict[str, object] = {}
     blocks = [text for *_, kind, text in BLOCK.findall(TRAINING) if kind == "python"]
-    assert len(blocks) == 3
+    assert len(blocks) == 5
     for text in blocks:
         exec(compile(text, "docs/training.md", "exec"), namespace)
 
