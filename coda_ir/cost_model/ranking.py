@@ -38,12 +38,24 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(op, space, device):
         for name in space.main_loops:
-            loop, refused = usable_loop(name, op, configuration.schedule)
-            schedule = with_main_loop(configuration.schedule, loop.name)
-            # The main loop has a say in how the epilogue cuts a tile.
-            estimate = Estimate(Configuration.of(op, schedule), loop, workload, device)
-            found.setdefault(schedule, Ranked(schedule, estimate, refused))
+            try:
+                ranked = _rank(op, configuration, name, workload, device)
+            except ValueError:
+                if space.tile is not None:
+                    raise
+                continue
+            found.setdefault(ranked.schedule, ranked)
     return sorted(found.values(), key=lambda ranked: ranked.us)
+
+
+def _rank(
+    op: FusedOp, configuration: Configuration, name: str, workload: Workload, device: Device
+) -> Ranked:
+    loop, refused = usable_loop(name, op, configuration.schedule)
+    schedule = with_main_loop(configuration.schedule, loop.name)
+    # The main loop has a say in how the epilogue cuts a tile.
+    estimate = Estimate(Configuration.of(op, schedule), loop, workload, device)
+    return Ranked(schedule, estimate, refused)
 
 
 def described(op: FusedOp, schedule: ScheduleAttr, device: Device, rows: int | None) -> Ranked:
