@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 SOURCE = r"""
@@ -210,7 +211,15 @@ def install(folder: Path) -> FakeCuda:
             return fake.stream
 
     import_module("triton.runtime").driver.set_active(Driver())
+    # Persistent kernels ask PyTorch how many of their programs run at a time.
+    cuda: Any = import_module("torch.cuda")
+    cuda.get_device_properties = properties_of
     return fake
+
+
+def properties_of(device: object) -> SimpleNamespace:
+    """Of an H100, what programs ask for."""
+    return SimpleNamespace(multi_processor_count=132)
 
 
 def compare_launches(module: Any, run: Callable[[], object], fake: FakeCuda) -> int:

@@ -136,20 +136,23 @@ class Layer:
         if self.kind == "direct":
             return dict.fromkeys(filter(lambda name: name.startswith("launch_"), module), nothing)
         kernels: dict[str, object] = {name: NoKernel() for name in self.function.kernels}
-        if "TensorDescriptor" in module:
-            kernels["TensorDescriptor"] = nothing
+        for name in ("TensorDescriptor", "TileDescriptor"):
+            if name in module:
+                kernels[name] = nothing
         return kernels
 
 
-def make_layer(kind: str, shape: LayerShape, inputs: Tensors, *, is_fake: bool) -> Layer:
+def make_layer(
+    kind: str, shape: LayerShape, inputs: Tensors, schedule: str, *, is_fake: bool
+) -> Layer:
     """The layer compiled for the GPU, or for an H100 that is not there."""
     os.environ["CODA_DIRECT_LAUNCH"] = KINDS[kind]
     constants = shape.constants
     if not is_fake:
-        function = coda_ir.compile(PROGRAM, constants=constants, device="cuda")
+        function = coda_ir.compile(PROGRAM, constants=constants, device="cuda", schedule=schedule)
         return Layer(kind, inputs, function)
     module = coda_ir.parse(PROGRAM, constants=constants)
-    lowering = Lowering(module, "target=sm_90 mainloop=tma")
+    lowering = Lowering(module, schedule)
     layer = Layer(kind, inputs, CompiledFunction(lowering, None, "triton", torch.device("cpu")))
     # For tensors of the CPU a function would ask for Triton's interpreter.
     vars(layer.function)["_generated"] = layer.generated
@@ -178,11 +181,11 @@ def peers(inputs: Tensors) -> dict[str, Call]:
     return {"eager": lambda: torch_layer(packed), "torch.compile": lambda: compiled(packed)}
 
 
-def measure(shape: LayerShape, batches: int, folder: Path) -> dict[str, Any]:
+def measure(shape: LayerShape, schedule: str, batches: int, folder: Path) -> dict[str, Any]:
     """Microseconds by kind of launches and part, of the peers, and the errors of the results."""
     fake = None if torch.cuda.is_available() else fake_cuda.install(folder)
     inputs = make_inputs(shape, "cpu" if fake else "cuda")
-    layers = [make_layer(kind, shape, inputs, is_fake=fake is not None) for kind in KINDS]
+    layers = [make_layer(kind, shape, inputs, schedule, is_fake=bool(fake)) for kind in KINDS]
     report: dict[str, Any] = {"kernels": len(layers[0].function.kernels)}
     with torch.no_grad():
         others = {} if fake else peers(inputs)
@@ -220,13 +223,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=2048, help="hidden size")
     parser.add_argument("--rows", type=int, default=64, help="rows of each of two sequences")
+    parser.add_argument(
+        "--schedule", default="target=sm_90 mainloop=tma", help="options of the pass schedule"
+    )
     parser.add_argument("--batches", type=int, default=50, help=f"of {BATCH} calls")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         shape = LayerShape(arguments.size, time=arguments.rows)
-        report = measure(shape, arguments.batches, Path(folder))
+        report = measure(shape, arguments.schedule, arguments.batches, Path(folder))
     print_report(report)
     if arguments.json is not None:
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"

@@ -49,6 +49,9 @@ def empty_by_torch(device, shape, strides, dtype):
     return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
 
+ADDRESS = torch.Tensor.data_ptr
+
+
 class Recorder:
     """Stands in for a kernel to find out what it would be launched with."""
 
@@ -79,7 +82,7 @@ class DirectLaunch:
         if stream is None:
             self.launch(self.kernel, *numbers, *tensors)
             return
-        key = (stream, numbers, *map(torch.Tensor.data_ptr, tensors))
+        key = (stream, numbers, *map(ADDRESS, tensors))
         prepared = self.prepared.get(key)
         if prepared is None:
             prepared = self.prepare(stream, numbers, self.launch(RECORDER, *numbers, *tensors))
@@ -171,6 +174,7 @@ def launcher_of(compiled, arguments):
 '''
 
 DIRECT_NAMES = (
+    "ADDRESS",
     "KNOWN_LAUNCHER",
     "RECORDER",
     "Descriptors",
