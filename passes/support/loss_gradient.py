@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
@@ -62,13 +62,24 @@ def _gradient(
     """(exp(logit − lse) − onehot) · dloss of an element; 0 where the target is ignored."""
     logit, target, lse, dloss, start = arguments
     type, zero = target.type, builder.constant(0.0)
-    place = builder.insert(arith.SubiOp(target, start))
-    is_target = builder.insert(arith.CmpiOp(builder.insert(ColumnOp(type)), place, "eq"))
+    place = _as_column(
+        builder, builder.insert(arith.SubiOp(target, start)), shape_of(op.logits)[-1]
+    )
+    is_target = builder.insert(arith.CmpiOp(builder.insert(ColumnOp(i32)), place, "eq"))
     onehot = builder.select(is_target, builder.constant(1.0), zero)
     softmax = builder.exp(builder.sub(logit, lse))
     ignored = builder.integer(op.ignore_index.value.data, type)
     is_ignored = builder.insert(arith.CmpiOp(target, ignored, "eq"))
     return builder.select(is_ignored, zero, builder.mul(builder.sub(softmax, onehot), dloss))
+
+
+def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValue:
+    """`place` in 32 bits, as the columns of a tile are; what is none of them stays none."""
+    if place.type == i32:
+        return place
+    least, most = builder.integer(-1, place.type), builder.integer(columns, place.type)
+    place = builder.insert(arith.MaxSIOp(place, least))
+    return builder.insert(arith.TruncIOp(builder.insert(arith.MinSIOp(place, most)), i32))
 
 
 def _insert(new: Operation, op: Operation, site: Site, rewriter: FunctionRewriter) -> None:

@@ -226,17 +226,22 @@ func.func @gradient(%x: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi6
 // CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64, %lse_1: f32, %share_1: f32, %2: i64):
 // CHECK-NEXT:       %3 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:       %4 = arith.subi %t_1, %2 : i64
-// CHECK-NEXT:       %5 = gemm.column : i64
-// CHECK-NEXT:       %6 = arith.cmpi eq, %5, %4 : i64
-// CHECK-NEXT:       %7 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %8 = arith.select %6, %7, %3 : f32
-// CHECK-NEXT:       %9 = arith.subf %acc, %lse_1 : f32
-// CHECK-NEXT:       %10 = math.exp %9 : f32
-// CHECK-NEXT:       %11 = arith.constant -100 : i64
-// CHECK-NEXT:       %12 = arith.cmpi eq, %t_1, %11 : i64
-// CHECK-NEXT:       %13 = arith.subf %10, %8 : f32
-// CHECK-NEXT:       %14 = arith.mulf %13, %share_1 : f32
-// CHECK-NEXT:       %dz_1 = arith.select %12, %3, %14 : f32
+// CHECK-NEXT:       %5 = arith.constant -1 : i64
+// CHECK-NEXT:       %6 = arith.constant 40 : i64
+// CHECK-NEXT:       %7 = arith.maxsi %4, %5 : i64
+// CHECK-NEXT:       %8 = arith.minsi %7, %6 : i64
+// CHECK-NEXT:       %9 = arith.trunci %8 : i64 to i32
+// CHECK-NEXT:       %10 = gemm.column : i32
+// CHECK-NEXT:       %11 = arith.cmpi eq, %10, %9 : i32
+// CHECK-NEXT:       %12 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %13 = arith.select %11, %12, %3 : f32
+// CHECK-NEXT:       %14 = arith.subf %acc, %lse_1 : f32
+// CHECK-NEXT:       %15 = math.exp %14 : f32
+// CHECK-NEXT:       %16 = arith.constant -100 : i64
+// CHECK-NEXT:       %17 = arith.cmpi eq, %t_1, %16 : i64
+// CHECK-NEXT:       %18 = arith.subf %15, %13 : f32
+// CHECK-NEXT:       %19 = arith.mulf %18, %share_1 : f32
+// CHECK-NEXT:       %dz_1 = arith.select %17, %3, %19 : f32
 // CHECK-NEXT:       gemm.yield %dz_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dz : tensor<?x40xbf16>
