@@ -15,7 +15,7 @@ from coda_ir.backends.triton.aot import available_cores, find_architecture
 from coda_ir.cache import load_source
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
-from coda_ir.tuning.compile_pool import CompilePool
+from coda_ir.tuning.compile_pool import CompilePool, Request
 from coda_ir.tuning.inputs import argument_shapes, make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 from coda_ir.tuning.problem import ENTRY, Problem
@@ -74,7 +74,7 @@ class GpuMeasurer:
     ) -> None:
         """Emit, and let processes compile into Triton's cache."""
         emitted: list[Candidate] = []
-        requests: list[dict[str, Any]] = []
+        requests: list[Request] = []
         for candidate in candidates:
             try:
                 source = candidate.problem.emit(candidate.schedule).source
@@ -146,7 +146,7 @@ class GpuMeasurer:
         return [1000 * a.elapsed_time(b) for a, b in pairwise(events)]
 
 
-def compile_request(problem: Problem, source: str) -> dict[str, Any]:
+def compile_request(problem: Problem, source: str) -> Request:
     """What `worker.compile_module` takes."""
     sizes = dict.fromkeys(problem.sizes, SMALL_SIZE)
     return {"source": source, "name": ENTRY, "arguments": argument_shapes(problem, sizes)}

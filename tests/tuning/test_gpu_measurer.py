@@ -1,0 +1,119 @@
+"""The measurer of GPUs where there is none: kernels run in the interpreter, events have a clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+import coda_ir
+from coda_ir.backends.triton import EmittedProgram
+from coda_ir.backends.triton.aot import Architecture, find_architecture
+from coda_ir.cost_model.rows import RowCounts
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.lowering import Lowering
+from coda_ir.tuning import Candidate, Deadline, MeasurementError, Problem, gpu
+from coda_ir.tuning.gpu import GpuMeasurer
+
+PROGRAM = "fn f(x: f32[M, 16], w: f32[32, 16]) {\n    return relu(linear(x, w))\n}"
+
+
+@dataclass
+class ClockEvent:
+    """An event that happens when it is recorded."""
+
+    enable_timing: bool
+    at: float = 0.0
+
+    def record(self) -> None:
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, later: ClockEvent) -> float:
+        return 1000 * (later.at - self.at)
+
+
+class InstantPool:
+    """Compiles nothing: one request fails."""
+
+    def __init__(self, target: tuple[Any, ...], jobs: int):
+        assert target == ("cuda", 90, 32) and jobs > 0
+
+    def run(self, requests: list[gpu.Request], deadline: Deadline, done: Any) -> None:
+        for index, request in enumerate(requests):
+            done(index, "spills" if "BLOCK_M: tl.constexpr = 64" in request["source"] else None)
+
+
+@pytest.fixture
+def measurer(monkeypatch: pytest.MonkeyPatch) -> GpuMeasurer:
+    def ignore(*_: object) -> None:
+        return None
+
+    def sm_90(_: str) -> Architecture:
+        return find_architecture("sm_90")
+
+    monkeypatch.setattr(torch.cuda, "Event", ClockEvent)
+    monkeypatch.setattr(torch.cuda, "synchronize", ignore)
+    monkeypatch.setattr(torch.cuda, "_sleep", ignore, raising=False)
+    monkeypatch.setattr(gpu, "find_architecture", sm_90)
+    monkeypatch.setattr(gpu, "CompilePool", InstantPool)
+    monkeypatch.setattr(gpu, "MEASURED_MS", 1.0)
+    return GpuMeasurer(torch.device("cpu"))
+
+
+def candidates(*tiles: tuple[int, int, int], program: str = PROGRAM) -> list[Candidate]:
+    module = Lowering(coda_ir.parse(program)).module("gemm")
+    op = next(op for op in module.walk() if isinstance(op, FusedOp))
+    problem = Problem.of(op, RowCounts({"M": 40}))
+    assert problem is not None
+    schedules = [ScheduleAttr.get("pointer", tile, warps=4, stages=1) for tile in tiles]
+    return [Candidate(problem, schedule, 1.0) for schedule in schedules]
+
+
+def prepared(measurer: GpuMeasurer, found: list[Candidate]) -> dict[Candidate, str | None]:
+    answers: dict[Candidate, str | None] = {}
+    measurer.prepare(found, Deadline(time.monotonic() + 100), answers.__setitem__)
+    return answers
+
+
+def test_candidates_are_measured_and_compared(measurer: GpuMeasurer):
+    first, second, broken = candidates((16, 16, 16), (32, 32, 16), (64, 32, 16))
+    assert prepared(measurer, [first, second, broken]) == {
+        first: None,
+        second: None,
+        broken: "spills",
+    }
+    assert measurer.measure(first) > 0
+    measurer.check(second, first)
+
+
+def test_what_computes_something_else_is_noticed(
+    measurer: GpuMeasurer, monkeypatch: pytest.MonkeyPatch
+):
+    first, second = candidates((16, 16, 16), (32, 32, 16))
+    (other,) = candidates((32, 32, 16), program=PROGRAM.replace("relu", "silu"))
+    emit = Problem.emit
+
+    def wrong(problem: Problem, schedule: ScheduleAttr) -> EmittedProgram:
+        return emit(other.problem if schedule == other.schedule else problem, schedule)
+
+    monkeypatch.setattr(Problem, "emit", wrong)
+    prepared(measurer, [first, second])
+    with pytest.raises(MeasurementError, match="result 0 is not that"):
+        measurer.check(second, first)
+
+
+def test_launches_that_fail_are_measurement_errors(
+    measurer: GpuMeasurer, monkeypatch: pytest.MonkeyPatch
+):
+    (only,) = candidates((16, 16, 16))
+    prepared(measurer, [only])
+
+    def fail(*_: torch.Tensor) -> None:
+        raise RuntimeError("CUDA error: out of resources\nand more lines")
+
+    vars(measurer)["_programs"][only] = ("", fail)
+    with pytest.raises(MeasurementError, match=r"RuntimeError: CUDA error: out of resources$"):
+        measurer.measure(only)
