@@ -102,11 +102,11 @@ def test_loss_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch):
     with computing_in_float64():
         right = loss_and_gradients(exact, exact, ids)
     assert derived
-    largest = max(x.norm().item() for x in right)
+    largest = max(gradient.abs().max().item() for gradient in right[1:])
     for got, allowed, wanted in zip(ours, eager, right, strict=True):
-        if wanted.norm().item() < 1e-12 * largest:
-            # A gradient of zero, as that of the bias of keys: there is only noise to compare.
-            assert got.norm().item() < 1e-7 * largest
+        if wanted.abs().max().item() < 1e-10 * largest:
+            # A gradient of zero, as that of a bias of keys: there is only noise to compare.
+            assert got.abs().max().item() < 1e-7 * largest
             continue
         assert relative_error(got, wanted) <= max(1.25 * relative_error(allowed, wanted), 5e-7)
 
