@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--start", type=int, default=0, help="number of the first program")
     run.add_argument("--folder", type=Path, default=Path("random_failures"))
     run.add_argument("--shrink-seconds", type=float, default=90.0)
+    run.add_argument("--only", metavar="PROPERTY", help="such as gradients; by default all")
     coverage = commands.add_parser("coverage", help="the lines of the passes that programs run")
     coverage.add_argument("--programs", type=int, default=1000)
     coverage.add_argument("--seed", type=int, default=0)
@@ -48,9 +49,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from generator.properties import PROPERTIES
     from generator.run import RunOptions, run
     from generator.summary import print_report
 
+    if options.only not in {None, *PROPERTIES}:
+        sys.exit(f"unknown property {options.only}; known are {', '.join(PROPERTIES)}")
     console = Console()
     report = run(
         RunOptions(
@@ -60,6 +64,7 @@ def _run(options: argparse.Namespace) -> int:
             start=options.start,
             folder=options.folder,
             shrink_seconds=options.shrink_seconds,
+            only=options.only,
         ),
         console,
     )

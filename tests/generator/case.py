@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -10,8 +10,9 @@ from typing import TypeAlias
 import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.reference import Precision, run_function
+from coda_ir.backends.reference import Precision, run_function, trace_function
 from coda_ir.float64 import relative_error
 from coda_ir.remarks import Remark
 from generator.arguments import arguments_of
@@ -23,8 +24,11 @@ Tensors: TypeAlias = Sequence[torch.Tensor]
 TOLERANCE = 1e-6
 """Largest relative error in float64: far above its rounding, far below any wrong constant."""
 
+DIGIT = 1e-13
+"""A relative change that stands for rounding errors of float64."""
+
 NOISE = 100.0
-"""How many times the error of arguments that differ by 1e-13 counts as rounding."""
+"""How many times the error of values that differ by a `DIGIT` counts as rounding."""
 
 
 @dataclass
@@ -62,15 +66,35 @@ class Case:
         }
 
     def noise(self, name: str, index: int) -> float:
-        """The error of a result that is explained by changing the arguments in the last digits.
+        """The error of a result that is explained by changing the arguments, or what is computed
+        on the way, in the last digits.
 
-        A result may be 0, as a sum of what cancels: then rounding errors are all there is.
+        A result may be 0, as a sum of what cancels: then rounding errors are all there is, and
+        they are as large as the terms are.
         """
-        func = next(f for f in self.program.functions if f.sym_name.data == name)
         random = torch.Generator().manual_seed(0)
-        arguments = [perturbed(each, random, 1e-13) for each in self.arguments[name]]
-        changed = run_function(func, arguments, "float64")[index]
-        return NOISE * relative_error(changed, self.exact[name][index])
+        arguments = [perturbed(each, random, DIGIT) for each in self.arguments[name]]
+        changed = run_function(self._function(name), arguments, "float64")[index]
+        error = relative_error(changed, self.exact[name][index])
+        return NOISE * max(error, self.sensitivity(name, lambda _: DIGIT)[index])
+
+    def sensitivity(self, name: str, amount: Callable[[SSAValue], float]) -> list[float]:
+        """The errors of the results where every value on the way has a relative error of its
+        `amount` by itself: the root of the sum of the squares of what each of them causes.
+        """
+        func, arguments, exact = self._function(name), self.arguments[name], self.exact[name]
+        random = torch.Generator().manual_seed(0)
+        squares = [0.0 for _ in exact]
+        for value, tensor in trace_function(func, arguments).values.items():
+            if isinstance(value.owner, Operation) and tensor.is_floating_point():
+                moved = {value: perturbed(tensor.double(), random, amount(value))}
+                results = trace_function(func, arguments, "float64", moved).results
+                for index, (got, wanted) in enumerate(zip(results, exact, strict=True)):
+                    squares[index] += relative_error(got, wanted) ** 2
+        return [square**0.5 for square in squares]
+
+    def _function(self, name: str) -> FuncOp:
+        return next(f for f in self.program.functions if f.sym_name.data == name)
 
     def check_meaning(self, module: ModuleOp, property: str, where: str) -> None:
         """`module` computes in float64 what the program does."""

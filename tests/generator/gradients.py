@@ -35,7 +35,6 @@ REFUSALS = ("rotary embedding", "their number is not known", "an argument with a
 def check_gradients(case: Case, choices: Choices) -> None:
     """The gradients of every function, and what the passes make of its joint function."""
     for func in case.program.functions:
-        name = func.sym_name.data
         if any(isinstance(op, CallOp) for op in func.walk()):
             case.notes.append("not differentiated: it calls a function")
             continue
@@ -45,7 +44,7 @@ def check_gradients(case: Case, choices: Choices) -> None:
         joint, of_joint = derived
         if not check_autograd(case, func, joint, of_joint):
             continue
-        check_split(case, func, joint, of_joint.exact[name + SUFFIX])
+        check_split(case, func, joint, of_joint)
         lowered = lower_to_gemm(of_joint)
         if choices.chance(5):
             check_steps(of_joint, DifferentiatePass().steps()[1:-4], DERIVED)
@@ -123,7 +122,7 @@ def check_autograd(case: Case, func: FuncOp, joint: Joint, of_joint: Case) -> bo
     if case.program.hazards and not all(each.isfinite().all() for each in (*actual, *expected)):
         case.notes.append("not differentiated: values or gradients are not finite")
         return False
-    check_close(joint, of_joint, actual, expected, "derive-gradient")
+    check_close(joint, of_joint, actual, expected, DERIVED, "derive-gradient")
     return True
 
 
@@ -132,18 +131,18 @@ def check_close(
     of_joint: Case,
     actual: Sequence[torch.Tensor],
     expected: Sequence[torch.Tensor],
+    property: str,
     where: str,
 ) -> None:
     """Every result within rounding of float64: that of the result, or of its condition."""
     for index, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
-        error = relative_error(got, wanted)
-        noise = of_joint.noise(joint.func.sym_name.data, index)
-        if not error <= TOLERANCE and not error <= noise:
+        error, name = relative_error(got, wanted), joint.func.sym_name.data
+        if not error <= TOLERANCE and not error <= of_joint.noise(name, index):
             message = f"{joint.result_name(index)} has a relative error of {error:.1e}"
-            raise Violation(DERIVED, where, message)
+            raise Violation(property, where, message)
 
 
-def check_split(case: Case, func: FuncOp, joint: Joint, exact: Sequence[torch.Tensor]) -> None:
+def check_split(case: Case, func: FuncOp, joint: Joint, of_joint: Case) -> None:
     """The pipeline `differentiate`, whose two functions are called one after the other."""
     module, name = ModuleOp([func.clone()]), func.sym_name.data
     first = joint.primal_results
@@ -155,10 +154,7 @@ def check_split(case: Case, func: FuncOp, joint: Joint, exact: Sequence[torch.Te
         DifferentiatePass(name, wrt).apply(make_context(), module)
         module.verify()
         outputs = run_split(module, name, dict(zip(names, arguments, strict=True)))
+    exact = of_joint.exact[name + SUFFIX]
     saved = len(outputs) - len(exact)
     actual = [*outputs[:first], *outputs[first + saved :]]
-    for index, (got, wanted) in enumerate(zip(actual, exact, strict=True)):
-        error = relative_error(got, wanted)
-        if not error <= TOLERANCE:
-            message = f"{joint.result_name(index)} has a relative error of {error:.1e}"
-            raise Violation(SPLIT, "differentiate", message)
+    check_close(joint, of_joint, actual, exact, SPLIT, "differentiate")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.reference import run_function, trace_function
 from coda_ir.backends.reference.numerics import stated_dtype
@@ -22,6 +23,9 @@ SAMPLES = 2
 
 FACTOR = 4.0
 """How many times the error of the block level another level may have."""
+
+SUMS = 2e-6
+"""The relative error of a sum in float32."""
 
 PERTURBED_SAMPLES = 8
 """Runs with arguments that differ by a rounding, from which the condition is estimated."""
@@ -88,6 +92,8 @@ class Rounding:
             arguments = [perturbed(each, random) for each in self.case.arguments[name]]
             errors = self._errors(run_function(func, arguments, "stated"), self.case.exact[name])
             worst = list(map(max, worst, errors))
+        # What cancels, as in the gradient of a norm of two columns, magnifies every rounding.
+        worst = list(map(max, worst, self.case.sensitivity(name, unit_of)))
         return [max(a, FACTOR * error) for a, error in zip(self.allowed[name], worst, strict=True)]
 
     @staticmethod
@@ -132,10 +138,18 @@ def _finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tenso
 
 
 def rounding_unit(module: ModuleOp) -> float:
-    """The largest relative rounding error of a value; that of float32 is that of sums as well."""
-    dtypes = {stated_dtype(result.type) for op in module.walk() for result in op.results}
-    units = [torch.finfo(dtype).eps / 2 for dtype in dtypes if dtype.is_floating_point]
-    return max([*units, 2e-6])
+    """The largest relative rounding error of a value."""
+    return max((unit_of(result) for op in module.walk() for result in op.results), default=SUMS)
+
+
+def unit_of(value: SSAValue) -> float:
+    """The relative rounding error of a value, which is that of float32 for sums as well.
+
+    Fused, a statistic is that of an unrounded value: it differs by the rounding of what it is of.
+    """
+    operands = value.owner.operands if isinstance(value.owner, Operation) else ()
+    dtypes = (stated_dtype(each.type) for each in (value, *operands))
+    return max([SUMS, *(torch.finfo(d).eps / 2 for d in dtypes if d.is_floating_point)])
 
 
 def check_stated(rounding: Rounding, module: ModuleOp, level: str) -> None:

@@ -39,6 +39,8 @@ class RunOptions:
     """Number of the first program."""
     folder: Path = Path("random_failures")
     shrink_seconds: float = 90.0
+    only: str | None = None
+    """The only property to check."""
 
 
 @dataclass
@@ -131,7 +133,7 @@ def _results(
     pending: set[Future[Tally]] = set()
     while True:
         for start, stop in chunks:
-            pending.add(pool.submit(check_range, options.seed, start, stop))
+            pending.add(pool.submit(check_range, options.seed, start, stop, options.only))
             if len(pending) > 2 * options.jobs:
                 break
         if not pending:
