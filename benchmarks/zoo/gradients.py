@@ -58,6 +58,9 @@ Errors = defaultdict[str, list[float]]
 INPUTS = 16
 """Inputs of each model, of which the errors are the mean."""
 
+WITH_JUMPS = 4
+"""Times as many of a model with ReLU."""
+
 LIMIT = 1.25
 """Times eager's error is as exact as eager."""
 
@@ -115,8 +118,10 @@ def measure_gradients(
 def _examples(
     architecture: Architecture, layers: int, dtype: torch.dtype, count: int
 ) -> list[Example]:
-    """One model with `count` inputs."""
+    """One model with `count` inputs, or `WITH_JUMPS` times as many."""
     first = architecture.build(layers).to(dtype)
+    if any(isinstance(module, torch.nn.ReLU) for module in first.model.modules()):
+        count *= WITH_JUMPS
     others = (architecture.build(layers, seed).to(dtype) for seed in range(1, count))
     return [first, *(Example(first.model, other.inputs) for other in others)]
 
