@@ -37,6 +37,7 @@ from coda_ir.remarks import format_location
 
 TILE_ELEMENTS = 2048
 WIDEST_TILE = 512
+ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
 ROWS_OF_A_SUM = 32
 """Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
 sums are small beside the tensors that the kernel reads."""
@@ -238,7 +239,7 @@ def emit_map(
         grid=f"{grid} * {tiles}" if tiles > 1 else grid,
         helpers=frozenset(helpers),
         description=summary,
-        num_warps=8 if tiling.block_m * tiling.columns.lanes > 2 * TILE_ELEMENTS else 4,
+        num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),
     )
 
 

@@ -3,6 +3,12 @@
 import pytest
 import torch
 from support.emitted import load_program
+from support.kernel_harness import parse_module
+
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.map_kernel import emit_map, lower_map
+from coda_ir.dialects.gemm import MapOp
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -69,3 +75,11 @@ def test_partial_sums_are_of_many_rows():
     _, sums = load_program(text)(torch.ones(33, 600))
     assert sums.shape == (2, 600)
     assert sums.sum(0).tolist() == [33.0 * 600] * 600
+
+
+def test_long_rows_stay_in_registers():
+    module = parse_module(PLAIN.replace("N", "8192"))
+    (op,) = [op for op in module.walk() if isinstance(op, MapOp)]
+    kernel = emit_map(op, lower_map(op).segment, NameAllocator())
+    (compiled,) = compile_kernels([kernel], "sm_90", jobs=1)
+    assert compiled.resources.spills == 0
