@@ -59,13 +59,31 @@ class FuseGroupsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for find in (find_group_code, find_row_code):
-            for code in find(rewriter.ops):
-                code.ops.sort(key=rewriter.order.position)
-                refusal = check_group_code(code, rewriter.order)
-                if refusal is None:
-                    _rewrite(code, rewriter)
-                else:
-                    rewriter.missed(code.reductions[0], refusal)
+            refused: set[Operation] = set()
+            while _sweep(find(rewriter.ops), refused, rewriter):
+                pass
+
+
+def _sweep(found: Sequence[GroupCode], refused: set[Operation], rewriter: FunctionRewriter) -> bool:
+    """Rewrite codes that share no operator; whether others are left to be found again.
+
+    `refused` gathers the reductions that remarks were made about.
+    """
+    rewritten: set[Operation] = set()
+    is_done = True
+    for code in found:
+        if not rewritten.isdisjoint(code.ops):
+            is_done = False
+            continue
+        code.ops.sort(key=rewriter.order.position)
+        refusal = check_group_code(code, rewriter.order)
+        if refusal is None:
+            rewritten.update(code.ops)
+            _rewrite(code, rewriter)
+        elif code.reductions[0] not in refused:
+            refused.add(code.reductions[0])
+            rewriter.missed(code.reductions[0], refusal)
+    return not is_done
 
 
 def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
@@ -127,7 +145,7 @@ class _Fusion:
     def run(self) -> None:
         order, code = self.rewriter.order, self.code
         order.hoist([v for v in code.leaves if not self.site.holds(v)], self.site.op)
-        moved = [op for op in code.ops if op not in code.repeated]
+        moved = [op for op in code.ops if op not in code.repeated and not self._is_kept(op)]
         for op in moved:
             order.sink_users(op, self.site.op)
         self.editor = EpilogueEditor(self.site.op, order)
@@ -146,6 +164,10 @@ class _Fusion:
         for op in reversed([op for op in code.ops if op in code.repeated]):
             if not op.results[0].uses:
                 order.erase(op)
+
+    def _is_kept(self, op: Operation) -> bool:
+        """Whether others read groups of columns through the same view."""
+        return splits_columns(op) and bool(self.code.users_outside(op.results[0]))
 
     # The code
 

@@ -2,7 +2,9 @@
 
 import pytest
 from generator.case import Case
+from generator.choices import SeededChoices
 from generator.emitted import check_emitted
+from generator.gradients import check_gradients
 from generator.lowering import check_every_pass, check_idempotent, lower_to_gemm, schedule
 from generator.program import Program
 from generator.rounding import Rounding, check_stated
@@ -84,6 +86,32 @@ func.func @f(%x: tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w: tensor<16x8xbf16>,
 """
 """Kernels read the one row of the table as if it had M, past its end."""
 
+NORM_OF_HEADS_AND_A_VIEW = """
+func.func @f(%x: tensor<?x8xbf16> {coda.name = "x", coda.dims = ["M", 8]},
+             %g: tensor<4xbf16> {coda.name = "g"}) -> tensor<?x8xbf16> {
+  %h = coda.reshape %x : (tensor<?x8xbf16>) -> tensor<?x2x4xbf16>
+  %n = coda.rms_norm %h, %g {eps = 1.0e-6 : f64}
+    : (tensor<?x2x4xbf16>, tensor<4xbf16>) -> tensor<?x2x4xbf16>
+  %y = coda.reshape %n : (tensor<?x2x4xbf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+"""
+"""Fusing code on heads erased the view of the heads that the forward had as well."""
+NORM_OF_A_ROW = """
+func.func @f(%x: tensor<5x8xbf16> {coda.name = "x"}, %g: tensor<8xbf16> {coda.name = "g"},
+             %b: tensor<8xbf16> {coda.name = "b"}) -> tensor<5x8xbf16> {
+  %y = coda.layer_norm %x, %g, %b {eps = 1.0e-6 : f64}
+    : (tensor<5x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<5x8xbf16>
+  func.return %y : tensor<5x8xbf16>
+}
+"""
+"""Two pieces of code on whole rows shared operators, and both were rewritten."""
+
+DIFFERENTIATED = {
+    "norm of heads and a view": NORM_OF_HEADS_AND_A_VIEW,
+    "norm of a row": NORM_OF_A_ROW,
+}
+
 PROGRAMS = {
     "scalar code": SCALAR_CODE,
     "scaled heads": SCALED_HEADS,
@@ -104,3 +132,9 @@ def test_found(text: str):
     check_stated(rounding, lowered, "GEMM level")
     check_emitted(case, rounding, schedule(case, lowered, "interpreter"))
     assert not case.notes, "refused by the backend, or a second run finds more to do"
+
+
+@pytest.mark.parametrize("text", DIFFERENTIATED.values(), ids=DIFFERENTIATED)
+@pytest.mark.parametrize("seed", range(2))
+def test_found_in_gradients(text: str, seed: int):
+    check_gradients(Case(Program(parse_mlir(text), {"M": 300})), SeededChoices(seed))
