@@ -9,46 +9,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
+from coda_ir.compiled import CompiledFunction, Results, Target, unpack
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import (
-    Level,
-    Lowering,
-    TuningOptions,
-    count_operators,
-    find_entry,
-    used_arguments,
-)
+from coda_ir.lowering import Level, Lowering, TuningOptions, find_entry
 from coda_ir.sources import read_source
 
 if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
-    from coda_ir.argument_checks import Check
-    from coda_ir.arguments import Signature
-    from coda_ir.backends.reference import Precision
-    from coda_ir.backends.triton.aot import KernelResources
-    from coda_ir.cache.artifact import Artifact
-    from coda_ir.remarks import Remark
     from coda_ir.training import TrainableFunction
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
-Target: TypeAlias = Literal["triton", "reference"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
 Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
-Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
 __all__ = [
     "CompiledFunction",
     "Level",
     "Lowering",
     "Program",
+    "Results",
     "Syntax",
     "Target",
     "compile",
@@ -299,247 +285,3 @@ def _with_numerics(module: ModuleOp, numerics: str | None) -> ModuleOp:
 
         SetNumericsPass(numerics).apply(make_context(), module)
     return module
-
-
-class CompiledFunction:
-    """A function ready to be called with `torch.Tensor`s, by position or by name.
-
-    Gives a tensor, or a tuple where the function has several results. Each call checks the
-    tensors and raises an `ArgumentError` (a CodaError) where one does not fit. Tensors may be
-    strided. A call in which a symbol is 0 launches nothing.
-    """
-
-    def __init__(
-        self, lowering: Lowering, function: str | None, target: Target, device: torch.device
-    ):
-        """`function` may be None where the program has only one."""
-        self.target: Target = target
-        self.device = device
-        self._lowering = lowering
-        self._function = function
-
-    @cached_property
-    def signature(self) -> Signature:
-        """The arguments and the results."""
-        if self.target == "triton":
-            return self._artifact.signature
-        from coda_ir.arguments import Signature
-
-        return Signature.of(find_entry(self._lowering.module("block"), self._function))
-
-    @property
-    def name(self) -> str:
-        return self.signature.name
-
-    @cached_property
-    def _artifact(self) -> Artifact:
-        return self._lowering.artifact(self._function)
-
-    def __repr__(self) -> str:
-        return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
-
-    def prepare(self) -> None:
-        """Do now what the first call would have to do."""
-        _ = self._fits
-        if self.target == "triton":
-            _ = self._run
-
-    def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
-        values = self._in_order(args, kwargs)
-        if values is not None and len(values) == self._argument_count and self._fits(*values):
-            return unpack(self.unchecked(*values))
-        tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
-        return unpack(self.run_checked(tensors, bindings))
-
-    def _in_order(
-        self, args: tuple[torch.Tensor, ...], kwargs: Mapping[str, torch.Tensor]
-    ) -> Sequence[torch.Tensor] | None:
-        """The arguments of a call by position; None where their names are not the right ones."""
-        if not kwargs:
-            return args
-        names = self._argument_names[len(args) :]
-        if len(names) != len(kwargs):
-            return None
-        try:
-            return (*args, *map(kwargs.__getitem__, names))
-        except KeyError:
-            return None
-
-    @cached_property
-    def _argument_names(self) -> tuple[str, ...]:
-        return tuple(spec.name for spec in self.signature.arguments)
-
-    @cached_property
-    def _argument_count(self) -> int:
-        return len(self.signature.arguments)
-
-    @cached_property
-    def _fits(self) -> Check:
-        from coda_ir.argument_checks import RepeatedCheck, make_check
-
-        return RepeatedCheck(make_check(self.signature, self.device))
-
-    def run_checked(
-        self, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]
-    ) -> tuple[torch.Tensor, ...]:
-        """A call with tensors that have been checked; `sizes` are those of the symbols."""
-        return self._run_empty(tensors, sizes) if 0 in sizes.values() else self.unchecked(*tensors)
-
-    def run_boxed(
-        self, tensors: list[torch.Tensor], sizes: Mapping[str, int]
-    ) -> tuple[torch.Tensor, ...]:
-        """`run_checked` with a list that the program of a boxed function empties: what nobody else
-        holds is freed after its last use.
-        """
-        import torch
-
-        if 0 in sizes.values():
-            return self._run_empty(tensors, sizes)
-        if torch.is_autocast_enabled(self.device.type):
-            with torch.autocast(self.device.type, enabled=False):
-                return self.run_boxed(tensors, sizes)
-        results = self._run_boxed(tensors)
-        return results if isinstance(results, tuple) else (results,)
-
-    def reference(
-        self,
-        inputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor],
-        *,
-        level: Level = "block",
-        precision: Precision = "float64",
-    ) -> Any:
-        """Run the function at `level` with the reference backend: in float64, or rounding where
-        the IR states it (`stated`). `inputs` are the tensors by name or in order.
-        """
-        by_name = isinstance(inputs, Mapping)
-        values = self.signature.collect(() if by_name else inputs, inputs if by_name else {})
-        tensors, _ = self.signature.check(values, None)
-        return unpack(self._interpret(tensors, level, precision))
-
-    def module(self, level: Level) -> ModuleOp:
-        """A copy of the module at a level: `block`, `gemm` or `scheduled`."""
-        return self._lowering.module(level).clone()
-
-    def ir(self, level: Level) -> str:
-        """The printed IR at a level: `block`, `gemm` or `scheduled`."""
-        return str(self._lowering.module(level))
-
-    @property
-    def source(self) -> str:
-        """The text of the emitted Triton module."""
-        return self._artifact.source
-
-    @property
-    def remarks(self) -> tuple[Remark, ...]:
-        """What the passes fused, what they refused, and why."""
-        if self.target == "triton":
-            return self._artifact.remarks
-        self._lowering.module("scheduled")
-        return tuple(self._lowering.remarks)
-
-    @property
-    def origin_remarks(self) -> tuple[Remark, ...]:
-        """Of a derived program, what was decided while it was derived."""
-        if self.target == "triton":
-            return self._artifact.origin_remarks
-        self._lowering.module("block")
-        return tuple(self._lowering.origin_remarks)
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """Names of the generated kernels in the order of their first launch; () for `reference`."""
-        return self._artifact.kernels if self.target == "triton" else ()
-
-    @cached_property
-    def used_arguments(self) -> tuple[bool, ...]:
-        """For each argument whether the function needs it."""
-        if self.target == "triton":
-            return self._artifact.used_arguments
-        return used_arguments(find_entry(self._lowering.module("block"), self._function))
-
-    @cached_property
-    def operators(self) -> Mapping[str, int]:
-        """How many operators of each name the scheduled function has, epilogues included."""
-        if self.target == "triton":
-            return self._artifact.operators
-        return count_operators(self._lowering.module("scheduled"), self._function)
-
-    def resources(self, arch: str) -> tuple[KernelResources, ...]:
-        """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and
-        compiled for it: registers, spills, shared memory, occupancy. Needs no GPU.
-
-        Raises CodaError for an unknown architecture, and where a kernel does not compile.
-        """
-        from coda_ir.backends.triton import emit_program
-        from coda_ir.backends.triton.aot import compile_kernels, find_architecture
-
-        block, options = self._lowering.module("block"), find_architecture(arch).schedule
-        lowering = Lowering(block, options, pack_weights=self._lowering.pack_weights)
-        program = emit_program(lowering.module("scheduled"), self.name)
-        return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
-
-    @cached_property
-    def _generated(self) -> ModuleType:
-        from coda_ir.cache import load_source
-        from coda_ir.devices import require_triton_for
-
-        require_triton_for(self.device)
-        return load_source(self.source, self.name)
-
-    @cached_property
-    def _run(self) -> Callable[..., Results]:
-        if self.target == "triton":
-            return self._generated.run
-        return lambda *tensors: self._interpret(tensors, "block", "stated")
-
-    @cached_property
-    def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
-        if self.target == "reference":
-            return self._interpret_boxed
-        boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
-        return (lambda tensors: self._run(*tensors)) if boxed is None else boxed
-
-    def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """A call without any check, for callers that know their tensors: always gives a tuple.
-
-        Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
-        whose types are stated.
-        """
-        import torch
-
-        if torch.is_autocast_enabled(self.device.type):
-            with torch.autocast(self.device.type, enabled=False):
-                return self.unchecked(*tensors)
-        results = self._run(*tensors)
-        return results if isinstance(results, tuple) else (results,)
-
-    def _interpret(
-        self, tensors: Sequence[torch.Tensor], level: Level, precision: Precision
-    ) -> tuple[torch.Tensor, ...]:
-        from coda_ir.backends.reference import run_function
-
-        func = find_entry(self._lowering.module(level), self.name)
-        results = run_function(func, tensors, precision)
-        device = tensors[0].device if tensors else self.device
-        return tuple(result.to(device) for result in results)
-
-    def _interpret_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        from coda_ir.backends.reference import run_boxed
-
-        device = tensors[0].device if tensors else self.device
-        func = find_entry(self._lowering.module("block"), self.name)
-        return tuple(result.to(device) for result in run_boxed(func, tensors, "stated"))
-
-    def _run_empty(
-        self, tensors: Sequence[torch.Tensor], bindings: Mapping[str, int]
-    ) -> tuple[torch.Tensor, ...]:
-        """The results for a size of 0; those with elements (a mean of nothing) by the reference."""
-        empty = self.signature.empty_results(bindings, self.device)
-        return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
-
-
-def unpack(results: Results | list[torch.Tensor]) -> Results:
-    """A single result by itself, several as a tuple."""
-    if not isinstance(results, tuple | list):
-        return results
-    return results[0] if len(results) == 1 else tuple(results)
