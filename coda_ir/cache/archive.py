@@ -30,7 +30,8 @@ from coda_ir.cache.folder import (
     whole_file,
     write_whole,
 )
-from coda_ir.cache.programs import DamagedEntryError, Entry
+from coda_ir.cache.programs import Entry
+from coda_ir.cache.sealed import DamagedEntryError
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.triton_files import (
     FILE_NAME,

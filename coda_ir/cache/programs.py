@@ -24,15 +24,11 @@ from coda_ir.cache.folder import (
     write_whole,
 )
 from coda_ir.cache.origin import Origin
+from coda_ir.cache.sealed import DamagedEntryError, reading_entry, seal, unseal
 from coda_ir.cache.toolchain import toolchain
-from coda_ir.diagnostics import CodaError
 
 FORMAT = 1
 MAGIC = f"coda-ir-program {FORMAT}"
-
-
-class DamagedEntryError(CodaError):
-    """A file of the cache that is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +54,16 @@ class Entry:
     def to_bytes(self) -> bytes:
         body = {"artifact": self.artifact.to_data(), "files": dict(self.files)}
         lines = f"{json.dumps(vars(self.header))}\n{json.dumps(body)}\n".encode()
-        return f"{MAGIC} {sha256(lines).hexdigest()}\n".encode() + lines
+        return seal(MAGIC, lines)
 
     @staticmethod
     def from_bytes(data: bytes) -> Entry:
         """Raises DamagedEntryError for anything but `to_bytes`."""
-        first, _, rest = data.partition(b"\n")
-        if first != f"{MAGIC} {sha256(rest).hexdigest()}".encode():
-            raise DamagedEntryError("the checksum is wrong")
-        try:
-            header, body = map(json.loads, rest.splitlines())
+        lines = unseal(MAGIC, data).splitlines()
+        with reading_entry():
+            header, body = map(json.loads, lines)
             artifact = Artifact.from_data(body["artifact"])
             return Entry(Header(**header), artifact, dict(body["files"]))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DamagedEntryError(f"not an entry: {error!r}") from error
 
 
 @dataclass(frozen=True)

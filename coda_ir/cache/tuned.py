@@ -22,7 +22,7 @@ from coda_ir.cache.folder import (
     tuning_path,
     write_whole,
 )
-from coda_ir.cache.programs import DamagedEntryError
+from coda_ir.cache.sealed import DamagedEntryError, reading_entry, seal, unseal
 from coda_ir.cache.toolchain import toolchain
 
 FORMAT = 1
@@ -46,20 +46,16 @@ class TunedEntry:
     def to_bytes(self) -> bytes:
         data = asdict(self) | {"decision": self.decision.to_data()}
         line = f"{json.dumps(data)}\n".encode()
-        return f"{MAGIC} {sha256(line).hexdigest()}\n".encode() + line
+        return seal(MAGIC, line)
 
     @staticmethod
     def from_bytes(data: bytes) -> TunedEntry:
         """Raises DamagedEntryError for anything but `to_bytes`."""
-        first, _, rest = data.partition(b"\n")
-        if first != f"{MAGIC} {sha256(rest).hexdigest()}".encode():
-            raise DamagedEntryError("the checksum is wrong")
-        try:
-            fields = json.loads(rest)
+        line = unseal(MAGIC, data)
+        with reading_entry():
+            fields = json.loads(line)
             decision = Decision.from_data(fields.pop("decision"))
             return TunedEntry(**fields, decision=decision)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DamagedEntryError(f"not an entry: {error!r}") from error
 
 
 def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:

@@ -24,7 +24,8 @@ from coda_ir.cache.folder import (
     remove,
     size_limit,
 )
-from coda_ir.cache.programs import DamagedEntryError, Header, read_header
+from coda_ir.cache.programs import Header, read_header
+from coda_ir.cache.sealed import DamagedEntryError
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.triton_files import triton_cache_directory
 from coda_ir.cache.tuned import TunedEntry, read
