@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 import torch
+from support.attention import AttentionCounter
 from support.torch_compile import compiled, reset
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import coda_ir
 from coda_ir.backends.reference.interpreter import HANDLERS
@@ -33,22 +33,6 @@ SIZES = {"B": 2, "T": 5, "S": 7}
 
 FORWARD = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 BACKWARD = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
-
-
-class AttentionCounter(TorchDispatchMode):
-    """Counts the operators of attention that PyTorch runs."""
-
-    def __init__(self):
-        mode: Any = super()
-        mode.__init__()
-        self.counts = Counter[str]()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if "attention" in str(func):
-            self.counts[str(func)] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def network(**options: Any) -> TrainableFunction:

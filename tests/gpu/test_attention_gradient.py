@@ -3,14 +3,13 @@
 pytest tests/gpu/test_attention_gradient.py
 """
 
-from collections import Counter
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from support.attention import AttentionCounter
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import coda_ir
 from coda_ir.float64 import relative_error
@@ -103,22 +102,6 @@ def step(function: Any, tensors: dict[str, torch.Tensor], dtype: torch.dtype | N
     return [y.detach(), *torch.autograd.grad(y, wanted, d_y, allow_unused=True)]
 
 
-class ForwardCounter(TorchDispatchMode):
-    """Counts the kernels of attention that PyTorch starts, forward and backward."""
-
-    def __init__(self):
-        mode: Any = super()
-        mode.__init__()
-        self.counts = Counter[str]()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if "attention" in str(func):
-            self.counts["backward" if "backward" in str(func) else "forward"] += 1
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ",".join(o) or "plain")
 @pytest.mark.parametrize(("queries", "keys"), [(130, 130), (64, 515)])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -137,9 +120,9 @@ def test_gradients(options: dict[str, Any], queries: int, keys: int, kernel: str
 
     with sdpa_kernel(KERNELS[kernel]):
         first = step(run, learned)
-        with ForwardCounter() as counter:
+        with AttentionCounter() as counter:
             second = step(run, learned)
-    assert counter.counts["forward"] <= 1 and counter.counts["backward"] <= 1
+    assert counter.forwards <= 1 and counter.backwards <= 1
     spelled_out = partial(definition, options=options)
     exact, eager = step(spelled_out, learned, torch.float64), step(spelled_out, learned)
     for a, b, wanted, spelled in zip(first, second, exact, eager, strict=True):

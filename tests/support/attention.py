@@ -1,11 +1,37 @@
 """Attention by its definition, and cases of masks, windows, sinks and more keys than queries."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 HEADS, KV_HEADS, WIDTH = 4, 2, 8
+
+
+class AttentionCounter(TorchDispatchMode):
+    """Counts the operators of attention that PyTorch runs, by their names."""
+
+    def __init__(self):
+        mode: Any = super()
+        mode.__init__()
+        self.counts = Counter[str]()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if "attention" in str(func):
+            self.counts[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def backwards(self) -> int:
+        return sum(count for name, count in self.counts.items() if "backward" in name)
+
+    @property
+    def forwards(self) -> int:
+        return self.counts.total() - self.backwards
 
 
 def definition(
