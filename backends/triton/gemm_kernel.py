@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
 
-from coda_ir.backends.triton.gemm_names import describe_segment, gemm_kernel_name
+from coda_ir.backends.triton.gemm_names import (
+    docstring,
+    gemm_kernel_name,
+    range_comment,
+    summary_of,
+    tile_condition,
+)
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     NameAllocator,
+    definition,
     indented,
-    location_comment,
 )
 from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.ports import ArgumentList
@@ -110,13 +116,14 @@ class _GemmEmitter:
 
     def emit(self) -> EmittedKernel:
         body = [*self._emit_prologue(), *self._emit_segments()]
+        summary = summary_of(self.op, self.schedule)
         rows = depth_argument() if self.op.is_transposed else KernelArgument("M", "i32", "{rows}")
         arguments = (*self.arguments.arguments, rows)
         fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
         lines = [
             f"@triton.jit(do_not_specialize=[{fixed}])",
-            *_signature(self.name, [argument.name for argument in arguments]),
-            *indented(self._docstring()),
+            *definition(self.name, [argument.name for argument in arguments]),
+            *indented(docstring(self.op, summary)),
             *indented(body),
         ]
         return EmittedKernel(
@@ -128,7 +135,7 @@ class _GemmEmitter:
             helpers=frozenset(self.helpers),
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
-            description=self._summary(),
+            description=summary,
             imports=self.main_loop.imports,
         )
 
@@ -137,22 +144,6 @@ class _GemmEmitter:
         if self.op.is_transposed:
             return str(-(-self.op.row_shape[0] // bm) * self.programs)
         return f"triton.cdiv({{rows}}, {bm}) * {self.programs}"
-
-    def _summary(self) -> str:
-        m = self.op.row_shape[0] if self.op.is_transposed else "M"
-        n = sum(segment.columns for segment in self.segments)
-        depths = [self.op.depth(index) for index in range(len(self.op.inputs))]
-        k = " + ".join("K" if self.op.is_transposed else str(depth) for depth in depths)
-        tile = " x ".join(map(str, self.schedule.tile))
-        return f"{m} x {n} x {f'({k})' if len(depths) > 1 else k} GEMM in tiles of {tile}"
-
-    def _docstring(self) -> list[str]:
-        parts = [describe_segment(segment) for segment in self.segments]
-        place = location_comment(self.op.location)
-        lines = [f'"""{self._summary()}, with its epilogue.', "", *parts]
-        if place is not None:
-            lines.append(f"Source: {place.removeprefix('# ')}")
-        return [*lines, '"""']
 
     def _emit_prologue(self) -> list[str]:
         bm, _, bk = self.schedule.tile
@@ -218,21 +209,7 @@ class _GemmEmitter:
     ) -> list[str]:
         """The code of one column range, under its condition where there are several."""
         end = start + columns.programs
-        weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
-        comment = f"# {weights}: tiles {start} to {end - 1} of {self.programs}"
+        comment = range_comment(segment, columns, start, self.programs)
         if columns.programs == self.programs:
             return ["", *body]
-        if start == 0:
-            condition = f"tile_n < {end}"
-        elif end == self.programs:
-            condition = f"tile_n >= {start}"
-        else:
-            condition = f"(tile_n >= {start}) & (tile_n < {end})"
-        return ["", comment, f"if {condition}:", *indented(body)]
-
-
-def _signature(name: str, parameters: list[str]) -> list[str]:
-    line = f"def {name}({', '.join(parameters)}):"
-    if len(line) <= 96:
-        return [line]
-    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
+        return ["", comment, f"if {tile_condition(start, end, self.programs)}:", *indented(body)]

@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
+from coda_ir.backends.triton.kernel import location_comment
 from coda_ir.dialects.gemm import (
     CombinerAttr,
     FusedOp,
     GroupReduceOp,
     PortKind,
     ResultKind,
+    ScheduleAttr,
     Segment,
 )
+from coda_ir.dialects.gemm.tiling import ColumnRange
 
 _LONGEST_NAME = 60
 
@@ -29,6 +32,40 @@ def gemm_kernel_name(op: FusedOp) -> str:
         if len(name) + len(part) < _LONGEST_NAME:
             name += f"_{part}"
     return name
+
+
+def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
+    """One line for listings: the extents of the products, and the tile."""
+    m = op.row_shape[0] if op.is_transposed else "M"
+    n = sum(segment.columns for segment in op.segments())
+    depths = [op.depth(index) for index in range(len(op.inputs))]
+    k = " + ".join("K" if op.is_transposed else str(depth) for depth in depths)
+    tile = " x ".join(map(str, schedule.tile))
+    return f"{m} x {n} x {f'({k})' if len(depths) > 1 else k} GEMM in tiles of {tile}"
+
+
+def docstring(op: FusedOp, summary: str) -> list[str]:
+    """The docstring of a kernel: what its epilogue does, and where that stands in the source."""
+    place = location_comment(op.location)
+    lines = [f'"""{summary}, with its epilogue.', "", *map(describe_segment, op.segments())]
+    if place is not None:
+        lines.append(f"Source: {place.removeprefix('# ')}")
+    return [*lines, '"""']
+
+
+def range_comment(segment: Segment, columns: ColumnRange, start: int, tiles: int) -> str:
+    """Which of all `tiles` of a row are those of a range, the first of them number `start`."""
+    weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
+    return f"# {weights}: tiles {start} to {start + columns.programs - 1} of {tiles}"
+
+
+def tile_condition(start: int, end: int, tiles: int) -> str:
+    """Whether `tile_n` is from `start` to `end`, given that it is below `tiles`."""
+    if start == 0:
+        return f"tile_n < {end}"
+    if end == tiles:
+        return f"tile_n >= {start}"
+    return f"(tile_n >= {start}) & (tile_n < {end})"
 
 
 def segment_features(segment: Segment) -> list[str]:

@@ -98,14 +98,6 @@ def is_symbol(dim: Dim) -> bool:
     return isinstance(dim, str) and re.fullmatch(r"[^\W\d]\w*", dim) is not None
 
 
-def definition(name: str, parameters: Sequence[str]) -> list[str]:
-    """The first lines of a function."""
-    line = f"def {name}({', '.join(parameters)}):"
-    if len(line) <= 96:
-        return [line]
-    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
-
-
 def unpacked(names: Sequence[str], sequence: str) -> list[str]:
     """The assignment of the elements of a sequence to variables."""
     line = f"{', '.join(names)}{',' * (len(names) == 1)} = {sequence}"

@@ -177,6 +177,14 @@ def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
     return ["    " * depth + line if line else line for line in lines]
 
 
+def definition(name: str, parameters: Sequence[str]) -> list[str]:
+    """The first lines of a function."""
+    line = f"def {name}({', '.join(parameters)}):"
+    if len(line) <= 96:
+        return [line]
+    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
+
+
 def without_unused(lines: list[str]) -> list[str]:
     """`lines` without the one-line assignments whose name does not occur further down."""
     kept: list[str] = []

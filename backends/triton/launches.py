@@ -23,8 +23,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coda_ir.backends.triton.host_names import definition
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator, indented
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    KernelArgument,
+    NameAllocator,
+    definition,
+    indented,
+)
 
 
 def launch_lines(

@@ -15,9 +15,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.api import find_entry
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
-from coda_ir.backends.triton.host_names import definition, wrapped
+from coda_ir.backends.triton.host_names import wrapped
 from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
-from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, definition, indented
 from coda_ir.backends.triton.operators import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError

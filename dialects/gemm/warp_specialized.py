@@ -74,7 +74,7 @@ class Staging:
 
 def slot_bytes(shape: SlotShape) -> int:
     rows, columns, element = shape
-    return rows * columns * (4 if isinstance(element, Float32Type) else 2)
+    return rows * columns * _element_bytes(element)
 
 
 def slot_of(columns: ColumnRange, element: Attribute, *, transposed: bool) -> SlotShape:
@@ -82,6 +82,10 @@ def slot_of(columns: ColumnRange, element: Attribute, *, transposed: bool) -> Sl
     if transposed:
         return columns.lanes, GROUP_ROWS, element
     return GROUP_ROWS, columns.lanes, element
+
+
+def _element_bytes(element: Attribute) -> int:
+    return 4 if isinstance(element, Float32Type) else 2
 
 
 def stage_bytes(schedule: ScheduleAttr) -> int:
@@ -200,7 +204,7 @@ def _box_obstacle(element: Attribute, columns: int) -> str | None:
     """Why TMA cannot move boxes of a tensor."""
     if not isinstance(element, BFloat16Type | Float16Type | Float32Type):
         return f"tiles of {element}"
-    row = columns * (4 if isinstance(element, Float32Type) else 2)
+    row = columns * _element_bytes(element)
     if row % ALIGNMENT_BYTES:
         return f"rows of {row} bytes are not multiples of {ALIGNMENT_BYTES}"
     return None

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import helper_names, render_prelude
+from coda_ir.symbolic_shapes import element_bytes
 
 IMPORTS = frozenset(
     {
@@ -172,7 +172,3 @@ def layout_text(element: Attribute, box: Box) -> str:
     swizzle = min(128, box[-1] * element_bytes(element))
     bits = 8 * element_bytes(element)
     return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank=2)"
-
-
-def element_bytes(element: Attribute) -> int:
-    return 2 if isinstance(element, BFloat16Type | Float16Type) else 4

@@ -6,13 +6,19 @@ import re
 from collections.abc import Sequence
 from textwrap import wrap
 
-from coda_ir.backends.triton.gemm_names import describe_segment, gemm_kernel_name
+from coda_ir.backends.triton.gemm_names import (
+    docstring,
+    gemm_kernel_name,
+    range_comment,
+    summary_of,
+    tile_condition,
+)
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     NameAllocator,
+    definition,
     indented,
-    location_comment,
 )
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
@@ -110,6 +116,10 @@ class _Emitter:
         return self.op.is_transposed or self.ranges[0][0].layout == Layout.KN
 
     @property
+    def summary(self) -> str:
+        return f"{summary_of(self.op, self.schedule)}, warp-specialized"
+
+    @property
     def tiles_n(self) -> int:
         return sum(columns.programs for _, columns in self.ranges)
 
@@ -135,7 +145,7 @@ class _Emitter:
             helpers=frozenset(self.helpers),
             num_warps=4,
             num_stages=self.schedule.stages.data,
-            description=self._summary(),
+            description=self.summary,
             imports=IMPORTS,
             constants=self.descriptors.layouts.constants(),
             host_helpers=frozenset({"programs"}),
@@ -195,18 +205,11 @@ class _Emitter:
             if body and columns.programs == self.tiles_n:
                 lines += body
             elif body:
-                weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
-                lines.append(f"# {weights}: tiles {start} to {end - 1} of {self.tiles_n}")
-                lines += [f"if {self._condition(start, end)}:", *indented([*number, *body])]
+                condition = tile_condition(start, end, self.tiles_n)
+                lines.append(range_comment(segment, columns, start, self.tiles_n))
+                lines += [f"if {condition}:", *indented([*number, *body])]
             start = end
         return lines
-
-    def _condition(self, start: int, end: int) -> str:
-        if start == 0:
-            return f"tile_n < {end}"
-        if end == self.tiles_n:
-            return f"tile_n >= {start}"
-        return f"(tile_n >= {start}) & (tile_n < {end})"
 
     # Computing
 
@@ -261,7 +264,7 @@ class _Emitter:
         more: Sequence[str],
     ) -> str:
         parameters = [*self._used(body, arguments), *more]
-        return "\n".join(["@triton.jit", *_signature(name, parameters), *indented(body)])
+        return "\n".join(["@triton.jit", *definition(name, parameters), *indented(body)])
 
     def _used(self, body: Sequence[str], arguments: Sequence[KernelArgument]) -> list[str]:
         """What a function takes: shared memory, then parameters of the kernel that it names."""
@@ -276,7 +279,7 @@ class _Emitter:
         computed = self._used(compute, arguments)
         loaded = self._used(load, arguments)
         body = [
-            *self._docstring(),
+            *docstring(self.op, self.summary),
             *self.memory.emit(),
             "tl.warp_specialize(",
             "    [",
@@ -294,31 +297,8 @@ class _Emitter:
             ")",
         ]
         head = f"@triton.jit(do_not_specialize=[{fixed}])"
-        signature = _signature(self.name, [argument.name for argument in arguments])
+        signature = definition(self.name, [argument.name for argument in arguments])
         return "\n".join([head, *signature, *indented(body)]) + "\n"
-
-    def _summary(self) -> str:
-        n = sum(segment.columns for segment in self.op.segments())
-        depths = [self.op.depth(index) for index in range(len(self.op.inputs))]
-        k = " + ".join(map(str, depths))
-        tile = " x ".join(map(str, self.schedule.tile))
-        product = f"M x {n} x {f'({k})' if len(depths) > 1 else k} GEMM"
-        return f"{product} in tiles of {tile}, warp-specialized"
-
-    def _docstring(self) -> list[str]:
-        place = location_comment(self.op.location)
-        lines = [f'"""{self._summary()}, with its epilogue.', ""]
-        lines += [describe_segment(segment) for segment in self.op.segments()]
-        if place is not None:
-            lines.append(f"Source: {place.removeprefix('# ')}")
-        return [*lines, '"""']
-
-
-def _signature(name: str, parameters: Sequence[str]) -> list[str]:
-    line = f"def {name}({', '.join(parameters)}):"
-    if len(line) <= 96:
-        return [line]
-    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
 
 
 def _partition(function: str, arguments: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import Float32Type, IntAttr
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
@@ -15,15 +15,16 @@ from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultKind, ResultPortAttr
+from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultPortAttr
 from coda_ir.dialects.gemm.warp_specialized import (
     GROUP_ROWS,
     TILE_PORTS,
-    TILES,
     SlotShape,
     Staging,
+    moves_of,
     slot_of,
 )
+from coda_ir.storage import overwritten
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         shape = slot_of(self.columns, element, transposed=is_transposed)
         count, before = self.staging.stores[shape], self.stored.get(shape, 0)
         self.stored[shape] = before + 1
-        per_part = self._stores_of(shape)
+        per_part = moves_of(self.segment, self.columns).stores.count(shape)
         position = f"{per_part} * part" if per_part > 1 else "part"
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
@@ -222,27 +223,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         value = rounded(value, element, self.helpers)
         if is_transposed:
             corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"
-        descriptor = self._descriptor(self._place_of(output), "tile", transposed=is_transposed)
+        existing = overwritten(output)
+        stored = output if existing is None else existing
+        descriptor = self._descriptor(stored, "tile", transposed=is_transposed)
         slots = f"{slots_name(self.staging, shape)}.index({slot})"
         pending = str(self.staging.pending)
         self.lines += call("put", (descriptor, *corner, slots, value, pending))
 
     def _port_of(self, output: SSAValue) -> ResultPortAttr:
         return self.segment.results[list(self.segment.outputs).index(output)].port
-
-    def _place_of(self, output: SSAValue) -> SSAValue:
-        """Where a result is stored: the operand that it takes the place of, or itself."""
-        port = self._port_of(output)
-        if port.kind.data == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
-            return self.segment.ports[port.index.data].value
-        return output
-
-    def _stores_of(self, shape: SlotShape) -> int:
-        """How many tiles of a shape a part stores."""
-        total = 0
-        for (port, _), output in zip(self.segment.results, self.segment.outputs, strict=True):
-            transposed = self.segment.is_stored_transposed(port)
-            slot = slot_of(self.columns, element_type_of(output), transposed=transposed)
-            if port.kind.data in TILES and slot == shape:
-                total += self.segment.result_arity(port)
-        return total

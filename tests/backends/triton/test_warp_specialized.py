@@ -70,6 +70,7 @@ class TestNumbers:
         text = gradients.merged_weight_gradients("bf16", 136, (256, 512), schedule())
         kernel = check_against_reference(text, [rows], tmp_path)
         assert kernel.runs_without_rows and kernel.arguments[-1].name == "K"
+        assert kernel.description.startswith("136 x 768 x K GEMM in tiles")
 
 
 class TestStaging:
