@@ -3,11 +3,12 @@
     python benchmarks/host_cost.py --json host_cost.json
 
 `launch` is what a module does by default, `direct` what it does with CODA_DIRECT_LAUNCH=1. On a
-GPU, calls are enqueued without waiting for them, so few at a time that the queue does not fill, and
-compared with eager PyTorch and torch.compile; the results of both kinds of launch are compared with
-float64 and have to be the same bits. Without a GPU, kernels are compiled for an H100 and launched
-through a driver that does nothing (`fake_cuda.py`): what is left is the work of Python and of
-Triton's launchers. Then both kinds have to pass the same parameters to the driver.
+GPU, calls are enqueued without waiting for them, so few at a time that the queue does not fill, in
+turn with those of eager PyTorch and of torch.compile, as it is and with CUDA graphs; the kernels
+of a call are counted by the profiler. The results of both kinds of launch are compared with float64
+and have to be the same bits. Without a GPU, kernels are compiled for an H100 and launched through a
+driver that does nothing (`fake_cuda.py`): what is left is the work of Python and of Triton's
+launchers. Then both kinds have to pass the same parameters to the driver.
 
 The parts are the check of the arguments, `run` without its launches, which allocates, and the
 launches, which descriptors are part of. `new addresses` is a call whose tensors are where none were
@@ -25,7 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,38 @@ Call = Callable[[], object]
 
 def microseconds(call: Call, batches: int) -> float:
     """The median time on the host of a call, which a GPU runs in the background."""
-    times: list[int] = []
+    return microseconds_of({"": call}, batches)[""]
+
+
+def microseconds_of(calls: Mapping[str, Call], batches: int) -> dict[str, float]:
+    """The same of several calls, whose batches take turns."""
+    times: dict[str, list[int]] = {name: [] for name in calls}
     for _ in range(batches):
-        for _ in range(BATCH):
-            start = time.perf_counter_ns()
-            call()
-            times.append(time.perf_counter_ns() - start)
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-    return statistics.median(times) / 1000
+        for name, call in calls.items():
+            times[name] += _batch(call)
+    return {name: statistics.median(taken) / 1000 for name, taken in times.items()}
+
+
+def _batch(call: Call) -> list[int]:
+    """Nanoseconds of each call of a batch."""
+    times: list[int] = []
+    for _ in range(BATCH):
+        start = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - start)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return times
+
+
+def count_kernels(call: Call) -> int | None:
+    """How many kernels run on the GPU in a call; None where the profiler sees none."""
+    profiler: Any = import_module("torch.profiler")
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+        call()
+        torch.cuda.synchronize()
+    on_gpu = (event for event in profile.events() if event.device_type.name == "CUDA")
+    return sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_gpu) or None
 
 
 @contextmanager
@@ -173,33 +197,78 @@ def check_results(layers: Sequence[Layer], inputs: Tensors) -> dict[str, list[fl
     }
 
 
+class TorchLayer(torch.nn.Module):
+    """The same layer in PyTorch, with parameters of packed weights."""
+
+    def __init__(self, packed: Tensors):
+        super().__init__()
+        for name, tensor in packed.items():
+            if name not in ROWS:
+                parameter = torch.nn.Parameter(tensor, requires_grad=False)
+                self.register_parameter(name, parameter)
+
+    def forward(self, rows: Tensors) -> tuple[torch.Tensor, ...]:
+        return torch_layer(dict(self.named_parameters()) | rows)
+
+
 def peers(inputs: Tensors) -> dict[str, Call]:
-    """The same layer in PyTorch, on packed weights."""
+    """The layer in PyTorch: eager and compiled."""
     packed = pack(inputs)
+    model, rows = TorchLayer(packed), {name: packed[name] for name in ROWS}
     # The types of torch.compile are partly unknown to a strict checker.
-    compiled: Callable[[Tensors], object] = import_module("torch").compile(torch_layer)
-    return {"eager": lambda: torch_layer(packed), "torch.compile": lambda: compiled(packed)}
+    compile: Callable[..., Callable[[Tensors], object]] = import_module("torch").compile
+    functions: dict[str, Callable[[Tensors], object]] = {
+        "eager": lambda rows: torch_layer(packed | rows),
+        "torch.compile": compile(model),
+        "torch.compile with CUDA graphs": compile(TorchLayer(packed), mode="reduce-overhead"),
+    }
+    return {name: partial(function, rows) for name, function in functions.items()}
 
 
-def measure(shape: LayerShape, schedule: str, batches: int, folder: Path) -> dict[str, Any]:
+def measure(
+    shape: LayerShape, schedule: str, batches: int, folder: Path, *, with_peers: bool
+) -> dict[str, Any]:
     """Microseconds by kind of launches and part, of the peers, and the errors of the results."""
     fake = None if torch.cuda.is_available() else fake_cuda.install(folder)
     inputs = make_inputs(shape, "cpu" if fake else "cuda")
     layers = [make_layer(kind, shape, inputs, schedule, is_fake=bool(fake)) for kind in KINDS]
-    report: dict[str, Any] = {"kernels": len(layers[0].function.kernels)}
+    report: dict[str, Any] = {"schedule": schedule, "kernels": len(layers[0].function.kernels)}
+    calls: dict[str, Call] = {layer.kind: layer.call for layer in layers}
     with torch.no_grad():
-        others = {} if fake else peers(inputs)
-        for call in (*(layer.call for layer in layers), *others.values()):
-            call()
-            call()
+        if with_peers and not fake:
+            calls |= peers(inputs)
+        for call in calls.values():
+            for _ in range(4):  # torch.compile records its graphs in the second call
+                call()
         if fake:
             direct = layers[-1]
             report["launches"] = fake_cuda.compare_launches(direct.generated, direct.run, fake)
         else:
             report["errors"] = check_results(layers, inputs)
+            report["calls"] = compare_calls(calls, batches)
         report["microseconds"] = {layer.kind: layer.parts(batches) for layer in layers}
-        report["peers"] = {name: microseconds(call, batches) for name, call in others.items()}
     return report
+
+
+def compare_calls(calls: Mapping[str, Call], batches: int) -> dict[str, dict[str, float | None]]:
+    """Microseconds of each call in turn, and what that is for each of its kernels."""
+    times = microseconds_of(calls, batches)
+    counts = {name: count_kernels(call) for name, call in calls.items()}
+    return {
+        name: {"call": taken, "kernels": count, "kernel": None if count is None else taken / count}
+        for name, taken, count in zip(calls, times.values(), counts.values(), strict=True)
+    }
+
+
+def print_calls(calls: Mapping[str, Mapping[str, float | None]]) -> None:
+    table = Table(title="host time of a call on the GPU, in turn, microseconds")
+    for column in ("", "call", "kernels", "for each kernel"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, facts in calls.items():
+        call, kernels, kernel = (facts[key] for key in ("call", "kernels", "kernel"))
+        counted = ("-", "-") if kernels is None else (f"{kernels:.0f}", f"{kernel:.1f}")
+        table.add_row(name, f"{call:.1f}", *counted)
+    Console().print(table)
 
 
 def print_report(report: Mapping[str, Any]) -> None:
@@ -211,8 +280,8 @@ def print_report(report: Mapping[str, Any]) -> None:
         figures = [f"{parts[part]:.1f}" for parts in report["microseconds"].values()]
         table.add_row(part, *figures)
     Console().print(table)
-    for name, time_of_call in report["peers"].items():
-        print(f"{name}: {time_of_call:.1f}")
+    if "calls" in report:
+        print_calls(report["calls"])
     for kind, errors in report.get("errors", {}).items():
         print(f"error against float64, {kind}: " + ", ".join(f"{e:.2e}" for e in errors))
     if "launches" in report:
@@ -227,12 +296,18 @@ def main() -> None:
         "--schedule", default="target=sm_90 mainloop=tma", help="options of the pass schedule"
     )
     parser.add_argument("--batches", type=int, default=50, help=f"of {BATCH} calls")
+    parser.add_argument("--no-peers", action="store_true", help="leave PyTorch out")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         shape = LayerShape(arguments.size, time=arguments.rows)
-        report = measure(shape, arguments.schedule, arguments.batches, Path(folder))
+        schedule, batches, with_peers = (
+            arguments.schedule,
+            arguments.batches,
+            not arguments.no_peers,
+        )
+        report = measure(shape, schedule, batches, Path(folder), with_peers=with_peers)
     print_report(report)
     if arguments.json is not None:
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
