@@ -207,6 +207,10 @@ class CompiledFunction:
         from coda_ir.devices import require_triton_for
 
         require_triton_for(self.device)
+        if self.device.type != "cpu":
+            from coda_ir.cache.triton_key import recall_triton_key
+
+            recall_triton_key()
         return load_source(self.source, self.name)
 
     @cached_property

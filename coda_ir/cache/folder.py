@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from coda_ir.diagnostics import CodaError
 
-PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
+PROGRAMS, MODULES, TUNING, TOOLCHAIN = "programs", "modules", "tuning", "toolchain"
 
 PROGRAM_SUFFIX = ".json"
 
@@ -145,7 +145,8 @@ def cached_files() -> list[CachedFile]:
     Results of tuning come last: they are small, and take longest to make again.
     """
     root = cache_directory()
-    found = [file for name in (PROGRAMS, MODULES, TUNING) for file in _files_in(root / name)]
+    folders = (PROGRAMS, MODULES, TUNING, TOOLCHAIN)
+    found = [file for name in folders for file in _files_in(root / name)]
     return sorted(found, key=lambda file: (file.is_tuning, file.used, file.path.name))
 
 
