@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -69,6 +72,47 @@ def peak_memory(candidate: Candidate) -> float | None:
     return (torch.cuda.max_memory_allocated() - before) / 2**30
 
 
+@dataclass
+class Budget:
+    """Seconds that a command may take: a part is begun only where the longest so far would fit."""
+
+    seconds: float
+    _start: float = field(default_factory=lambda: time.monotonic())
+    _longest: float = 0.0
+
+    @contextmanager
+    def part(self) -> Generator[None]:
+        start = time.monotonic()
+        yield
+        self._longest = max(self._longest, time.monotonic() - start)
+
+    def allows(self, what: str) -> bool:
+        """Whether there is time for another part; says so where there is not."""
+        spent = time.monotonic() - self._start
+        if not self._longest or spent + self._longest <= self.seconds:
+            return True
+        print(f"without {what}: {spent:.0f} of {self.seconds:.0f} s (--budget) are spent")
+        return False
+
+
+def wanted(text: str) -> list[str]:
+    """The words of an option such as `forward,backward`."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def wanted_sizes(text: str) -> list[int]:
+    return list(map(int, wanted(text)))
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that makes a table."""
+    parser.add_argument("--rounds", type=int, default=5, help="in which every variant is timed")
+    parser.add_argument("--device", default="cuda", help="cpu with small sizes is for tests")
+    parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--plot", type=Path, help="draw the results, as benchmarks/plot.py does")
+
+
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
     """A table of the medians and their ratios to `baseline`."""
     table = Table(title=title)
@@ -85,17 +129,60 @@ def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> N
     Console(width=110).print(table)
 
 
-def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
-    """Write all timings by section, with `facts` about the machine and the accuracy."""
-    milliseconds = {
+def print_errors(errors: Mapping[str, Mapping[str, float]], reference: str, title: str) -> None:
+    """Errors against float64: a row for each tensor, a column for each variant."""
+    table = Table(title=f"{title}: error against float64, ratio to that of {reference}")
+    table.add_column("")
+    for name in errors:
+        table.add_column(name, justify="right")
+    by_reference = errors.get(reference, {})
+    for tensor in dict.fromkeys(name for found in errors.values() for name in found):
+        table.add_row(tensor, *(_error(found, by_reference, tensor) for found in errors.values()))
+    Console(width=110).print(table)
+
+
+def _error(found: Mapping[str, float], reference: Mapping[str, float], tensor: str) -> str:
+    if tensor not in found:
+        return ""
+    ratio = found[tensor] / reference[tensor] if reference.get(tensor) else None
+    return f"{found[tensor]:.2e}" + ("" if ratio is None else f" ({ratio:.2f})")
+
+
+def timings_data(results: Mapping[str, Mapping[str, Timing]]) -> dict[str, dict[str, Any]]:
+    """Timings by section and variant, as data."""
+    return {
         section: {name: asdict(timing) for name, timing in timings.items()}
         for section, timings in results.items()
     }
-    write_facts(path, **facts, milliseconds=milliseconds)
+
+
+def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
+    """Write all timings by section, with `facts` about the machine and the accuracy."""
+    write_facts(path, **facts, milliseconds=timings_data(results))
 
 
 def write_facts(path: Path, **facts: object) -> None:
-    """Write `facts` beside the device and the version of PyTorch."""
+    """Write `facts` beside the device and the versions of PyTorch and Triton."""
+    path.write_text(json.dumps(with_machine(facts), indent=2) + "\n")
+
+
+def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
+    """`facts` and where they come from."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    data = {"device": device, "torch": torch.__version__, **facts}
-    path.write_text(json.dumps(data, indent=2) + "\n")
+    triton: Any = import_module("triton")
+    return {
+        "device": device,
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        **facts,
+    }
+
+
+def publish(options: argparse.Namespace, **facts: object) -> None:
+    """Write what was found so far to the files of `--json` and `--plot`."""
+    if options.json is not None:
+        write_facts(options.json, **facts)
+    if options.plot is not None:
+        from plot import draw
+
+        draw(with_machine(facts), options.plot)

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from harness import write_facts
-from layer_forward import check
+from layer_errors import check
 from llama_layer import PROGRAM, LayerShape, Tensors, forward_operands, make_inputs, pack
 from rich.console import Console
 from rich.table import Table
@@ -118,7 +118,7 @@ WEIGHTS = (("wo",), ("w_gate", "w_up"), ("w_down",), ("wq", "wk", "wv"))
 
 def measure(
     d: int, schedules: Sequence[str], rounds: int
-) -> tuple[dict[str, dict[str, KernelTimes]], dict[str, list[float]]]:
+) -> tuple[dict[str, dict[str, KernelTimes]], dict[str, dict[str, float]]]:
     """Times by schedule and GEMM, and errors of the layer by schedule."""
     shape = LayerShape(d)
     inputs = make_inputs(shape)
@@ -171,7 +171,9 @@ def main() -> None:
         found, wrong = measure(d, arguments.schedule or SCHEDULES, arguments.rounds)
         print_times(d, found)
         for text, values in wrong.items():
-            print(f"error against float64, {text}: " + ", ".join(f"{e:.2e}" for e in values))
+            print(
+                f"error against float64, {text}: " + ", ".join(f"{e:.2e}" for e in values.values())
+            )
         times[f"D = {d}"] = {
             text: {name: asdict(row) for name, row in rows.items()} for text, rows in found.items()
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ ROWS = ("y", "x0", "cos", "sin")
 """The inputs with a row for each token; the others are weights."""
 
 Tensors = dict[str, torch.Tensor]
+Layer = Callable[[Tensors], Sequence[torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ def make_inputs(
         "wv": weight(d, d),
         "cos": angles.cos(),
         "sin": angles.sin(),
+    }
+
+
+def leaves(tensors: Tensors) -> Tensors:
+    """The tensors, detached, as what gradients are wanted of, but for the tables."""
+    return {
+        name: tensor.detach().requires_grad_(name not in ("cos", "sin"))
+        for name, tensor in tensors.items()
     }
 
 

@@ -20,8 +20,8 @@ from time import perf_counter
 from typing import Literal
 
 import torch
-from harness import Candidate, print_timings, time_interleaved, write_json
-from layer_forward import check
+from harness import Candidate, print_errors, print_timings, time_interleaved, write_json
+from layer_errors import check
 from llama_layer import PROGRAM, LayerShape, Tensors, forward_gemms, make_inputs, pack
 from rich.console import Console
 from rich.table import Table
@@ -116,8 +116,7 @@ def measure(d: int, budget: float, path: Path | None) -> None:
         timings = time_interleaved(candidates)
     print_timings(f"layer forward, D = {d}, M = {shape.rows}", timings, "4 cuBLAS GEMMs")
     print(f"gain: {timings['coda'].median / timings['coda, tuned'].median:.3f} x")
-    for name, values in errors.items():
-        print(f"error against float64, {name}: " + ", ".join(f"{e:.2e}" for e in values))
+    print_errors(errors, "coda", f"D = {d}")
     if path is not None:
         decisions = [{"gemm": e.gemm, **e.decision.to_data()} for e in entries]
         section = {f"D = {d}": timings}

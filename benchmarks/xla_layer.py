@@ -1,4 +1,4 @@
-"""The layer between two attentions by JAX, forward and backward in one XLA program."""
+"""The layer between two attentions by JAX, each part of it as one XLA program."""
 
 from __future__ import annotations
 
@@ -10,34 +10,84 @@ from typing import Any
 import torch
 from llama_layer import EPS, Tensors
 
+TABLES = ("cos", "sin")
 
-def make_step(packed: Tensors, upstream: Sequence[torch.Tensor]) -> Callable[[], object]:
-    """A call that computes the gradients of all inputs but the tables, and waits for them.
+
+class XlaResults(Sequence[torch.Tensor]):
+    """Arrays of JAX, as tensors where they are looked at: a call that is timed makes none."""
+
+    def __init__(self, arrays: Sequence[Any]):
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __getitem__(self, index: Any) -> Any:
+        return torch.from_dlpack(self.arrays[index])
+
+
+class XlaGradients(dict[str, Any]):
+    """The same by name."""
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return torch.from_dlpack(super().__getitem__(name))
+
+
+def make_forward(packed: Tensors) -> Callable[[], Sequence[torch.Tensor]]:
+    """A call that computes the results, and waits for them.
 
     Raises ImportError where JAX cannot be imported or does not see the device of the tensors.
     """
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    jax: Any = import_module("jax")
-    platform = "gpu" if packed["y"].is_cuda else "cpu"
-    if jax.default_backend() != platform:
-        raise ImportError(f"jax runs on {jax.default_backend()}, the tensors are on {platform}")
+    jax = _jax_on(packed["y"].device)
+    tensors = {name: _array(jax, tensor) for name, tensor in packed.items()}
 
-    def array(tensor: torch.Tensor) -> Any:
-        return jax.dlpack.from_dlpack(tensor.detach().contiguous())
+    def forward(tensors: Any) -> Any:
+        return _layer(jax, tensors)
 
-    tables = {name: array(packed[name]) for name in ("cos", "sin")}
-    inputs = {name: array(tensor) for name, tensor in packed.items() if name not in tables}
-    seeds = tuple(array(gradient) for gradient in upstream)
+    compiled = jax.jit(forward)
+    return lambda: XlaResults(jax.block_until_ready(compiled(tensors)))
 
-    def gradients(inputs: Any, seeds: Any) -> Any:
+
+def make_step(packed: Tensors) -> Callable[[Sequence[torch.Tensor]], Tensors]:
+    """A call that computes the gradients of all inputs but the tables, and waits for them.
+
+    Raises ImportError as `make_forward`.
+    """
+    jax = _jax_on(packed["y"].device)
+    arrays = {name: _array(jax, tensor) for name, tensor in packed.items()}
+    tables = {name: arrays.pop(name) for name in TABLES}
+    known: dict[int, tuple[torch.Tensor, Any]] = {}
+
+    def gradients(inputs: Any, tables: Any, seeds: Any) -> Any:
         def layer(t: Any) -> Any:
             return _layer(jax, {**t, **tables})
 
         _, pull_back = jax.vjp(layer, inputs)
         return pull_back(seeds)[0]
 
-    step = jax.jit(gradients)
-    return lambda: jax.block_until_ready(step(inputs, seeds))
+    compiled = jax.jit(gradients)
+
+    def step(upstream: Sequence[torch.Tensor]) -> Tensors:
+        for tensor in upstream:
+            if id(tensor) not in known:
+                known[id(tensor)] = (tensor, _array(jax, tensor))
+        seeds = tuple(known[id(tensor)][1] for tensor in upstream)
+        return XlaGradients(jax.block_until_ready(compiled(arrays, tables, seeds)))
+
+    return step
+
+
+def _jax_on(device: torch.device) -> Any:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax: Any = import_module("jax")
+    platform = "gpu" if device.type == "cuda" else "cpu"
+    if jax.default_backend() != platform:
+        raise ImportError(f"jax runs on {jax.default_backend()}, the tensors are on {platform}")
+    return jax
+
+
+def _array(jax: Any, tensor: torch.Tensor) -> Any:
+    return jax.dlpack.from_dlpack(tensor.detach().contiguous())
 
 
 def _layer(jax: Any, t: dict[str, Any]) -> Any:

@@ -1,21 +1,74 @@
-"""The benchmark of the layer in training, small and on the CPU."""
+"""The benchmark of the layer, small and on the CPU, and the plots of what it writes."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
-import layer_backward
+import layer
+import plot
+import pytest
+from harness import Budget
 
-SMALL = ["--device", "cpu", "--sizes", "64", "--batch", "1", "--time", "24", "--head-dim", "16"]
+SMALL = ["--device", "cpu", "--sizes", "64", "--batch", "1", "--time", "8", "--head-dim", "16"]
 
 
-def test_gradients_are_as_exact_as_eager(tmp_path: Path):
+def test_results_are_as_exact_as_eager(tmp_path: Path):
     path = tmp_path / "layer.json"
-    variants = ["--variants", "cuBLAS GEMMs,coda,eager"]
-    layer_backward.main([*SMALL, *variants, "--rounds", "1", "--json", str(path)])
+    options = ["--variants", "coda,eager", "--rounds", "1", "--json", str(path)]
+    layer.main([*SMALL, *options])
     written = json.loads(path.read_text())
-    coda, eager = (written["errors"]["D = 64"][name] for name in ("coda", "eager"))
-    assert len(coda) == 8
-    assert all(coda[name] <= 1.25 * eager[name] for name in eager)
+    errors = written["errors"]["D = 64"]
+    for what, count in {"results": 4, "gradients": 8}.items():
+        coda, eager = (errors[what][name] for name in ("coda", "eager"))
+        assert len(coda) == count
+        assert all(coda[name] <= 1.25 * eager[name] for name in eager)
     times = written["milliseconds"]
+    assert set(times["forward, D = 64"]) == {"4 cuBLAS GEMMs", "coda", "eager"}
     assert set(times["backward, D = 64"]) == {"8 cuBLAS GEMMs", "coda", "eager"}
     assert set(times["forward + backward, D = 64"]) == {"12 cuBLAS GEMMs", "coda", "eager"}
+
+
+DATA = {
+    "milliseconds": {
+        "forward": {
+            "4 cuBLAS GEMMs": {"median": 2.0, "fastest_round": 1.9, "slowest_round": 2.1},
+            "coda": {"median": 2.1, "fastest_round": 2.0, "slowest_round": 2.2},
+        }
+    },
+    "microseconds": {"forward, D = 64": {"out": {"cuBLAS": 200.0, "bare": 210.0, "fused": 220.0}}},
+}
+
+
+def test_panels_have_ratios_to_the_gemms():
+    found = plot.panels(DATA)
+    assert [bar.ratio for bar in found["forward"]] == [1.0, 1.05]
+    kernels = found["forward, D = 64"]
+    assert [(bar.label, bar.ratio) for bar in kernels] == [
+        ("out: cuBLAS", 1.0),
+        ("out: bare", 1.05),
+        ("out: fused", 1.1),
+    ]
+    with pytest.raises(ValueError, match="no timings"):
+        plot.panels({"milliseconds": {}})
+
+
+def test_a_plot_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps(DATA))
+    plot.main([str(path)])
+    assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+    assert "found.png" in capsys.readouterr().out
+
+
+def test_no_part_begins_that_would_not_fit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("time.monotonic", lambda: clock.now)
+    budget = Budget(100.0)
+    assert budget.allows("the first")
+    with budget.part():
+        clock.now = 60.0
+    assert not budget.allows("the second")
+    assert "without the second: 60 of 100 s" in capsys.readouterr().out

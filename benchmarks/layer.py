@@ -1,0 +1,194 @@
+"""The layer between two attentions: forward, backward, and both, beside the bare GEMMs.
+
+    python benchmarks/layer.py --sizes 2048 --json layer.json --plot layer.png
+    python benchmarks/layer.py --parts forward --sizes 2048,4096,8192
+    python benchmarks/layer.py --parts forward --schedule "target=sm_90 mainloop=tma"
+
+coda, PyTorch eager, torch.compile, Liger and XLA where they are installed, and the GEMMs of cuBLAS
+alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal data, weights scaled
+by 1/sqrt(K). Results and gradients of all variants are compared with float64 in the same run.
+PyTorch and XLA get packed gate/up and q/k/v weights, which suits them best. `--variants all` adds
+torch.compile's max-autotune, which compiles for two minutes more. Liger's backward overwrites what
+was saved, and XLA's is one program with the forward: they are not timed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from harness import (
+    Budget,
+    Candidate,
+    Timing,
+    add_common_options,
+    peak_memory,
+    print_errors,
+    print_timings,
+    publish,
+    time_interleaved,
+    timings_data,
+    wanted,
+    wanted_sizes,
+)
+from layer_errors import check, exact_gradients, gradient_errors
+from layer_variants import (
+    EAGER,
+    UNASKED,
+    VARIANTS,
+    Variant,
+    first_seconds,
+    make_variants,
+)
+from llama_layer import LayerShape, Tensors, backward_gemms, forward_gemms, make_inputs, pack
+
+FORWARD, TRAINING = "forward", "training"
+PARTS = (FORWARD, TRAINING)
+GEMMS = "cuBLAS GEMMs"
+
+
+@dataclass
+class Measurement:
+    """What one size gives: by section and variant, and by variant."""
+
+    timings: dict[str, dict[str, Timing]] = field(default_factory=dict[str, dict[str, Timing]])
+    errors: dict[str, dict[str, dict[str, float]]] = field(
+        default_factory=dict[str, dict[str, dict[str, float]]]
+    )
+    peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
+    first_call_s: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+
+
+def measure_forward(
+    found: Measurement,
+    shape: LayerShape,
+    inputs: Tensors,
+    variants: Mapping[str, Variant],
+    rounds: int,
+) -> None:
+    """The forward alone."""
+    results: dict[str, Sequence[torch.Tensor]] = {}
+    seconds = found.first_call_s.setdefault("forward", {})
+    for name, variant in variants.items():
+        seconds[name] = variant.compile_s + first_seconds(variant.forward)
+        results[name] = variant.forward()
+    found.errors["results"] = check(results, inputs)
+    del results
+    candidates: dict[str, Candidate] = {f"4 {GEMMS}": forward_gemms(pack(inputs), shape)}
+    candidates |= {name: variant.forward for name, variant in variants.items()}
+    found.timings["forward"] = time_interleaved(candidates, rounds=rounds)
+
+
+def measure_training(
+    found: Measurement,
+    shape: LayerShape,
+    inputs: Tensors,
+    variants: Mapping[str, Variant],
+    rounds: int,
+) -> None:
+    """The backward of one forward, and forward and backward."""
+    upstream = [torch.randn_like(inputs["x0"]) for _ in range(4)]
+    exact = exact_gradients(inputs, upstream)
+    seconds = found.first_call_s.setdefault("forward + backward", {})
+    errors = found.errors.setdefault("gradients", {})
+    packed = pack(inputs)
+    forward, backward = forward_gemms(packed, shape), backward_gemms(packed, shape)
+    steps: dict[str, Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
+    backwards: dict[str, Candidate] = {f"8 {GEMMS}": backward}
+    for name, variant in variants.items():
+        seconds[name] = first_seconds(lambda v=variant: v.step(v.seeds(upstream)))
+        errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
+        seeds = variant.seeds(upstream)
+        steps[name] = lambda v=variant, seeds=seeds: v.step(seeds)
+        found.peak_gib[name] = peak_memory(steps[name])
+    del exact
+    for name, variant in variants.items():
+        alone = variant.backward(upstream)
+        if alone is not None:
+            backwards[name] = alone
+    found.timings["backward"] = time_interleaved(backwards, rounds=rounds)
+    found.timings["forward + backward"] = time_interleaved(steps, rounds=rounds)
+
+
+def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
+    """All parts of one size."""
+    names = VARIANTS if options.variants == "all" else wanted(options.variants)
+    parts = wanted(options.parts)
+    inputs = make_inputs(shape, options.device)
+    variants = make_variants(
+        shape, inputs, names, options.schedule or (), training=TRAINING in parts
+    )
+    found = Measurement()
+    if FORWARD in parts:
+        measure_forward(found, shape, inputs, variants, options.rounds)
+    if TRAINING in parts:
+        measure_training(found, shape, inputs, variants, options.rounds)
+    return found
+
+
+def print_measurement(section: str, shape: LayerShape, found: Measurement) -> None:
+    for part, timings in found.timings.items():
+        title = f"layer {part}, {section}, M = {shape.rows}"
+        print_timings(title, timings, next(iter(timings)))
+    for what, errors in found.errors.items():
+        print_errors(errors, EAGER, f"{what}, {section}")
+    for part, seconds in found.first_call_s.items():
+        told = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
+        print(f"first call, {part}, seconds: {told}")
+    peaks = {name: peak for name, peak in found.peak_gib.items() if peak is not None}
+    if peaks:
+        told = ", ".join(f"{name} {peak:.2f}" for name, peak in peaks.items())
+        print(f"peak memory of a step, GiB: {told}")
+
+
+def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
+    """What is written to the JSON file."""
+    timings = {
+        f"{part}, {size}": timings
+        for size, found in measured.items()
+        for part, timings in found.timings.items()
+    }
+    return {
+        "errors": {size: found.errors for size, found in measured.items()},
+        "peak_gib": {size: found.peak_gib for size, found in measured.items()},
+        "first_call_s": {size: found.first_call_s for size, found in measured.items()},
+        "milliseconds": timings_data(timings),
+    }
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", default="2048", help="hidden sizes, separated by commas")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which, with commas")
+    parser.add_argument(
+        "--variants", default=",".join(UNASKED), help=f"of {', '.join(VARIANTS)}; or all"
+    )
+    parser.add_argument(
+        "--schedule", action="append", help="also coda with these options of the pass schedule"
+    )
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--head-dim", type=int, default=128)
+    add_common_options(parser)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    budget = Budget(options.budget)
+    measured: dict[str, Measurement] = {}
+    for d in wanted_sizes(options.sizes):
+        section = f"D = {d}"
+        if not budget.allows(section):
+            break
+        shape = LayerShape(d, options.head_dim, options.batch, options.time)
+        with budget.part():
+            measured[section] = measure(shape, options)
+        print_measurement(section, shape, measured[section])
+        publish(options, **facts(measured))  # a run cut short leaves something
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Who computes the layer between two attentions: coda, PyTorch, its compiler, Liger, XLA."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import torch
+from harness import Candidate
+from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
+
+import coda_ir
+
+CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
+MAX_AUTOTUNE, LIGER = "max-autotune", "Liger"
+VARIANTS = (CODA, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA)
+UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
+"""Without max-autotune, which compiles for minutes."""
+
+# These have no complete types.
+torch_compile: Any = import_module("torch").compile
+grad: Any = torch.autograd.grad
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The layer with the tensors that it takes."""
+
+    tensors: Tensors
+    forward: Callable[[], Sequence[torch.Tensor]]
+    """The results without gradients."""
+    step: Callable[[Sequence[torch.Tensor]], Tensors]
+    """The gradients by name, forward and backward, for those of the results."""
+    layer: Layer | None = None
+    """What PyTorch's autograd differentiates, where one forward can have several backwards."""
+    overwrites: bool = False
+    """Whether a step changes the gradients that it is given."""
+    compile_s: float = 0.0
+    """Seconds spent on the forward before its first call."""
+
+    def seeds(self, upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Gradients of the results that a step may have for itself."""
+        return [x.clone() for x in upstream] if self.overwrites else upstream
+
+    def backward(self, upstream: Sequence[torch.Tensor]) -> Candidate | None:
+        """The backward alone, again and again, of one forward; None where that cannot be."""
+        layer = self.layer
+        if layer is None:
+            return None
+        results = layer(self.tensors)
+        trained = list(_trained(self.tensors).values())
+        return lambda: grad(results, trained, upstream, retain_graph=True)
+
+
+def _trained(tensors: Tensors) -> Tensors:
+    return {name: tensor for name, tensor in tensors.items() if name not in ("cos", "sin")}
+
+
+def autograd_variant(
+    layer: Layer, tensors: Tensors, inference: Layer | None = None, *, repeats: bool = True
+) -> Variant:
+    """A layer that PyTorch's autograd differentiates; `inference` runs where nothing is trained.
+
+    Where it does not repeat, it overwrites what it has saved and what it is given.
+    """
+    tensors = leaves(tensors)
+
+    def forward() -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            return (inference or layer)(tensors)
+
+    def step(upstream: Sequence[torch.Tensor]) -> Tensors:
+        trained = _trained(tensors)
+        gradients = grad(layer(tensors), list(trained.values()), upstream)
+        return dict(zip(trained, gradients, strict=True))
+
+    return Variant(tensors, forward, step, layer if repeats else None, overwrites=not repeats)
+
+
+def make_variants(
+    shape: LayerShape,
+    inputs: Tensors,
+    wanted: Collection[str],
+    schedules: Sequence[str] = (),
+    *,
+    training: bool,
+) -> dict[str, Variant]:
+    """The variants that can be had here, by name; says which cannot, and why.
+
+    With several `schedules`, there is one of coda for each.
+    """
+    functorch_config: Any = import_module("torch._functorch.config")
+    functorch_config.donated_buffer = False  # so that a backward can be repeated
+    compiled = {COMPILED: None, MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}
+    variants: dict[str, Variant] = {}
+    if CODA in wanted:
+        variants[CODA] = coda_variant(shape, inputs, None, training=training)
+    for schedule in schedules:
+        name = f"{CODA}, {schedule}"
+        variants[name] = coda_variant(shape, inputs, schedule, training=training)
+    if EAGER in wanted:
+        variants[EAGER] = autograd_variant(torch_layer, pack(inputs))
+    for name, mode in compiled.items():
+        if name in wanted:
+            function = torch_compile(torch_layer, dynamic=False, mode=mode)
+            variants[name] = autograd_variant(function, pack(inputs))
+    for name, make in {LIGER: _liger, XLA: _xla}.items():
+        if name in wanted:
+            try:
+                variants[name] = make(inputs)
+            except ImportError as error:
+                print(f"without {name}: {error}")
+    return variants
+
+
+def coda_variant(
+    shape: LayerShape, inputs: Tensors, schedule: str | None, *, training: bool
+) -> Variant:
+    """Ours, on separate weights."""
+    constants, device = shape.constants, inputs["y"].device
+    start = time.perf_counter()
+    inference = coda_ir.compile(PROGRAM, constants=constants, device=device, schedule=schedule)
+    seconds = time.perf_counter() - start
+    trained = inference
+    if training:
+        trained = coda_ir.compile(
+            PROGRAM, training=True, constants=constants, device=device, schedule=schedule
+        )
+    variant = autograd_variant(lambda t: trained(**t), inputs, lambda t: inference(**t))
+    return replace(variant, compile_s=seconds)
+
+
+def _liger(inputs: Tensors) -> Variant:
+    from liger_layer import liger_tensors, make_layer
+
+    layer = make_layer()
+    if not inputs["y"].is_cuda:
+        raise ImportError("its kernels are for GPUs")
+    return autograd_variant(layer, liger_tensors(inputs), repeats=False)
+
+
+def _xla(inputs: Tensors) -> Variant:
+    from xla_layer import make_forward, make_step
+
+    packed = pack(inputs)
+    return Variant(packed, make_forward(packed), make_step(packed))
+
+
+def first_seconds(call: Candidate) -> float:
+    """Seconds of a call that compiles."""
+    start = time.perf_counter()
+    call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
