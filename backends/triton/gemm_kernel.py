@@ -16,12 +16,14 @@ from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     NameAllocator,
+    SharedTiles,
     definition,
     indented,
 )
 from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.backends.triton.split_k import SPLIT_NAMES, SplitK
 from coda_ir.backends.triton.term_loops import (
     LOOP_NAMES,
     PointerTermLoop,
@@ -74,7 +76,7 @@ def _schedule_of(op: FusedOp) -> ScheduleAttr:
 
 def _has_plain_loop(op: FusedOp, schedule: ScheduleAttr) -> bool:
     """Whether a helper of the prelude has the loop: for one input, TMA only with N x K weights."""
-    if len(op.inputs) > 1 or op.is_transposed:
+    if len(op.inputs) > 1 or op.is_transposed or schedule.split_k.data > 1:
         return False
     layouts = {segment.layout for segment in op.segments()}
     return schedule.mainloop == "pointer" or layouts == {Layout.NK}
@@ -87,10 +89,13 @@ class _GemmEmitter:
         self.is_plain = _has_plain_loop(op, schedule)
         self.name = module_names.fresh(gemm_kernel_name(op))
         variables = () if self.is_plain else LOOP_NAMES
+        if schedule.split_k.data > 1:
+            variables += SPLIT_NAMES
         self.names = NameAllocator((*_RESERVED, *variables, *helper_names(), self.name))
         self.helpers = {"grouped_tile"}
         self.arguments = ArgumentList(op, self.names)
         self.main_loop = self._main_loop()
+        self.split = SplitK.of(schedule, self.arguments)
         self.segments = op.segments()
         self.ranges = [self._ranges(segment) for segment in self.segments]
 
@@ -118,7 +123,8 @@ class _GemmEmitter:
         body = [*self._emit_prologue(), *self._emit_segments()]
         summary = summary_of(self.op, self.schedule)
         rows = depth_argument() if self.op.is_transposed else KernelArgument("M", "i32", "{rows}")
-        arguments = (*self.arguments.arguments, rows)
+        shared = () if self.split is None else self.split.parameters
+        arguments = (*self.arguments.arguments, *shared, rows)
         fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
         lines = [
             f"@triton.jit(do_not_specialize=[{fixed}])",
@@ -137,23 +143,35 @@ class _GemmEmitter:
             num_stages=self.schedule.stages.data,
             description=summary,
             imports=self.main_loop.imports,
+            shared_tiles=self._shared_tiles(),
         )
 
     def _grid(self) -> str:
+        return self._tiles() if self.split is None else f"{self._tiles()} * {self.split.programs}"
+
+    def _tiles(self) -> str:
+        """How many tiles there are: a template of the host's expression."""
         bm = self.schedule.block_m.data
         if self.op.is_transposed:
             return str(-(-self.op.row_shape[0] // bm) * self.programs)
         return f"triton.cdiv({{rows}}, {bm}) * {self.programs}"
 
+    def _shared_tiles(self) -> SharedTiles | None:
+        if self.split is None:
+            return None
+        return SharedTiles(self._tiles(), self.split.programs, self.split.elements)
+
     def _emit_prologue(self) -> list[str]:
         bm, _, bk = self.schedule.tile
         group_m = self.schedule.group_m.data
+        tile = "tl.program_id(0)" if self.split is None else "tile"
         return [
             *self._extents(),
             f"BLOCK_M: tl.constexpr = {bm}",
             f"BLOCK_K: tl.constexpr = {bk}",
+            *([] if self.split is None else self.split.prologue()),
             "tile_m, tile_n = grouped_tile("
-            f"tl.program_id(0), tl.cdiv(M, BLOCK_M), {self.programs}, {group_m})",
+            f"{tile}, tl.cdiv(M, BLOCK_M), {self.programs}, {group_m})",
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
             *self._clamped_rows(bm),
@@ -197,6 +215,7 @@ class _GemmEmitter:
                     names=self.names.scope(),
                     helpers=self.helpers,
                     is_ordered=self.op.order is not None,
+                    split=self.split,
                 )
                 tile = f"tile_n - {start}" if start else "tile_n"
                 lines += self._branch(segment, columns, start, emitter.emit(tile))

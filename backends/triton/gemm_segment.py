@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr
@@ -22,6 +23,7 @@ from coda_ir.backends.triton.ports import (
     table_index,
     transposed_place,
 )
+from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     Combiner,
@@ -58,6 +60,8 @@ class SegmentEmitter:
     helpers: set[str]
     is_ordered: bool = False
     """Whether sums have a stated order, which `tl.sum` has not."""
+    split: SplitK | None = None
+    """How several programs share K; None where one has all of it."""
 
     def __post_init__(self) -> None:
         self.lines: list[str] = []
@@ -68,18 +72,37 @@ class SegmentEmitter:
 
     def emit(self, tile: str) -> list[str]:
         """The statements for program number `tile` (an expression) of this range."""
+        parts = self.columns.parts
         self.tile = self._tile_number(tile)
-        if self.columns.parts == 1:
-            self._set_columns(self.columns.lanes)
-            self._emit_tile(self._emit_main_loop())
-            return without_unused(self.lines)
-        self._set_columns(self.columns.lanes * self.columns.parts, "tile_")
+        self._set_columns(self.columns.lanes * parts, "tile_" if parts > 1 else "")
         accumulators = self._emit_main_loop()
+        if self.split is None:
+            self._emit_parts_of(accumulators)
+        else:
+            self._emit_in_last_program(self.split, accumulators)
+        return without_unused(self.lines)
+
+    def _emit_in_last_program(self, split: SplitK, accumulators: Sequence[str]) -> None:
+        """The epilogue in that program of the tile which knows the sums of all."""
+        before = [*self.lines, *split.publish(accumulators, self.helpers)]
+        self.lines = []
+        columns = self.columns.lanes * self.columns.parts
+        sums = split.sums(len(accumulators), columns, self.helpers)
+        names = self._accumulator_variables("_tile" if self.columns.parts > 1 else "")
+        self.lines += [f"{name} = {sum}" for name, sum in zip(names, sums, strict=True)]
+        self._emit_parts_of(names)
+        self.lines = [*before, *indented(without_unused(self.lines))]
+
+    def _emit_parts_of(self, accumulators: list[str]) -> None:
+        """The epilogue of the accumulators, of one part after the other where there are several."""
+        if self.columns.parts == 1:
+            self._emit_tile(accumulators)
+            return
         self._load_ports(with_columns=False)
         before, self.lines = self.lines, []
         self._emit_part(accumulators)
         loop = f"for part in tl.static_range({self.columns.parts}):"
-        return without_unused([*before, loop, *indented(without_unused(self.lines))])
+        self.lines = [*before, loop, *indented(without_unused(self.lines))]
 
     def _emit_part(self, accumulators: list[str]) -> None:
         """One of several tiles of the program, number `part`."""
@@ -100,6 +123,9 @@ class SegmentEmitter:
         if len(hints) == 2 and hints[0] == hints[1]:
             return [f"{hints[0]}_first", f"{hints[1]}_second"]
         return hints
+
+    def _accumulator_variables(self, suffix: str) -> list[str]:
+        return [self.names.fresh(name + suffix) for name in self._accumulator_names()]
 
     def _set_columns(self, lanes: int, prefix: str = "") -> None:
         self.lane_columns = self._emit_lane_columns(lanes, prefix)
@@ -182,7 +208,7 @@ class SegmentEmitter:
 
     def _emit_main_loop(self) -> list[str]:
         suffix = "_tile" if self.columns.parts > 1 else ""
-        names = [self.names.fresh(name + suffix) for name in self._accumulator_names()]
+        names = self._accumulator_variables(suffix if self.split is None else "_split")
         assert self.main_loop is not None
         self.lines += self.main_loop.emit(
             self.segment,

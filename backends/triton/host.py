@@ -88,6 +88,7 @@ class HostProgram:
         self._variables: dict[SSAValue, str] = {}
         self._storage: dict[SSAValue, Storage] = {}
         self._temporaries: list[str] = []
+        self._counters: str | None = None
         self._packs: list[str] = []
         self._pack_count = 0
         self._place: str | None = None
@@ -329,6 +330,32 @@ class HostProgram:
         self.lines.append(self.empty(name, like, dims))
         self._temporaries.append(name)
         return name
+
+    def number(self, expression: str, hint: str) -> str:
+        """A literal, or a variable with the value of an expression of integers."""
+        if expression.isdecimal():
+            return expression
+        name = self.names.fresh(hint)
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def scratch(self, elements: str, hint: str) -> str:
+        """So many float32 with anything in them, that are needed by the current operator only."""
+        name = self.names.fresh(hint)
+        empty = f"torch.empty({elements}, dtype=torch.float32, device=device)"
+        if self._is_direct:
+            empty = f"empty(({elements},), (1,), torch.float32)"
+        self.lines.append(f"{name} = {empty}")
+        self._temporaries.append(name)
+        return name
+
+    def counters(self, tiles: str) -> str:
+        """Zeros for the tiles of a kernel, which leaves zeros for the next one."""
+        self.helpers.add("tile_counters")
+        known = "" if self._counters is None else f", {self._counters}"
+        self._counters = self._counters or self.names.fresh("counters")
+        self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
+        return self._counters
 
     def _check_known(self, result: SSAValue) -> None:
         for dim in self.dims(result):

@@ -31,6 +31,27 @@ def programs(tiles, device):
     """How many programs share `tiles` tiles: one on each multiprocessor."""
     return min(tiles, multiprocessors(device))
 ''',
+    "tile_counters": '''\
+COUNTERS = {}
+
+
+def tile_counters(tiles, device, known=None):
+    """Zeros by tile for kernels whose programs share tiles, which leave zeros behind.
+
+    The calls on a stream follow one another and have the same. A CUDA graph that is captured gets
+    its own, as it may run beside calls: `known` are those of an earlier kernel in it.
+    """
+    if known is not None and len(known) >= tiles:
+        return known
+    fresh = functools.partial(torch.zeros, tiles + 1024, dtype=torch.int32, device=device)
+    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        return fresh()
+    stream = (device.index, torch.cuda.current_stream(device).cuda_stream)
+    counters = COUNTERS.get(stream)
+    if counters is None or len(counters) < tiles:
+        counters = COUNTERS[stream] = fresh()
+    return counters
+''',
     "attention": ATTENTION,
     "expect": '''\
 def expect(x, dtype, shape, call):
@@ -138,6 +159,7 @@ HOST_NAMES = (
     "run_boxed",
 )
 """Names of a module that its kernels and variables must not take."""
+    "tile_counters": ("functools",),
 
 
 def render_host_helpers(helpers: Iterable[str]) -> str:
@@ -149,3 +171,5 @@ def render_host_helpers(helpers: Iterable[str]) -> str:
 def host_imports(helpers: Iterable[str]) -> list[str]:
     """Modules of the standard library that `helpers` need."""
     return sorted({module for name in helpers for module in _IMPORTS.get(name, ())})
+    "tile_counters",
+    "COUNTERS",

@@ -46,6 +46,22 @@ class KernelArgument:
 
 
 @dataclass(frozen=True)
+class SharedTiles:
+    """Tiles whose K several programs share.
+
+    The kernel takes two outputs more: `elements` sums (float32) of each program of each tile, with
+    anything in them, and a number (int32) for each tile, 0 before and after.
+    """
+
+    tiles: str
+    """How many: a template of a Python expression, as `KernelArgument.value`."""
+    programs: int
+    """Of each tile."""
+    elements: int
+    """Sums of a program."""
+
+
+@dataclass(frozen=True)
 class EmittedKernel:
     """One `@triton.jit` function of an emitted module, and everything the host must know of it.
 
@@ -76,6 +92,8 @@ class EmittedKernel:
     """Assignments behind the imports that host and kernel refer to."""
     host_helpers: frozenset[str] = field(default=frozenset())
     """Functions of `host_prelude.py` that the grid calls."""
+    shared_tiles: SharedTiles | None = None
+    """None where one program computes a tile."""
     language: Literal["triton", "gluon"] = "triton"
     """Which of Triton's languages the source is in; helpers are rendered in the same."""
 

@@ -35,7 +35,13 @@ from coda_ir.backends.triton.kernel import (
 def launch_lines(
     kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
 ) -> list[str]:
-    """The launch of a kernel, with a grid of plain arithmetic: `triton.cdiv` takes microseconds."""
+    """The launch of a kernel, with a grid of plain arithmetic."""
+    first, *rest = kernel.launch(rows, operands, outputs)
+    return [with_plain_ceilings(first), *rest]
+
+
+def with_plain_ceilings(expression: str) -> str:
+    """The expression without `triton.cdiv`, which takes microseconds."""
 
     def ceiling(match: re.Match[str]) -> str:
         extent, block = match[1], int(match[2])
@@ -43,8 +49,7 @@ def launch_lines(
             return str(-(-int(extent) // block))
         return f"({extent} + {block - 1}) // {block}"
 
-    first, *rest = kernel.launch(rows, operands, outputs)
-    return [re.sub(r"triton\.cdiv\(([^,]+), (\d+)\)", ceiling, first), *rest]
+    return re.sub(r"triton\.cdiv\(([^,]+), (\d+)\)", ceiling, expression)
 
 
 @dataclass(frozen=True)

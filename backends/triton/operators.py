@@ -27,6 +27,7 @@ from coda_ir.backends.triton.row_kernels import (
     softmax_kernel,
 )
 from coda_ir.diagnostics import CodaError
+from coda_ir.backends.triton.split_k import workspace
 from coda_ir.dialects.coda import (
     AttentionOp,
     BarrierOp,
@@ -109,6 +110,7 @@ def _launch(
             host.overwrite(result, outputs[-1])
     host.launch(kernel, rows, operands, outputs)
 
+    outputs += workspace(host, kernel, rows)
 
 def _operands(host: HostProgram, op: Operation) -> list[str]:
     in_place = [overwritten(result) for result in op.results]

@@ -303,6 +303,62 @@ def tma_tile(
 ''',
         ("SUM_TYPE", "dot", "load_box"),
     ),
+    "row_partials": _Helper('''\
+@triton.jit
+def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTITY: tl.constexpr):
+    """The TILES partials of each row side by side, and IDENTITY in their place up to WIDTH."""
+    tile = tl.arange(0, WIDTH)[None, :]
+    return tl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
+'''),
+    "depths_of_split": _Helper(
+        '''\
+@triton.jit
+def depths_of_split(K, split, SPLIT_K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Where the part of K of a split begins and ends: whole steps, equally many but at the end."""
+    extent = tl.cdiv(tl.cdiv(K, BLOCK_K), SPLIT_K) * BLOCK_K
+    first = split * extent
+    return bound(first), bound(tl.minimum(first + extent, K))
+''',
+        ("bound",),
+    ),
+    "store_partial": _Helper('''\
+@triton.jit
+def store_partial(pointer, acc, row_mask):
+    """Leaves the sum over a part of K for the last program of the tile."""
+    column = tl.arange(0, acc.shape[1])[None, :]
+    place = tl.arange(0, acc.shape[0])[:, None] * acc.shape[1] + column
+    tl.store(pointer + place, acc, mask=row_mask[:, None])
+'''),
+    "is_last_of_tile": _Helper('''\
+@triton.jit
+def is_last_of_tile(counter, SPLIT_K: tl.constexpr):
+    """Whether all other programs of the tile have stored their sums, which are visible then.
+
+    The counter is 0 before the first of them and after the last one.
+    """
+    tl.debug_barrier()
+    is_last = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+    if is_last:
+        tl.store(counter, 0)
+    return is_last
+'''),
+    "sum_of_partials": _Helper(
+        '''\
+@triton.jit
+def sum_of_partials(
+    pointer, row_mask, COLUMNS: tl.constexpr, STRIDE: tl.constexpr, SPLIT_K: tl.constexpr
+):
+    """The sums over all parts of K, added in the order of K whichever program comes last."""
+    column = tl.arange(0, COLUMNS)[None, :]
+    place = pointer + tl.arange(0, row_mask.shape[0])[:, None] * COLUMNS + column
+    mask = row_mask[:, None]
+    acc = tl.load(place, mask=mask, other=0.0, cache_modifier=".cg").to(SUM_TYPE)
+    for split in tl.static_range(1, SPLIT_K):
+        acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    return acc.to(tl.float32)
+''',
+        ("SUM_TYPE",),
+    ),
     "tma_pair_tile": _Helper(
         '''\
 @triton.jit

@@ -83,14 +83,22 @@ class TermLoop(ABC):
                 weight = weights[columns.weights[min(index, len(columns.weights) - 1)]]
                 body.append(f"b = {self.load_weight(term, segment, columns, weight, place)}")
                 body.append(f"{name} = dot(a, b, {name})")
-            lines += [f"for k in range(0, {self._bound(term)}, BLOCK_K):", *indented(body)]
+            lines += [*self._loop(term), *indented(body)]
         return [*lines, *(f"{name} = {name}.to(tl.float32)" for name in accumulators)]
 
-    def _bound(self, term: int) -> str:
-        if not self.op.is_transposed:
-            return self.depths[term]
-        self.helpers.add("bound")
-        return f"bound({self.depths[term]})"
+    def _loop(self, term: int) -> list[str]:
+        """The head of the loop over K of an input: over all of it, or over the part of a split."""
+        depth = self.depths[term]
+        if self.schedule.split_k.data > 1:
+            self.helpers.add("depths_of_split")
+            return [
+                f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)",
+                "for k in range(first, last, BLOCK_K):",
+            ]
+        if self.op.is_transposed:
+            self.helpers.add("bound")
+            depth = f"bound({depth})"
+        return [f"for k in range(0, {depth}, BLOCK_K):"]
 
     @abstractmethod
     def places(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm import ScheduleAttr
 
+_SIZES = ("warps", "stages", "group_m", "split_k")
+
 
 @dataclass(frozen=True)
 class Configured:
@@ -19,6 +21,7 @@ class Configured:
     warps: int
     stages: int
     group_m: int
+    split_k: int = 1
 
     @staticmethod
     def of(schedule: ScheduleAttr) -> Configured:
@@ -28,21 +31,23 @@ class Configured:
             schedule.warps.data,
             schedule.stages.data,
             schedule.group_m.data,
+            schedule.split_k.data,
         )
 
     def schedule(self) -> ScheduleAttr:
         """Raises ValueError for a main loop that there is not, VerifyException for a wrong tile."""
         from coda_ir.dialects.gemm import ScheduleAttr
 
-        sizes = {"warps": self.warps, "stages": self.stages, "group_m": self.group_m}
+        sizes = {name: getattr(self, name) for name in _SIZES}
         return ScheduleAttr.get(self.mainloop, self.tile, **sizes)
 
     def __str__(self) -> str:
         tile = "x".join(map(str, self.tile))
-        return (
+        text = (
             f"{self.mainloop} {tile}, {self.warps} warps, {self.stages} stages, "
             f"group_m {self.group_m}"
         )
+        return text if self.split_k == 1 else f"{text}, split_k {self.split_k}"
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Decision:
 
 def _configured(data: Mapping[str, Any]) -> Configured:
     first, second, third = map(int, data["tile"])
-    sizes = {name: int(data[name]) for name in ("warps", "stages", "group_m")}
+    sizes = {name: int(data[name]) for name in _SIZES}
     return Configured(str(data["mainloop"]), (first, second, third), **sizes)
 
 

@@ -95,3 +95,4 @@ def with_main_loop(schedule: ScheduleAttr, name: str) -> ScheduleAttr:
         stages=schedule.stages.data,
         group_m=schedule.group_m.data,
     )
+        split_k=schedule.split_k.data,

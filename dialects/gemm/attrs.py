@@ -302,9 +302,10 @@ class SegmentAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class ScheduleAttr(ParametrizedAttribute):
     """How a GEMM is computed, never what: main loop, tile shape (BM x BN x BK), warps, pipeline
-    stages, and how many row tiles share the columns in L2 (`group_m`).
+    stages, how many row tiles share the columns in L2 (`group_m`), and how many programs share the
+    K of a tile (`split_k`, left out where it is 1).
 
-    `#gemm.schedule<pointer, 128x256x64, warps = 8, stages = 3, group_m = 8>`
+    `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
     """
 
     name = "gemm.schedule"
@@ -335,6 +336,7 @@ class ScheduleAttr(ParametrizedAttribute):
             IntAttr(block_k),
             IntAttr(warps),
             IntAttr(stages),
+    split_k: IntAttr
             IntAttr(group_m),
         )
 
@@ -346,6 +348,7 @@ class ScheduleAttr(ParametrizedAttribute):
     def tile(self) -> tuple[int, int, int]:
         return self.block_m.data, self.block_n.data, self.block_k.data
 
+        split_k: int = 1,
     @property
     def row_tile(self) -> int:
         """Rows whose sums over rows (`partial_col`) are one: those of a group of warps."""
@@ -356,6 +359,7 @@ class ScheduleAttr(ParametrizedAttribute):
             if extent < 16 or extent & (extent - 1):
                 raise VerifyException(
                     f"schedule: {what} is {extent}, expected a power of two of at least 16"
+            IntAttr(split_k),
                 )
         if self.warps.data not in (1, 2, 4, 8, 16):
             raise VerifyException(
@@ -390,12 +394,25 @@ class ScheduleAttr(ParametrizedAttribute):
                 cls._parse_field(parser, field) for field in ("warps", "stages", "group_m")
             )
         return cls.get(
-            mainloop, (bm, bn, bk), warps=warps, stages=stages, group_m=group_m
+            mainloop, (bm, bn, bk), warps=warps, stages=stages, group_m=group_m, split_k=split_k
         ).parameters
 
-    @staticmethod
-    def _parse_field(parser: AttrParser, field: str) -> int:
+    @classmethod
+    def _parse_field(cls, parser: AttrParser, field: str) -> int:
         parser.parse_punctuation(",")
         parser.parse_keyword(field)
         parser.parse_punctuation("=")
         return parser.parse_integer(allow_boolean=False)
+        if not 1 <= self.split_k.data <= MOST_SPLITS:
+            raise VerifyException(
+                f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
+            )
+            if self.split_k.data > 1:
+                printer.print_string(f", split_k = {self.split_k.data}")
+            split_k = 1
+            if parser.parse_optional_punctuation(","):
+                split_k = cls._parse_number(parser, "split_k")
+        return cls._parse_number(parser, field)
+
+    @staticmethod
+    def _parse_number(parser: AttrParser, field: str) -> int:

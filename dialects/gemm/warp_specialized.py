@@ -179,6 +179,8 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
         return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
     for port in segment.ports:
+    if schedule.split_k.data > 1:
+        return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
         if port.kind in TILE_PORTS:
             obstacle = _box_obstacle(element_type_of(port.value), shape_of(port.value)[-1])
             if obstacle is not None:

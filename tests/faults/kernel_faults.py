@@ -48,7 +48,7 @@ KERNEL_FAULTS = (
     ),
     _Kernel(
         "kernel: a row of tiles too few",
-        f"{T}gemm_kernel:_GemmEmitter._grid",
+        f"{T}gemm_kernel:_GemmEmitter._tiles",
         'f"triton.cdiv({{rows}}, {bm}) * {self.programs}"',
         'f"max(1, {{rows}} // {bm}) * {self.programs}"',
     ),

@@ -18,6 +18,7 @@ from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.launches import with_plain_ceilings
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.context import make_context
 from coda_ir.dialects.coda.shapes import shape_of
@@ -140,16 +141,18 @@ def run_kernel(
     kernel = emit_gemm(op, NameAllocator())
     names = {value: f"arg{index}" for index, value in enumerate(func.args)}
     outputs = empty_outputs(op, rows)
+    shared = workspace(op, kernel, rows)
     lines = kernel.launch(
         str(prod(rows)),
         [names[operand] for operand in op.operands],  # pyright: ignore[reportArgumentType]
-        [f"out{index}" for index in range(len(outputs))],
+        [f"out{index}" for index in range(len(outputs) + 2)],
     )
     in_place = [overwritten(value) for value in op.results]
     places = [
         f"out{index}" if operand is None else names[operand]  # pyright: ignore[reportArgumentType]
         for index, operand in enumerate(in_place)
     ]
+    outputs += shared
     runs: list[list[torch.Tensor]] = []
     for scope in loaded(kernel, folder):
         scope |= {f"arg{i}": argument.clone().to(DEVICE) for i, argument in enumerate(arguments)}
@@ -157,9 +160,22 @@ def run_kernel(
         exec("\n".join(lines), scope)
         results = [scope[place] for place in places]
         runs.append([result.cpu() for result in results if isinstance(result, torch.Tensor)])
+        if shared:
+            counters = scope[f"out{len(outputs) - 1}"]
+            assert isinstance(counters, torch.Tensor) and not counters.any(), "left as it was"
     for run in runs[1:]:
         torch.testing.assert_close(run, runs[0], rtol=0, atol=0, equal_nan=True)
     return kernel, runs[0]
+
+
+def workspace(op: FusedOp, kernel: EmittedKernel, rows: Sequence[int]) -> list[torch.Tensor]:
+    """What the programs of shared tiles take beside the outputs: NaN, and zeros."""
+    shared = kernel.shared_tiles
+    if shared is None:
+        return []
+    tiles = int(eval(with_plain_ceilings(shared.tiles.format(rows=prod(rows)))))
+    partials = torch.full((tiles * shared.programs * shared.elements,), float("nan"))
+    return [partials, torch.zeros(tiles, dtype=torch.int32)]
 
 
 def combined(op: Operation, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -1,0 +1,93 @@
+"""Tiles whose K several programs share: each sums a part of K, the last to arrive does the rest.
+
+    for k in range(first, last, BLOCK_K):
+        ...
+    store_partial(partials + split * 1024, acc_split, row_mask)
+    if is_last_of_tile(counters_ptr + tile, SPLIT_K):
+        acc = sum_of_partials(partials, row_mask, 64, 1024, SPLIT_K)
+        (the epilogue)
+
+The sums are added in the order of K, so that results do not depend on who comes last. The counters
+are zeros between kernels: the last program of a tile leaves its counter so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coda_ir.backends.triton.host import HostProgram
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.launches import with_plain_ceilings
+from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.dialects.gemm import ScheduleAttr
+
+SPLIT_NAMES = ("SPLIT_K", "split", "first", "last", "partials")
+"""Variables of kernels that split K: reserved in them."""
+
+
+@dataclass(frozen=True)
+class SplitK:
+    """Writes how the programs of a tile share K."""
+
+    programs: int
+    """Of each tile."""
+    elements: int
+    """Sums of a program."""
+    parameters: tuple[KernelArgument, KernelArgument]
+    """For the sums of all programs, tile by tile and in the order of K, and for the number of
+    programs that have arrived, by tile."""
+
+    @staticmethod
+    def of(schedule: ScheduleAttr, arguments: ArgumentList) -> SplitK | None:
+        """None where one program computes a tile."""
+        if schedule.split_k.data == 1:
+            return None
+        bm, bn, _ = schedule.tile
+        first = len(arguments.op.results)
+        partials = (arguments.names.fresh("partials_ptr"), "*fp32", f"{{outputs[{first}]}}")
+        counters = (arguments.names.fresh("counters_ptr"), "*i32", f"{{outputs[{first + 1}]}}")
+        parameters = KernelArgument(*partials), KernelArgument(*counters)
+        return SplitK(schedule.split_k.data, bm * bn, parameters)
+
+    def prologue(self) -> list[str]:
+        """Which tile and which part of K a program has: neighbours have the same tile."""
+        partials = self.parameters[0].name
+        return [
+            f"SPLIT_K: tl.constexpr = {self.programs}",
+            "tile = tl.program_id(0) // SPLIT_K",
+            "split = tl.program_id(0) % SPLIT_K",
+            f"partials = {partials} + tile.to(tl.int64) * (SPLIT_K * {self.elements})",
+        ]
+
+    def publish(self, accumulators: Sequence[str], helpers: set[str]) -> list[str]:
+        """Statements that leave the sums of this program, and the condition of what follows."""
+        helpers |= {"store_partial", "is_last_of_tile"}
+        stores = [
+            f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
+            for place, name in zip(self._places(len(accumulators)), accumulators, strict=True)
+        ]
+        return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
+
+    def sums(self, accumulators: int, columns: int, helpers: set[str]) -> list[str]:
+        """The expressions of the sums over all of K, for accumulators of so many columns."""
+        helpers.add("sum_of_partials")
+        return [
+            f"sum_of_partials({place}, row_mask, {columns}, {self.elements}, SPLIT_K)"
+            for place in self._places(accumulators)
+        ]
+
+    def _places(self, accumulators: int) -> list[str]:
+        """Where the first program of the tile has the sums of each accumulator."""
+        size = self.elements // accumulators
+        return ["partials", *(f"partials + {i * size}" for i in range(1, accumulators))]
+
+
+def workspace(host: HostProgram, kernel: EmittedKernel, rows: str) -> list[str]:
+    """The tensors that the programs of shared tiles meet in; none where there are no such tiles."""
+    shared = kernel.shared_tiles
+    if shared is None:
+        return []
+    tiles = host.number(with_plain_ceilings(shared.tiles.format(rows=rows)), "tiles")
+    partials = host.scratch(f"{tiles} * {shared.programs * shared.elements}", "partials")
+    return [partials, host.counters(tiles)]
