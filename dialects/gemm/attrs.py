@@ -15,6 +15,9 @@ from xdsl.utils.str_enum import StrEnum
 
 _EXTENT = re.compile(r"[0-9]{1,9}")
 
+MOST_SPLITS = 64
+"""Programs that share the K of a tile: the last one loads what all of them have summed."""
+
 
 class PortKind(StrEnum):
     """How an operand of shape (...) is indexed by the element (m, n) of an M x N accumulator."""
@@ -400,18 +403,10 @@ class ScheduleAttr(ParametrizedAttribute):
     @classmethod
     def _parse_field(cls, parser: AttrParser, field: str) -> int:
         parser.parse_punctuation(",")
-        parser.parse_keyword(field)
-        parser.parse_punctuation("=")
-        return parser.parse_integer(allow_boolean=False)
         if not 1 <= self.split_k.data <= MOST_SPLITS:
             raise VerifyException(
                 f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
             )
-            if self.split_k.data > 1:
-                printer.print_string(f", split_k = {self.split_k.data}")
-            split_k = 1
-            if parser.parse_optional_punctuation(","):
-                split_k = cls._parse_number(parser, "split_k")
         return cls._parse_number(parser, field)
 
     @staticmethod
