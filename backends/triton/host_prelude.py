@@ -139,6 +139,7 @@ _IMPORTS: dict[str, tuple[str, ...]] = {
     "deterministic": ("contextlib",),
     "direct": ("functools", "sys", "types"),
     "programs": ("functools",),
+    "tile_counters": ("functools",),
 }
 
 HOST_NAMES = (
@@ -151,6 +152,8 @@ HOST_NAMES = (
     "multiprocessors",
     "programs",
     "scaled",
+    "tile_counters",
+    "COUNTERS",
     "PackedWeights",
     "PACKED",
     "KERNELS",
@@ -159,7 +162,6 @@ HOST_NAMES = (
     "run_boxed",
 )
 """Names of a module that its kernels and variables must not take."""
-    "tile_counters": ("functools",),
 
 
 def render_host_helpers(helpers: Iterable[str]) -> str:
@@ -171,5 +173,3 @@ def render_host_helpers(helpers: Iterable[str]) -> str:
 def host_imports(helpers: Iterable[str]) -> list[str]:
     """Modules of the standard library that `helpers` need."""
     return sorted({module for name in helpers for module in _IMPORTS.get(name, ())})
-    "tile_counters",
-    "COUNTERS",

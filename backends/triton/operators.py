@@ -26,8 +26,8 @@ from coda_ir.backends.triton.row_kernels import (
     rms_norm_kernel,
     softmax_kernel,
 )
-from coda_ir.diagnostics import CodaError
 from coda_ir.backends.triton.split_k import workspace
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
     AttentionOp,
     BarrierOp,
@@ -108,9 +108,9 @@ def _launch(
         else:
             outputs.append(operands[list(op.operands).index(operand)])
             host.overwrite(result, outputs[-1])
+    outputs += workspace(host, kernel, rows)
     host.launch(kernel, rows, operands, outputs)
 
-    outputs += workspace(host, kernel, rows)
 
 def _operands(host: HostProgram, op: Operation) -> list[str]:
     in_place = [overwritten(result) for result in op.results]

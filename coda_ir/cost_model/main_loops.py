@@ -94,5 +94,5 @@ def with_main_loop(schedule: ScheduleAttr, name: str) -> ScheduleAttr:
         warps=schedule.warps.data,
         stages=schedule.stages.data,
         group_m=schedule.group_m.data,
-    )
         split_k=schedule.split_k.data,
+    )

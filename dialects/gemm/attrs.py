@@ -319,6 +319,7 @@ class ScheduleAttr(ParametrizedAttribute):
     warps: IntAttr
     stages: IntAttr
     group_m: IntAttr
+    split_k: IntAttr
 
     MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized")
 
@@ -330,6 +331,7 @@ class ScheduleAttr(ParametrizedAttribute):
         warps: int,
         stages: int,
         group_m: int = 8,
+        split_k: int = 1,
     ) -> "ScheduleAttr":
         block_m, block_n, block_k = tile
         return ScheduleAttr(
@@ -339,8 +341,8 @@ class ScheduleAttr(ParametrizedAttribute):
             IntAttr(block_k),
             IntAttr(warps),
             IntAttr(stages),
-    split_k: IntAttr
             IntAttr(group_m),
+            IntAttr(split_k),
         )
 
     @property
@@ -351,7 +353,6 @@ class ScheduleAttr(ParametrizedAttribute):
     def tile(self) -> tuple[int, int, int]:
         return self.block_m.data, self.block_n.data, self.block_k.data
 
-        split_k: int = 1,
     @property
     def row_tile(self) -> int:
         """Rows whose sums over rows (`partial_col`) are one: those of a group of warps."""
@@ -362,7 +363,6 @@ class ScheduleAttr(ParametrizedAttribute):
             if extent < 16 or extent & (extent - 1):
                 raise VerifyException(
                     f"schedule: {what} is {extent}, expected a power of two of at least 16"
-            IntAttr(split_k),
                 )
         if self.warps.data not in (1, 2, 4, 8, 16):
             raise VerifyException(
@@ -371,6 +371,10 @@ class ScheduleAttr(ParametrizedAttribute):
         for what, number in (("stages", self.stages), ("group_m", self.group_m)):
             if number.data < 1:
                 raise VerifyException(f"schedule: {what} is {number.data}, expected at least 1")
+        if not 1 <= self.split_k.data <= MOST_SPLITS:
+            raise VerifyException(
+                f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
+            )
 
     def print_parameters(self, printer: Printer) -> None:
         tile = "x".join(map(str, self.tile))
@@ -379,6 +383,8 @@ class ScheduleAttr(ParametrizedAttribute):
                 f'{self.mainloop}, "{tile}", warps = {self.warps.data}, '
                 f"stages = {self.stages.data}, group_m = {self.group_m.data}"
             )
+            if self.split_k.data > 1:
+                printer.print_string(f", split_k = {self.split_k.data}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -396,6 +402,9 @@ class ScheduleAttr(ParametrizedAttribute):
             warps, stages, group_m = (
                 cls._parse_field(parser, field) for field in ("warps", "stages", "group_m")
             )
+            split_k = 1
+            if parser.parse_optional_punctuation(","):
+                split_k = cls._parse_number(parser, "split_k")
         return cls.get(
             mainloop, (bm, bn, bk), warps=warps, stages=stages, group_m=group_m, split_k=split_k
         ).parameters
@@ -403,11 +412,10 @@ class ScheduleAttr(ParametrizedAttribute):
     @classmethod
     def _parse_field(cls, parser: AttrParser, field: str) -> int:
         parser.parse_punctuation(",")
-        if not 1 <= self.split_k.data <= MOST_SPLITS:
-            raise VerifyException(
-                f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
-            )
         return cls._parse_number(parser, field)
 
     @staticmethod
     def _parse_number(parser: AttrParser, field: str) -> int:
+        parser.parse_keyword(field)
+        parser.parse_punctuation("=")
+        return parser.parse_integer(allow_boolean=False)

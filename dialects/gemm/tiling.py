@@ -121,10 +121,10 @@ def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> i
     Raises ValueError where the schedule cannot keep the order.
     """
     bm, bn, bk = schedule.tile
-    if bk != order["depth"]:
-        raise ValueError(f"BK is {bk}, expected the depth {order['depth']} of the order")
     if schedule.split_k.data > 1:
         raise ValueError(f"split_k is {schedule.split_k.data}, expected 1: K is summed in order")
+    if bk != order["depth"]:
+        raise ValueError(f"BK is {bk}, expected the depth {order['depth']} of the order")
     if bn % order["columns"]:
         raise ValueError(f"BN is {bn}, expected a multiple of the {order['columns']} columns")
     kinds = {result.port.kind.data for result in segment.results}

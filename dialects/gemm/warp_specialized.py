@@ -160,6 +160,8 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
     if op.order is not None:
         return "its sums have a stated order"
+    if schedule.split_k.data > 1:
+        return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
     obstacle = tma_obstacle(op, schedule)
     if obstacle is not None:
         return obstacle
@@ -179,8 +181,6 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
         return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
     for port in segment.ports:
-    if schedule.split_k.data > 1:
-        return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
         if port.kind in TILE_PORTS:
             obstacle = _box_obstacle(element_type_of(port.value), shape_of(port.value)[-1])
             if obstacle is not None:
