@@ -40,6 +40,7 @@ from coda_ir.dialects.gemm import (
     FinalizeOp,
     FusedOp,
     Layout,
+    LibraryOp,
     MapOp,
     PackWeightOp,
     PortKind,
@@ -229,6 +230,14 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return results
 
 
+def _library(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, LibraryOp)
+    x, weight = operands[0], operands[len(op.inputs)]
+    rows = x[-1:] if op.is_transposed else x[:-1]
+    columns = weight[0 if op.layout.data == Layout.NK else -1]
+    return [(columns, *rows) if op.is_stored_transposed else (*rows, columns)]
+
+
 def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, MapOp)
     segment = op.segment()
@@ -352,6 +361,7 @@ RULES: dict[type, Rule] = {
     FusedOp: _fused,
     MapOp: _map,
     FinalizeOp: _finalize,
+    LibraryOp: _library,
     PackWeightOp: _pack_weight,
     ScaleWeightOp: _like_first,
 }

@@ -51,6 +51,7 @@ PASS_CLASSES = {
     "torch-to-coda": "TorchToCodaPass",
     "state-reduction-order": "StateReductionOrderPass",
     "stream-logits": "StreamLogitsPass",
+    "unfuse-gemms": "UnfuseGemmsPass",
 }
 
 

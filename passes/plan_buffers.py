@@ -23,7 +23,7 @@ from coda_ir.dialects.coda import (
     WeightGradientOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import PackWeightOp
+from coda_ir.dialects.gemm import LibraryOp, PackWeightOp
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.remarks import Remark, emit_remark
 from coda_ir.storage import is_filled_in_place, is_view, placement, storage_root
@@ -50,6 +50,7 @@ LIBRARY_OPS = (
     ConstantOp,
     EmbeddingGradOp,
     EmbeddingOp,
+    LibraryOp,
     PackWeightOp,
     PadOp,
     SumToOp,

@@ -29,6 +29,7 @@ from coda_ir.dialects.gemm import (
     FinalizeOp,
     FusedOp,
     Layout,
+    LibraryOp,
     MapOp,
     OrderAttr,
     PackWeightOp,
@@ -148,16 +149,33 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
-        terms = [
-            (_rows_of(value_of[x], transposed=op.is_transposed), _joined(part, segment, value_of))
-            for x, part in zip(op.inputs, segment.terms, strict=True)
-        ]
-        accumulator = _multiply(terms, op.order, numerics)
+        accumulator = _multiply(_terms(op, segment, value_of), op.order, numerics)
         columns = accumulator.shape[-1]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
         tiling = tiling_of(op, segment, frame.domain)
         results += _epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
     return results
+
+
+def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    """A product, which is rounded once: its result has the type that it is stored in."""
+    value_of = dict(zip(op.operands, operands, strict=True))
+    extents = value_of[op.x].shape
+    rows = tuple(extents[-1:] if op.is_transposed else extents[:-1])
+    product = _multiply(_terms(op, op.segment, value_of), None, numerics)
+    if op.is_stored_transposed:
+        return [product.T.reshape(product.shape[-1], *rows)]
+    return [product.reshape(*rows, product.shape[-1])]
+
+
+def _terms(
+    op: FusedOp | LibraryOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The inputs as M x K and what they are multiplied with as K x N."""
+    return [
+        (_rows_of(value_of[x], transposed=op.is_transposed), _joined(part, segment, value_of))
+        for x, part in zip(op.inputs, segment.terms, strict=True)
+    ]
 
 
 def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
@@ -382,6 +400,7 @@ GEMM_HANDLERS: Handlers = {
     FusedOp: fused,
     MapOp: map_,
     FinalizeOp: finalize,
+    LibraryOp: library,
     PackWeightOp: pack_weight,
     ScaleWeightOp: scale_weight,
 }

@@ -61,6 +61,26 @@ def expect(x, dtype, shape, call):
     actual = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
     raise ValueError(f"{call} gives {actual}, but the program states {dtype} {shape}")
 ''',
+    "library_gemm": '''\
+# Whether products of 16-bit types can be had in float32.
+WIDE_PRODUCTS = torch.version.hip is None and "dtype" in torch.ops.aten.addmm.overloads()
+
+
+def library_gemm(dtype, x, w, *others):
+    """x @ w and the products of the pairs in `others`, added in float32 and rounded once."""
+    if x.is_cuda and not others and x.dtype == dtype:
+        return torch.mm(x, w)
+    if x.is_cuda and WIDE_PRODUCTS:
+        wide = {} if x.dtype == torch.float32 else {"out_dtype": torch.float32}
+        total = torch.mm(x, w, **wide)
+        for x, w in zip(others[::2], others[1::2]):
+            total = torch.addmm(total, x, w, **wide)
+    else:
+        total = torch.mm(x.float(), w.float())
+        for x, w in zip(others[::2], others[1::2]):
+            total.addmm_(x.float(), w.float())
+    return total.to(dtype)
+''',
     "scaled": '''\
 def scaled(weight, factor):
     """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
@@ -149,12 +169,14 @@ HOST_NAMES = (
     "are_dense",
     "dense",
     "expect",
+    "library_gemm",
     "multiprocessors",
     "programs",
     "scaled",
     "tile_counters",
     "COUNTERS",
     "PackedWeights",
+    "WIDE_PRODUCTS",
     "PACKED",
     "KERNELS",
     "arguments",

@@ -15,6 +15,7 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.gradient_operators import GRADIENT_WRITERS, attention_arguments
 from coda_ir.backends.triton.host import HostProgram, launch_lines
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.library_gemm import write_library
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map, lower_map, map_tiling
 from coda_ir.backends.triton.row_kernels import (
     cross_entropy_kernel,
@@ -53,6 +54,7 @@ from coda_ir.dialects.gemm import (
     FinalizeOp,
     FusedOp,
     Layout,
+    LibraryOp,
     MapOp,
     PackWeightOp,
     PortKind,
@@ -412,6 +414,7 @@ _WRITERS: Mapping[type, Writer] = {
     FusedOp: _fused,
     MapOp: _map,
     FinalizeOp: _finalize,
+    LibraryOp: write_library,
     PackWeightOp: _pack_weight,
     ScaleWeightOp: _scale_weight,
     ElementwiseOp: _elementwise,

@@ -13,7 +13,15 @@ from xdsl.traits import SymbolTable
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import FusedOp, Layout, MapOp, PackWeightOp, ResultKind, ScaleWeightOp
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    Layout,
+    LibraryOp,
+    MapOp,
+    PackWeightOp,
+    ResultKind,
+    ScaleWeightOp,
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,8 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.logits, -1, op.ignore_index.value.data)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
+        case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
+            return _weight(op.operands[index], 1 if op.layout.data == Layout.NK else 0)
         case FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
         case MapOp():

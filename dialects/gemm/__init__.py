@@ -19,6 +19,7 @@ from coda_ir.dialects.gemm.attrs import (
     ScheduleAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.library_op import LibraryOp
 from coda_ir.dialects.gemm.numerics import (
     NUMERICS_ATTRIBUTE,
     NumericsAttr,
@@ -35,7 +36,17 @@ from coda_ir.dialects.gemm.weight_ops import PackWeightOp, ScaleWeightOp
 
 Gemm = Dialect(
     "gemm",
-    [FusedOp, MapOp, FinalizeOp, PackWeightOp, ScaleWeightOp, GroupReduceOp, ColumnOp, YieldOp],
+    [
+        FusedOp,
+        MapOp,
+        FinalizeOp,
+        LibraryOp,
+        PackWeightOp,
+        ScaleWeightOp,
+        GroupReduceOp,
+        ColumnOp,
+        YieldOp,
+    ],
     [
         PortKindAttr,
         CombinerAttr,
@@ -63,6 +74,7 @@ __all__ = [
     "GroupReduceOp",
     "Layout",
     "LayoutAttr",
+    "LibraryOp",
     "MapOp",
     "NumericsAttr",
     "NumericsMode",

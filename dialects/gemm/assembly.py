@@ -132,7 +132,7 @@ def _parse_result(parser: Parser) -> tuple[ResultPortAttr, Attribute]:
     return port, parser.parse_type()
 
 
-def _parse_terms(parser: Parser, count: int) -> list[list[SSAValue]]:
+def parse_terms(parser: Parser, count: int) -> list[list[SSAValue]]:
     """`(%a : type, ...) + (%b : type, ...) + ...`: the weights of `count` inputs."""
     first = parser.pos
     terms = [parse_typed_values(parser)]
@@ -159,7 +159,7 @@ def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
     terms: list[list[SSAValue]] = [[]]
     layout, pairing = Layout.NK, None
     if inputs:
-        terms = _parse_terms(parser, inputs)
+        terms = parse_terms(parser, inputs)
         if parser.parse_optional_keyword(Layout.KN.value):
             layout = Layout.KN
     if parser.parse_optional_keyword("pair"):

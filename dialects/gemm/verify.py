@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.segment import Segment, region_type
 
 if TYPE_CHECKING:
+    from coda_ir.dialects.gemm.library_op import LibraryOp
     from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp
     from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp
     from coda_ir.dialects.gemm.weight_ops import WeightVectorOp
@@ -80,7 +81,7 @@ def _verify_counts(op: FusedOp) -> None:
             )
 
 
-def _verify_inputs(op: FusedOp) -> None:
+def _verify_inputs(op: FusedOp | LibraryOp) -> None:
     x, least = op.x, 2 if op.is_transposed else 1
     if not shape_of(x):
         raise VerifyException("operand x is a scalar, expected at least one dimension")
@@ -102,6 +103,27 @@ def _verify_inputs(op: FusedOp) -> None:
                 f"{format_shape(op.row_shape)} as operand x has"
             )
         expect_element_type(what, value, element_type_of(x))
+
+
+def verify_library(op: LibraryOp) -> None:
+    if not op.inputs:
+        raise VerifyException("no input, expected at least one")
+    if len(op.weights) != len(op.inputs):
+        raise VerifyException(
+            f"{len(op.weights)} weights, expected {len(op.inputs)}, one for each input"
+        )
+    _verify_inputs(op)
+    segment = op.segment
+    for number, weights in enumerate(segment.terms):
+        _verify_weights(op, number, weights, segment)
+    columns = segment.columns
+    is_by_column = op.is_stored_transposed
+    expected = (columns, *op.row_shape) if is_by_column else (*op.row_shape, columns)
+    expect_shape("result", op.result, expected)
+    if not is_float(element_type_of(op.result)):
+        raise VerifyException(
+            f"result has element type {element_type_of(op.result)}, expected a float type"
+        )
 
 
 def verify_map(segment: Segment) -> None:
@@ -133,7 +155,7 @@ def _map_domain(segment: Segment) -> tuple[int, ...]:
 
 
 def _verify_weights(
-    op: FusedOp, number: int, weights: Sequence[SSAValue], segment: Segment
+    op: FusedOp | LibraryOp, number: int, weights: Sequence[SSAValue], segment: Segment
 ) -> None:
     """The weights of input `number` fit it, and have the columns of those of the first input."""
     x, is_kn = op.inputs[number], segment.layout == Layout.KN

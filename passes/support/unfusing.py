@@ -1,0 +1,274 @@
+"""GEMMs whose epilogues run as pointwise kernels of their own, on products stored in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from xdsl.dialects.arith import ExtFOp, TruncFOp
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    GroupReduceOp,
+    LibraryOp,
+    MapOp,
+    PairingAttr,
+    Port,
+    PortKind,
+    Result,
+    ResultKind,
+    ResultPortAttr,
+    Segment,
+    YieldOp,
+)
+from coda_ir.passes.support.function_pass import Refusal
+
+By: TypeAlias = Literal["kernels", "library"]
+"""What computes the products: generated kernels, or the library of PyTorch."""
+
+_WHOLE = {
+    PortKind.HALF_TILE: PortKind.TILE,
+    PortKind.HALF_ROW: PortKind.ROW,
+    PortKind.HALF_TABLE: PortKind.TABLE,
+    PortKind.COL: PortKind.COL,
+    PortKind.SCALAR: PortKind.SCALAR,
+}
+"""The ports of a region of pairs, for a region that sees one column of two products each."""
+
+_IN_MAPS = (
+    PortKind.TILE,
+    PortKind.ROW,
+    PortKind.TABLE,
+    *_WHOLE,
+)
+
+
+@dataclass
+class Unfused:
+    """What a GEMM became."""
+
+    ops: list[FusedOp | LibraryOp | MapOp] = field(
+        default_factory=list["FusedOp | LibraryOp | MapOp"]
+    )
+    """In order: each epilogue follows its products, which need no memory after it."""
+    results: list[SSAValue] = field(default_factory=list[SSAValue])
+    """What the results of the GEMM are replaced with."""
+
+
+def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
+    """Why the epilogues of `op` cannot be taken apart from its products."""
+    if op.order is not None:
+        return _ORDER
+    if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
+        return _COLUMNS
+    for segment in op.segments():
+        if not is_bare(segment):
+            refusal = _why_no_map(segment)
+            if refusal is not None:
+                return refusal
+        if by == "library" and len(segment.weights) > 1 and not _are_separable(segment):
+            return _WEIGHTS
+    return None
+
+
+_ORDER = Refusal(
+    "the order of reductions is the backend's to choose",
+    "the epilogue stays in the GEMM: the program states the order of its reductions",
+    "use the mode fp32-epilogue or eager-exact",
+)
+
+_COLUMNS = Refusal(
+    "the number of columns is known",
+    "the epilogue stays in the GEMM: the number of its columns is symbolic",
+)
+
+_WEIGHTS = Refusal(
+    "each product has one weight",
+    "the epilogue stays in the GEMM: it needs the products of several weights side by side",
+)
+
+
+def _why_no_map(segment: Segment) -> Refusal | None:
+    """Why the region of `segment` cannot run in a pointwise kernel."""
+    kinds = [kind for kind, _ in segment.ports]
+    stored = [result.port.kind.data for result in segment.results]
+    if PortKind.TILE_T in kinds or ResultKind.TILE_T in stored:
+        return Refusal(
+            "tiles are stored row by row",
+            "the epilogue stays in the GEMM: pointwise kernels store no transposed tiles",
+        )
+    foreign = next((kind for kind in kinds if kind not in _IN_MAPS), None)
+    if foreign is not None:
+        return Refusal(
+            "pointwise kernels have the ports of the epilogue",
+            f"the epilogue stays in the GEMM: pointwise kernels have no port {foreign.value}",
+        )
+    return None
+
+
+def is_bare(segment: Segment) -> bool:
+    """Whether the products of a segment are stored and nothing else."""
+    if segment.pairing is not None or segment.ports or len(segment.results) != 1:
+        return False
+    ((port, type),) = segment.results
+    yielded, accumulator = segment.yielded(0)[0], segment.accumulators[0]
+    is_product = yielded is accumulator or (
+        isinstance(yielded.owner, ExtFOp)
+        and _rounded_type(accumulator) == type.element_type
+        and yielded.owner.input.owner in {use.operation for use in accumulator.uses}
+    )
+    return is_product and port.kind.data in (ResultKind.TILE, ResultKind.TILE_T)
+
+
+def unfuse(op: FusedOp, by: By) -> Unfused:
+    """Replace `op`, for which `why_not_unfused` has no reason, by products and pointwise kernels.
+
+    Where every use of an accumulator rounds it first, products are stored in that type, else in
+    float32: what a result has been rounded to stays the same.
+    """
+    segments = op.take_segments()
+    parts = _by_library(op, segments) if by == "library" else _by_kernel(op, segments)
+    for each in parts.ops:
+        each.location = op.location
+    assert op.parent is not None, "the GEMM stands in a block"
+    op.parent.insert_ops_before(parts.ops, op)
+    for old, result in zip(op.outputs, parts.results, strict=True):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    op.detach()
+    op.erase()
+    return parts
+
+
+def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
+    """One GEMM with the same columns, and a kernel for each epilogue."""
+    bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
+    gemm = FusedOp(op.inputs, bare, transposed=op.is_transposed)
+    parts = Unfused([gemm])
+    for segment, product in zip(segments, gemm.outputs, strict=True):
+        if is_bare(segment):
+            parts.results.append(product)
+        else:
+            _add_map(parts, _over(segment, [Port(PortKind.TILE, _named(product))]))
+    return parts
+
+
+def _by_library(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
+    """A call for each weight, and a kernel for each epilogue."""
+    parts = Unfused()
+    for segment in segments:
+        products: list[SSAValue] = []
+        for index in range(len(segment.weights)):
+            call = _call(op, segment, index)
+            parts.ops.append(call)
+            products.append(call.result)
+        if is_bare(segment):
+            parts.results += products
+            continue
+        ports = [Port(PortKind.TILE, _named(product)) for product in products]
+        _add_map(parts, _over(segment, ports))
+    return parts
+
+
+def _call(op: FusedOp, segment: Segment, index: int) -> LibraryOp:
+    """The product with weight number `index` of a segment."""
+    type, tile_t = _product_type(op, segment, segment.weight_columns(index)), False
+    if is_bare(segment):
+        ((port, type),) = segment.results
+        tile_t = port.kind.data == ResultKind.TILE_T
+    return LibraryOp(
+        op.inputs,
+        [weights[index] for weights in segment.terms],
+        type,
+        layout=segment.layout,
+        transposed=op.is_transposed,
+        tile_t=tile_t,
+    )
+
+
+def _product_of(op: FusedOp, segment: Segment) -> Segment:
+    """The columns of a segment, whose accumulators are stored as they are."""
+    block = Block(arg_types=[f32])
+    block.add_op(YieldOp(block.args[0]))
+    return Segment(
+        weights=segment.weights,
+        ports=[],
+        results=[Result(ResultPortAttr.tile(), _product_type(op, segment, segment.columns))],
+        body=Region(block),
+        layout=segment.layout,
+        more_weights=segment.more_weights,
+    )
+
+
+def _product_type(op: FusedOp, segment: Segment, columns: int) -> AnyTensor:
+    types = {_rounded_type(accumulator) for accumulator in segment.accumulators}
+    element = types.pop() if len(types) == 1 else f32
+    return TensorType(element, (*op.row_shape, columns))
+
+
+def _rounded_type(accumulator: SSAValue) -> Attribute:
+    """The type that every use of an accumulator rounds it to; else float32."""
+    types = {
+        use.operation.results[0].type if isinstance(use.operation, TruncFOp) else f32
+        for use in accumulator.uses
+    }
+    return types.pop() if len(types) == 1 else f32
+
+
+def _named(product: SSAValue) -> SSAValue:
+    product.name_hint = "product"
+    return product
+
+
+def _over(segment: Segment, products: Sequence[Port]) -> Segment:
+    """The segment of a map with the region of `segment`, whose accumulators are now `products`.
+
+    The block arguments of tiles are those that the accumulators had: one, or two of a pair.
+    """
+    pairing, ports, results = segment.pairing, list(segment.ports), list(segment.results)
+    if len(products) > 1:
+        pairing = None
+        ports = [Port(_WHOLE[kind], value) for kind, value in ports]
+        results = [Result(_whole(port), type) for port, type in results]
+    elif pairing is not None and not pairing.is_adjacent:
+        pairing = PairingAttr.halves(segment.group_size)
+    moved = [Result(_moved(port, len(products)), type) for port, type in results]
+    return Segment(
+        weights=[],
+        ports=[*products, *ports],
+        results=moved,
+        body=segment.body,
+        pairing=pairing,
+    )
+
+
+def _whole(port: ResultPortAttr) -> ResultPortAttr:
+    return ResultPortAttr.tile() if port.kind.data == ResultKind.HALF else port
+
+
+def _moved(port: ResultPortAttr, count: int) -> ResultPortAttr:
+    """A result that names a port, which `count` others come before."""
+    if not isinstance(port.index, IntAttr):
+        return port
+    return ResultPortAttr(port.kind, port.combiner, IntAttr(port.index.data + count))
+
+
+def _are_separable(segment: Segment) -> bool:
+    """Whether a region of pairs sees one column of each of two weights."""
+    return (
+        segment.pairing is not None
+        and all(kind in _WHOLE for kind, _ in segment.ports)
+        and all(
+            result.port.kind.data in (ResultKind.HALF, ResultKind.PARTIAL_ROW)
+            for result in segment.results
+        )
+        and not any(isinstance(inner, GroupReduceOp) for inner in segment.block.ops)
+    )
+
+
+def _add_map(parts: Unfused, segment: Segment) -> None:
+    kernel = MapOp(segment)
+    parts.ops.append(kernel)
+    parts.results += kernel.outputs
