@@ -51,7 +51,7 @@ def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
     float16 and bfloat16.
     """
     schedule = _schedule_of(op)
-    if schedule.mainloop == "warp_specialized":
+    if schedule.is_warp_specialized:
         return emit_warp_specialized(op, schedule, names)
     return _GemmEmitter(op, schedule, names).emit()
 

@@ -58,8 +58,7 @@ class Configuration:
     @property
     def accumulators(self) -> int:
         """Per thread."""
-        bm, bn, _ = self.schedule.tile
-        return bm * bn // (32 * self.schedule.warps.data)
+        return self.schedule.accumulators
 
     @property
     def epilogue_elements(self) -> int:

@@ -321,7 +321,7 @@ class ScheduleAttr(ParametrizedAttribute):
     group_m: IntAttr
     split_k: IntAttr
 
-    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized")
+    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong")
 
     @staticmethod
     def get(
@@ -354,9 +354,24 @@ class ScheduleAttr(ParametrizedAttribute):
         return self.block_m.data, self.block_n.data, self.block_k.data
 
     @property
+    def is_warp_specialized(self) -> bool:
+        """Whether a warp of its own loads, for groups of warps that compute."""
+        return self.mainloop in ("warp_specialized", "ping_pong")
+
+    @property
     def row_tile(self) -> int:
-        """Rows whose sums over rows (`partial_col`) are one: those of a group of warps."""
+        """Rows that one group of warps computes: sums over rows (`partial_col`) are theirs."""
         return self.block_m.data // (2 if self.mainloop == "warp_specialized" else 1)
+
+    @property
+    def tile_warps(self) -> int:
+        """Warps that compute a tile together."""
+        return self.warps.data // (2 if self.mainloop == "ping_pong" else 1)
+
+    @property
+    def accumulators(self) -> int:
+        """Of a tile, per thread."""
+        return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
 
     def verify(self) -> None:
         for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):

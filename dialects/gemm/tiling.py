@@ -108,7 +108,7 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
     while parts > 1 and group > lanes // parts:
         parts //= 2
     size = segment.group_size
-    if schedule.mainloop == "warp_specialized" and size not in (None, segment.columns):
+    if schedule.is_warp_specialized and size not in (None, segment.columns):
         # A part is stored as one box: it does not cross from one group's half to the next.
         while lanes > parts * 16 and size // 2 % (lanes // parts):
             parts *= 2
@@ -146,12 +146,11 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     registers, and on fewer where several reductions hold the elements for long, or where several
     tiles are loaded and stored.
     """
-    bm, bn, _ = schedule.tile
-    accumulators = bm * bn // (32 * schedule.warps.data)
+    accumulators = schedule.accumulators
     kinds = [result.port.kind.data for result in segment.results]
     reductions = kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
     is_light = (
-        schedule.mainloop == "warp_specialized"
+        schedule.is_warp_specialized
         and segment.pairing is not None
         and not any(kind.has_columns for kind, _ in segment.ports)
     )

@@ -1,8 +1,9 @@
 """When and how a GEMM runs warp-specialized on Hopper, and what it keeps in shared memory.
 
-One warp loads the stages of the main loop. Each of two groups of four warps owns 64 rows of a tile:
-their accumulators, and slots through which the tiles of the epilogue come and go by TMA. A slot
-holds one part of the columns, as many as the epilogue works on at a time.
+One warp loads the stages of the main loop. Each of two groups of four warps owns 64 rows of every
+tile, or all rows of every other tile (`ping_pong`): their accumulators, and slots through which the
+tiles of the epilogue come and go by TMA. A slot holds one part of the columns, as many as the
+epilogue works on at a time.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from coda_ir.dialects.gemm.tma import ALIGNMENT_BYTES, tma_obstacle
 
 GROUPS = 2
 """Groups of four warps that compute."""
-GROUP_ROWS = 64
-"""Rows of a tile per group: those of one WGMMA."""
+WGMMA_ROWS = 64
+"""Rows of the products that a group of four warps computes at a time."""
+MOST_ACCUMULATORS = 128
+"""Per thread: beside them, an epilogue has as many registers."""
 SHARED_MEMORY = 227 * 1024
 """Bytes that a program can have on sm_90."""
 RESERVED = 2 * 1024
@@ -36,6 +39,9 @@ TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMUL
 _RESULTS = (*TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
 TILE_PORTS = (PortKind.TILE, PortKind.HALF_TILE, PortKind.TILE_T)
 """Ports that are loaded as boxes."""
+
+_ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128)}
+"""Rows that a tile can have."""
 
 SlotShape = tuple[int, int, Attribute]
 """Rows, columns and element type of a slot."""
@@ -77,11 +83,11 @@ def slot_bytes(shape: SlotShape) -> int:
     return rows * columns * _element_bytes(element)
 
 
-def slot_of(columns: ColumnRange, element: Attribute, *, transposed: bool) -> SlotShape:
-    """The slot that a part of a tile goes through, as it lies in memory."""
+def slot_of(columns: ColumnRange, rows: int, element: Attribute, *, transposed: bool) -> SlotShape:
+    """The slot that a part of `rows` rows of a tile goes through, as it lies in memory."""
     if transposed:
-        return columns.lanes, GROUP_ROWS, element
-    return GROUP_ROWS, columns.lanes, element
+        return columns.lanes, rows, element
+    return rows, columns.lanes, element
 
 
 def _element_bytes(element: Attribute) -> int:
@@ -94,16 +100,21 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
     return 2 * (bm + bn) * bk
 
 
-def moves_of(segment: Segment, columns: ColumnRange) -> Moves:
-    """What is loaded and stored for each part of a range."""
+def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
+    """What a group of warps that owns `rows` rows loads and stores for each part of a range."""
     loads = [
-        slot_of(columns, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T)
+        slot_of(columns, rows, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T)
         for index, port in enumerate(segment.ports)
         if port.kind in TILE_PORTS
         for _ in segment.port_args(index)
     ]
     stores = [
-        slot_of(columns, element_type_of(output), transposed=segment.is_stored_transposed(port))
+        slot_of(
+            columns,
+            rows,
+            element_type_of(output),
+            transposed=segment.is_stored_transposed(port),
+        )
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
@@ -120,7 +131,7 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
     if obstacle is not None:
         return obstacle
     moves = [
-        moves_of(segment, columns)
+        moves_of(segment, columns, schedule.row_tile)
         for segment in op.segments()
         for columns in column_ranges(segment, schedule, op.order)
     ]
@@ -154,10 +165,14 @@ def _store_slots(moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
 def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     """What keeps `op` from running warp-specialized, whatever the room is."""
     bm, bn, bk = schedule.tile
-    if bm != GROUPS * GROUP_ROWS or schedule.warps.data != 4 * GROUPS:
-        return f"a tile of {bm} rows with {schedule.warps.data} warps, expected 128 with 8"
+    legal_rows = _ROWS[schedule.mainloop]
+    if bm not in legal_rows or schedule.warps.data != 4 * GROUPS:
+        expected = " or ".join(map(str, legal_rows))
+        return f"a tile of {bm} rows with {schedule.warps.data} warps, expected {expected} with 8"
     if not 64 <= bn <= 256 or bk != 64:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
+    if schedule.accumulators > MOST_ACCUMULATORS:
+        return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
     if op.order is not None:
         return "its sums have a stated order"
     if schedule.split_k.data > 1:

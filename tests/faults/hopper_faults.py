@@ -18,7 +18,7 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: the last stage of a tile is not handed back",
-        f"{W}gluon:_HELPERS[accumulate]",
+        f"{W}gluon:_HELPERS[finish]",
         "(step + STAGES - 1) % STAGES), pred=STEPS > 0",
         "(step + STAGES - 1) % STAGES), pred=False",
     ),
@@ -54,9 +54,21 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: both groups take the same rows",
-        f"{W}kernel:_Emitter._emit_compute",
-        "tile_m * {bm} + GROUP * {GROUP_ROWS}",
-        "tile_m * {bm}",
+        f"{W}kernel:_Emitter.row_tile",
+        "(2 * tile_m + GROUP)",
+        "(2 * tile_m)",
+    ),
+    _Kernel(
+        "hopper: a group multiplies when it is not its turn",
+        f"{W}kernel:_Emitter._products",
+        "(turn & 1) ^ (1 - GROUP)",
+        "(turn & 1) ^ 1",
+    ),
+    _Kernel(
+        "hopper: a group takes the stages of the other",
+        f"{W}kernel:_Emitter._products",
+        '"step += steps"',
+        '"step += 0"',
     ),
     _Kernel(
         "hopper: the second half is stored over the first",

@@ -111,6 +111,7 @@ def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> st
 
 SMALL = _schedule(16, 32, 16)
 HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
+PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'
 PARTS = _schedule(32, 128, 16, warps=1)
 
 PARTIAL_COLUMNS = f"""
@@ -261,6 +262,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "hopper, narrow tiles": SimulatedCase(
             programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300
         ),
+        "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
         "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
         "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
         "hopper, weights": SimulatedCase(

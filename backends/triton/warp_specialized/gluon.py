@@ -73,25 +73,26 @@ def accumulate(
     empty,
     step,
     STEPS,
-    GROUP: gl.constexpr,
+    FIRST_ROW: gl.constexpr,
+    ROWS: gl.constexpr,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
 ):
-    """64 rows of a @ b in float32, rows GROUP * 64 on, from the next STEPS stages.
+    """ROWS rows of a @ b in float32, from FIRST_ROW on, over the next STEPS stages.
 
     A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
-    handed back when the products after its own have begun.
+    handed back when the products after its own have begun; the last ones are still under way.
     """
     STAGES: gl.constexpr = a_stages.shape[0]
     BLOCK_N: gl.constexpr = b_stages.shape[1 + B_AXIS]
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
     )
-    acc = gl.zeros((64, BLOCK_N), gl.float32, LAYOUT)
+    acc = gl.zeros((ROWS, BLOCK_N), gl.float32, LAYOUT)
     for k in range(0, STEPS):
         stage = step % STAGES
         mbarrier.wait(full.index(stage), (step // STAGES) & 1)
-        a = a_stages.index(stage).slice(GROUP * 64, 64, A_AXIS)
+        a = a_stages.index(stage).slice(FIRST_ROW, ROWS, A_AXIS)
         if A_AXIS == 1:
             a = a.permute((1, 0))
         b = b_stages.index(stage)
@@ -101,9 +102,16 @@ def accumulate(
         acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
         step += 1
+    return acc, step
+''',
+    "finish": '''\
+@gluon.jit
+def finish(acc, empty, step, STEPS):
+    """The accumulators, once their last products are there and its stage is handed back."""
+    STAGES: gl.constexpr = empty.shape[0]
     acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
-    return acc, step
+    return acc
 ''',
 }
 

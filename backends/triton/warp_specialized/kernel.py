@@ -29,14 +29,13 @@ from coda_ir.backends.triton.warp_specialized.gluon import (
     translated,
 )
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
-from coda_ir.backends.triton.warp_specialized.memory import SHARED, SharedMemory
+from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.segment import GroupSegmentEmitter
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.dialects.gemm.warp_specialized import (
-    GROUP_ROWS,
     Staging,
     stage_bytes,
     staging,
@@ -49,8 +48,9 @@ REGISTERS = (240, 24)
 _RESERVED = (
     *("M", "K", "STAGES", "STAGE_BYTES", "STEPS", "GROUP", "LAYOUT", "TILES_N"),
     *("tile", "tile_m", "tile_n", "tiles", "program", "step", "stage", "k", "acc", "part"),
-    *("part_tile", "rows", "row", "row_mask", "first_row", "loaded", "slots"),
+    *("part_tile", "rows", "row", "row_mask", "first_row", "loaded", "slots", "steps", "turn"),
     *SHARED,
+    TURNS,
 )
 
 
@@ -87,7 +87,7 @@ class _Emitter:
         self.names = NameAllocator(
             (*_RESERVED, *helper_names(), *own_helper_names(), *NAMES, self.name)
         )
-        self.helpers = {"grouped_tile", "accumulate"}
+        self.helpers = {"grouped_tile", "accumulate", "finish"}
         self.arguments = ArgumentList(op, self.names)
         self.descriptors = BoxDescriptors(op, self.arguments)
         self.depths = Depths(op, self.arguments)
@@ -116,8 +116,19 @@ class _Emitter:
         return self.op.is_transposed or self.ranges[0][0].layout == Layout.KN
 
     @property
+    def alternates(self) -> bool:
+        """Whether the groups take tiles in turns, instead of rows of the same tile."""
+        return self.schedule.mainloop == "ping_pong"
+
+    @property
+    def row_tile(self) -> str:
+        """The number of a group's rows among those of all groups."""
+        return "tile_m" if self.alternates else "(2 * tile_m + GROUP)"
+
+    @property
     def summary(self) -> str:
-        return f"{summary_of(self.op, self.schedule)}, warp-specialized"
+        how = "ping-pong" if self.alternates else "warp-specialized"
+        return f"{summary_of(self.op, self.schedule)}, {how}"
 
     @property
     def tiles_n(self) -> int:
@@ -179,13 +190,17 @@ class _Emitter:
             f"STAGE_BYTES: tl.constexpr = {stage_bytes(self.schedule)}",
         ]
 
-    def _tile_loop(self, body: Sequence[str]) -> list[str]:
+    def _tile_loop(self, body: Sequence[str], *, alternate: bool = False) -> list[str]:
+        """The loop over all tiles of a program, or over every other one of `GROUP`."""
+        first, distance = "tl.program_id(0)", "tl.num_programs(0)"
+        if alternate:
+            first, distance = f"{first} + GROUP * {distance}", f"2 * {distance}"
         bm, group_m = self.schedule.block_m.data, self.schedule.group_m.data
         rows = [f"M: tl.constexpr = {self.op.row_shape[0]}"] if self.op.is_transposed else []
         return [
             *rows,
             f"tiles = tl.cdiv(M, {bm}) * {self.tiles_n}",
-            "for program in range(tl.program_id(0), tiles, tl.num_programs(0)):",
+            f"for program in range({first}, tiles, {distance}):",
             *indented(
                 [
                     f"tile_m, tile_n = grouped_tile("
@@ -214,7 +229,6 @@ class _Emitter:
     # Computing
 
     def _emit_compute(self) -> list[str]:
-        bm, _, bk = self.schedule.tile
         emitters: list[GroupSegmentEmitter] = []
         bodies: list[list[str]] = []
         first: dict[int, int] = {}
@@ -230,28 +244,59 @@ class _Emitter:
                 main_loop=None,
                 names=self.names.scope(),
                 helpers=self.helpers,
+                group_rows=self.schedule.row_tile,
+                row_tile=self.row_tile,
                 staging=self.staging,
                 descriptors=self.descriptors,
             )
             bodies.append(emitter.emit(self._tile(index)))
             emitters.append(emitter)
             first[key] = first.get(key, 0) + columns.tiles
-        axes = f"{int(self.op.is_transposed)}, {int(self.has_column_stages)}"
-        steps = self.depths.steps(bk)
-        product = f"accumulate({', '.join(SHARED)}, step, {steps}, GROUP, {axes})"
+        fetches = self._branches([each.first_fetches() for each in emitters])
         return [
-            f'"""Compute {GROUP_ROWS} rows of tile after tile: products, then the epilogue."""',
-            "step = 0",
-            *(["loaded = 0"] if self.staging.loads else []),
+            *self._before_tiles(),
             *self._tile_loop(
                 [
-                    f"first_row = tile_m * {bm} + GROUP * {GROUP_ROWS}",
-                    *self._branches([each.first_fetches() for each in emitters]),
-                    f"acc, step = {product}",
+                    f"first_row = {self.row_tile} * {self.schedule.row_tile}",
+                    *fetches,
+                    *self._products(),
                     *self._branches(bodies),
-                ]
+                ],
+                alternate=self.alternates,
             ),
             "tma.store_wait(0)",
+        ]
+
+    def _before_tiles(self) -> list[str]:
+        rows, steps = self.schedule.row_tile, self.depths.steps(self.schedule.block_k.data)
+        which = "every other tile" if self.alternates else "tile after tile"
+        return [
+            f'"""Compute {rows} rows of {which}: products, then the epilogue."""',
+            f"steps = {steps}",
+            *(["step = GROUP * steps", "turn = 0"] if self.alternates else ["step = 0"]),
+            *(["loaded = 0"] if self.staging.loads else []),
+        ]
+
+    def _products(self) -> list[str]:
+        """The statements that leave the accumulators of a tile in `acc`."""
+        rows = self.schedule.row_tile
+        first = "0" if self.alternates else f"GROUP * {rows}"
+        axes = f"{int(self.op.is_transposed)}, {int(self.has_column_stages)}"
+        product = [
+            f"acc, step = accumulate({', '.join(SHARED)}, step, steps, {first}, {rows}, {axes})"
+        ]
+        finish = ["acc = finish(acc, empty, step, steps)"]
+        if not self.alternates:
+            return [*product, *finish]
+        return [
+            # A group multiplies when the other has begun its last products.
+            f"mbarrier.wait({TURNS}.index(GROUP), (turn & 1) ^ (1 - GROUP))",
+            *product,
+            f"mbarrier.arrive({TURNS}.index(1 - GROUP))",
+            *finish,
+            "# The steps between are those of the other group.",
+            "step += steps",
+            "turn += 1",
         ]
 
     # Functions

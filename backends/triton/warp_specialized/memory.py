@@ -16,6 +16,10 @@ SHARED = ("a_stages", "b_stages", "full", "empty")
 """The stages of both operands; a stage is full when its loads are there, empty when it was used."""
 
 
+TURNS = "turns"
+"""Of groups that multiply by turns: signaled when it is a group's turn."""
+
+
 @dataclass(frozen=True)
 class SharedMemory:
     """What a kernel allocates under which names."""
@@ -33,7 +37,12 @@ class SharedMemory:
         numbers = range(len(self.staging.loads))
         ports = [f"port{number}_{what}" for number in numbers for what in ("slots", "ready")]
         slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
-        return [*SHARED, *ports, *slots]
+        return [*SHARED, *([TURNS] if self.alternates else []), *ports, *slots]
+
+    @property
+    def alternates(self) -> bool:
+        """Whether a tile is one group's."""
+        return self.schedule.mainloop == "ping_pong"
 
     def emit(self) -> list[str]:
         """The statements of the kernel that allocate and initialize it."""
@@ -41,8 +50,10 @@ class SharedMemory:
         text = _Statements(self.layouts)
         for name, box in self.boxes.items():
             text.allocate(name, stages, box, self.element)
-        for name, arrivals in (("full", 1), ("empty", GROUPS)):
+        for name, arrivals in (("full", 1), ("empty", 1 if self.alternates else GROUPS)):
             text.barriers(name, stages, arrivals)
+        if self.alternates:
+            text.barriers(TURNS, GROUPS, 1)
         for number, (rows, lanes, element) in enumerate(self.staging.loads):
             text.allocate(f"port{number}_slots", ahead, (rows, lanes), element)
             text.barriers(f"port{number}_ready", ahead, 1)

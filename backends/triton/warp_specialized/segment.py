@@ -17,7 +17,6 @@ from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultPortAttr
 from coda_ir.dialects.gemm.warp_specialized import (
-    GROUP_ROWS,
     TILE_PORTS,
     SlotShape,
     Staging,
@@ -56,6 +55,10 @@ class GroupSegmentEmitter(SegmentEmitter):
     loaded, `loaded`: how often each slot has been filled for earlier tiles.
     """
 
+    group_rows: int = field(kw_only=True)
+    """Rows of a tile that are the group's own."""
+    row_tile: str = field(kw_only=True)
+    """The number of these rows among all: an expression of `tile_m` and `GROUP`."""
     staging: Staging = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
 
@@ -73,7 +76,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         parts = self._emit_parts()
         self.lines += [
             f"LAYOUT: tl.constexpr = {parts[0]}[0].type.layout",
-            f"rows = first_row + tl.arange(0, {GROUP_ROWS}, tl.SliceLayout(1, LAYOUT))",
+            f"rows = first_row + tl.arange(0, {self.group_rows}, tl.SliceLayout(1, LAYOUT))",
             "row_mask = rows < M",
             "# Rows past the end repeat the last one, so that loads need no mask.",
             "row = tl.minimum(rows, M - 1).to(tl.int64)",
@@ -131,15 +134,14 @@ class GroupSegmentEmitter(SegmentEmitter):
         return f"tl.arange(0, {lanes}, tl.SliceLayout(0, LAYOUT))"
 
     def _row_tile(self) -> str:
-        return "(2 * tile_m + GROUP)"
+        return self.row_tile
 
     def _row_vector(self, column: str) -> str:
-        return (
-            f"tl.convert_layout(tl.reshape({column}, ({GROUP_ROWS},)), tl.SliceLayout(1, LAYOUT))"
-        )
+        flat = f"tl.reshape({column}, ({self.group_rows},))"
+        return f"tl.convert_layout({flat}, tl.SliceLayout(1, LAYOUT))"
 
     def _whole(self, value: SSAValue, text: str) -> str:
-        shape = f"({GROUP_ROWS}, {self.columns.lanes})"
+        shape = f"({self.group_rows}, {self.columns.lanes})"
         if isinstance(value.owner, Operation) and value.owner.name == "arith.constant":
             return f"tl.full({shape}, {text}, tl.float32, LAYOUT)"
         if self.extents[value] == (True, True):
@@ -199,9 +201,13 @@ class GroupSegmentEmitter(SegmentEmitter):
             self.lines += [f"if part < {parts - depth}:", *indented(later)]
         return name
 
+    def _slot_of(self, value: SSAValue, *, transposed: bool) -> SlotShape:
+        element = element_type_of(value)
+        return slot_of(self.columns, self.group_rows, element, transposed=transposed)
+
     def _descriptor(self, value: SSAValue, default: str, *, transposed: bool) -> str:
         """The descriptor of an operand or a result that moves through slots."""
-        slot = slot_of(self.columns, element_type_of(value), transposed=transposed)
+        slot = self._slot_of(value, transposed=transposed)
         rows = str(shape_of(value)[0]) if transposed else "{rows}"
         extents = (rows, str(shape_of(value)[-1]))
         return self.descriptors.matrix(value, extents, slot[:2], default)
@@ -212,10 +218,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.helpers.add("put")
         port, element = self._port_of(output), element_type_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
-        shape = slot_of(self.columns, element, transposed=is_transposed)
+        shape = self._slot_of(output, transposed=is_transposed)
         count, before = self.staging.stores[shape], self.stored.get(shape, 0)
         self.stored[shape] = before + 1
-        per_part = moves_of(self.segment, self.columns).stores.count(shape)
+        per_part = moves_of(self.segment, self.columns, self.group_rows).stores.count(shape)
         position = f"{per_part} * part" if per_part > 1 else "part"
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"

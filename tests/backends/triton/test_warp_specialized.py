@@ -21,6 +21,10 @@ def schedule(columns: int = 256, stages: int = 3, group_m: int = 2) -> str:
     )
 
 
+def ping_pong(tile: str = "128x128", stages: int = 4) -> str:
+    return f'ping_pong, "{tile}x64", warps = 8, stages = {stages}, group_m = 2'
+
+
 class TestNumbers:
     @pytest.mark.parametrize(
         ("rows", "k", "n"), [(1, 64, 256), (300, 72, 264), (129, 200, 512), (64, 8, 8)]
@@ -73,6 +77,35 @@ class TestNumbers:
         assert kernel.description.startswith("136 x 768 x K GEMM in tiles")
 
 
+class TestPingPong:
+    """Groups that take tiles in turns."""
+
+    @pytest.mark.parametrize(
+        ("tile", "stages", "rows"), [("128x128", 4, 300), ("64x256", 3, 129), ("128x64", 2, 1)]
+    )
+    def test_residual_and_statistics(self, tile: str, stages: int, rows: int, tmp_path: Path):
+        text = programs.residual_norm("bf16", 200, 520, ping_pong(tile, stages))
+        kernel = check_against_reference(text, [rows], tmp_path)
+        assert kernel.description.endswith("ping-pong")
+
+    def test_gated_activation(self, tmp_path: Path):
+        text = programs.swiglu("bf16", 136, 352, ping_pong(stages=3), "two weights")
+        check_against_reference(text, [150], tmp_path)
+
+    def test_rotary_embedding_beside_plain_columns(self, tmp_path: Path):
+        text = programs.qkv_rope("bf16", 72, 64, (4, 2), ping_pong())
+        check_against_reference(text, [2, 70], tmp_path)
+
+    @pytest.mark.parametrize("rows", [1, 200])
+    def test_weight_gradients(self, rows: int, tmp_path: Path):
+        text = gradients.merged_weight_gradients("bf16", 136, (256, 512), ping_pong())
+        check_against_reference(text, [rows], tmp_path)
+
+    def test_sums_over_rows_of_a_whole_tile(self, tmp_path: Path):
+        text = gradients.swiglu_gradient("bf16", (72,), 264, ping_pong())
+        check_against_reference(text, [150], tmp_path)
+
+
 class TestStaging:
     def found(self, text: str) -> Staging | str:
         (op,) = gemms_of(parse_module(text))
@@ -107,6 +140,8 @@ class TestStaging:
                 ),
                 "a tile of 256 rows",
             ),
+            (programs.residual_norm("bf16", 72, 512, ping_pong("128x256")), "at most 128 x 128"),
+            (programs.residual_norm("bf16", 72, 512, ping_pong("32x256")), "expected 64 or 128"),
         ],
     )
     def test_what_cannot_run_so(self, text: str, reason: str):
@@ -122,6 +157,7 @@ def test_ahead_of_time():
         programs.residual_norm("bf16", 2048, 2048, schedule()),
         programs.swiglu("bf16", 2048, 5632, schedule(stages=4)),
         gradients.merged_weight_gradients("bf16", 2048, (2048, 512), schedule()),
+        programs.residual_norm("bf16", 2048, 2048, ping_pong("64x256")),
     ]
     names = NameAllocator()
     kernels = [emit_gemm(op, names) for text in texts for op in gemms_of(parse_module(text))]
