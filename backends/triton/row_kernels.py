@@ -206,13 +206,14 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     if op.lse is None:
         text.reduce("largest", "max", [x], "logits")
         text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
-        text.lines.append("lse = largest + tl.log(total)")
+        softmax = "tl.exp(logits - largest) / total"
     else:
         text.operand("lse", f32, 3)
         text.lines.append(f"lse = {load('lse_ptr + row', f32, 'row < M', '0.0')}")
+        softmax = "tl.exp(logits - lse)"
     text.result("out", element_type_of(op.result))
     gradient = [
-        f"share = tl.exp(logits - lse) - tl.where({column} == target, 1.0, 0.0)",
+        f"share = {softmax} - tl.where({column} == target, 1.0, 0.0)",
         f"y = tl.where(target == {ignored}, 0.0, share * dloss)",
         _store_y(text, op.result),
     ]

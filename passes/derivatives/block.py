@@ -91,9 +91,14 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
 
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
-    """The logsumexp of the forward is one number per row, which is cheap to save."""
+    """(softmax − onehot) · dloss, with the logsumexp of the forward where a GEMM can give it.
+
+    exp(logit − lse) has the rounding error of the logsumexp, which grows with the logits. Beside
+    that of the logits themselves it does not count if they are computed by a GEMM; others may be
+    exact, and a kernel that reads whole rows needs no more than those.
+    """
     lse = None
-    if computes_in_float32(element_type_of(op.logits)):
+    if computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits):
         lse = adjoint.insert(coda.ReduceOp(op.logits, "lse", f32), "lse")
     gradient = coda.CrossEntropyGradOp(
         op.logits,
@@ -104,6 +109,24 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
         reduction=op.reduction.data,
     )
     adjoint.give(op.logits, adjoint.insert(gradient))
+
+
+def _is_of_gemm(value: SSAValue) -> bool:
+    """Whether `value` is a linear map, or pointwise code on one."""
+    found, seen = [value], set[SSAValue]()
+    while found:
+        value = found.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        match value.owner:
+            case coda.LinearOp() | coda.MatmulOp():
+                return True
+            case coda.ElementwiseOp() | coda.CastOp() | coda.ReshapeOp():
+                found += value.owner.operands
+            case _:
+                pass
+    return False
 
 
 def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:

@@ -15,6 +15,7 @@ from torch import nn
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
+from coda_ir.float64 import relative_error
 from coda_ir.training import TrainableFunction
 
 SIZES = {
@@ -276,3 +277,26 @@ def test_programs_before_the_first_call_are_those_of_all_gradients_that_there_ar
     gradients = {spec.name for spec in layer.pair().backward.signature.results}
     trained = {spec.name for spec in layer.signature.arguments} - set(TABLES)
     assert gradients == {f"d_{name}" for name in trained}
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+@pytest.mark.parametrize("offset", [0.0, 60.0])
+def test_gradient_of_a_loss_of_large_logits(target: Literal["reference", "triton"], offset: float):
+    """The logsumexp of large logits is rounded to a multiple of 2^-18, their softmax is not."""
+    program = """
+    fn loss(x: f32[M, 300], target: i64[M]) -> f32[] {
+        return cross_entropy(x, target)
+    }
+    """
+    function = coda_ir.compile(program, training=True, device="cpu", target=target)
+    torch.default_generator.manual_seed(0)
+    x = 8 * torch.randn(128, 300) + offset
+    labels = torch.randint(300, (128,))
+
+    def gradient(loss: Any, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        return grad(loss(x, labels), x)[0]
+
+    exact = gradient(nn.functional.cross_entropy, x.double())
+    eager = relative_error(gradient(nn.functional.cross_entropy, x), exact)
+    assert relative_error(gradient(function, x), exact) <= 1.25 * eager
