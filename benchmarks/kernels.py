@@ -1,46 +1,50 @@
-"""Each GEMM of a Llama layer's forward: the fused kernel, its bare GEMM, and cuBLAS.
+"""The kernels of a Llama layer: each GEMM fused, bare and by cuBLAS, and what the time is spent on.
 
-    python benchmarks/kernels.py --sizes 2048,4096 --json kernels.json
+    python benchmarks/kernels.py --sizes 2048,4096 --json kernels.json --plot kernels.png
+    python benchmarks/kernels.py --parts forward,backward --sizes 2048 --profile
+    python benchmarks/kernels.py --schedule "target=sm_90 mainloop=warp_specialized stages=4"
 
 bf16, batch 2 x 8192 tokens, random normal data. The fused kernels are timed one by one as they run
-in the layer, by the GPU's own clock (torch.profiler); the bare GEMM is the same main loop with
-nothing behind it, on the same operands. All variants take turns in one process, and the results of
-every schedule are compared with float64. Needs a GPU.
+in the layer, by the GPU's own clock (torch.profiler). The bare GEMM has the same main loop and
+schedule with nothing behind it, and cuBLAS gets packed operands; both run one GEMM after the other,
+as the layer does, on copies that exceed the L2 cache. All variants take turns in one process, and
+the results of every schedule are compared with float64.
+
+`--profile` adds what the time of a call is spent on: main loops beyond cuBLAS, epilogues, the other
+kernels with the bytes that they move, and the gaps between kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 import torch
-from harness import write_facts
-from layer_errors import check
-from llama_layer import PROGRAM, LayerShape, Tensors, forward_operands, make_inputs, pack
+from harness import (
+    Budget,
+    add_common_options,
+    print_errors,
+    publish,
+    wanted,
+    wanted_sizes,
+)
+from launches import Gemm, Program, kernel_counts, label, queued_us, sequence_us
+from layer_errors import check, exact_gradients, gradient_errors
+from llama_layer import PROGRAM, LayerShape, Tensors, make_inputs
 from rich.console import Console
 from rich.table import Table
-from torch.profiler import ProfilerActivity, profile
 
 import coda_ir
-from coda_ir.backends.triton.module import emit_program
+from coda_ir import CompiledFunction
 from coda_ir.dialects.gemm import FusedOp
 
-SCHEDULES = (
-    "target=sm_90 mainloop=tma",
-    "target=sm_90 mainloop=warp_specialized",
-    "target=sm_90 mainloop=warp_specialized stages=4",
-)
-GEMMS = ("out", "gate, up", "down", "q, k, v")
-BARE = """
-fn bare({parameters}) -> ({results}) {{
-    return {values}
-}}
-"""
+FORWARD, BACKWARD = "forward", "backward"
+DEFAULT = ""
+"""The schedule that the device has by default."""
+
+COPIED_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -51,135 +55,280 @@ class KernelTimes:
     bare: float
     fused: float
 
-
-def bare_program(k: int, columns: Sequence[int]) -> str:
-    """The text of one GEMM with weights of so many `columns`, side by side."""
-    weights = [f"weight w{i}: bf16[{n}, {k}]" for i, n in enumerate(columns)]
-    return BARE.format(
-        parameters=", ".join([f"x: bf16[M, {k}]", *weights]),
-        results=", ".join(f"bf16[M, {n}]" for n in columns),
-        values=", ".join(f"linear(x, w{i})" for i in range(len(columns))),
-    )
-
-
-def kernel_times(call: Callable[[], object], calls: int = 10) -> list[float]:
-    """Microseconds of each kernel that a call launches, in their order: medians over the calls."""
-    call()
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        for _ in range(calls):
-            call()
-        torch.cuda.synchronize()
-    # PyTorch has no types for its events.
-    recorded: list[Any] = list(profiled.events() or ())
-    events = [event for event in recorded if _is_kernel(event)]
-    events.sort(key=lambda event: event.time_range.start)
-    per_call, rest = divmod(len(events), calls)
-    assert not rest, f"{len(events)} kernels in {calls} calls"
-    return [
-        statistics.median(event.device_time for event in events[place::per_call])
-        for place in range(per_call)
-    ]
-
-
-def _is_kernel(event: Any) -> bool:
-    return event.device_type.name == "CUDA" and not event.name.startswith(("Memcpy", "Memset"))
+    def data(self) -> dict[str, float]:
+        return {"cuBLAS": self.cublas, "bare": self.bare, "fused": self.fused}
 
 
 @dataclass(frozen=True)
-class Variant:
-    """The layer under one schedule, and its GEMMs alone."""
+class OtherTimes:
+    """A kernel that is no GEMM: its microseconds, and the bytes that it moves at least."""
 
-    fused: Callable[[], tuple[torch.Tensor, ...]]
-    gemms: tuple[int, ...]
-    """Which launches of the layer are GEMMs."""
-    bare: Callable[[], object]
+    name: str
+    us: float
+    moved: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one program under one schedule gives."""
+
+    gemms: dict[str, KernelTimes]
+    others: list[OtherTimes]
+    call_us: float
+    """Between two calls that are queued: kernels and gaps."""
+
+    def spent(self) -> dict[str, float]:
+        """Microseconds of a call by what they are spent on, the GEMMs of cuBLAS first."""
+        gemms = self.gemms.values()
+        kernels = sum(t.fused for t in gemms) + sum(other.us for other in self.others)
+        return {
+            "GEMMs, as cuBLAS has them": sum(t.cublas for t in gemms),
+            "main loops beyond cuBLAS": sum(t.bare - t.cublas for t in gemms),
+            "epilogues": sum(t.fused - t.bare for t in gemms),
+            "other kernels": sum(other.us for other in self.others),
+            "between kernels": self.call_us - kernels,
+        }
+
+
+def forward_program(
+    shape: LayerShape, inputs: Tensors, schedule: str | None
+) -> tuple[Program, dict[str, float]]:
+    """The forward by itself, and the errors of its results."""
+    function = coda_ir.compile(
+        PROGRAM, constants=shape.constants, device=inputs["y"].device, schedule=schedule
+    )
+    operands = [inputs[spec.name] for spec in function.signature.arguments]
+    return Program(function, operands, symbols(shape)), check({"": function(**inputs)}, inputs)[""]
+
+
+def backward_program(
+    shape: LayerShape, inputs: Tensors, schedule: str | None, exact: Exact
+) -> tuple[Program, dict[str, float]]:
+    """The backward with what a forward has saved, and the errors of the gradients."""
+    layer = coda_ir.compile(
+        PROGRAM,
+        training=True,
+        constants=shape.constants,
+        device=inputs["y"].device,
+        schedule=schedule,
+    )
+    trained = [name for name in inputs if name not in ("cos", "sin")]
+    pair = layer.pair(trained, symbols(shape))
+    values = inputs | _by_name(pair.forward, pair.forward(**inputs))
+    results = [spec.name for spec in layer.signature.results]
+    values |= {f"d_{name}": seed for name, seed in zip(results, exact.upstream, strict=True)}
+    operands = [values[spec.name] for spec in pair.backward.signature.arguments]
+    found = _by_name(pair.backward, pair.backward(*operands))
+    gradients = {name.removeprefix("d_"): tensor for name, tensor in found.items()}
+    errors = gradient_errors(gradients, exact.gradients)
+    return Program(pair.backward, operands, symbols(shape)), errors
+
+
+def _by_name(function: CompiledFunction, results: Sequence[torch.Tensor]) -> Tensors:
+    specs = function.signature.results
+    return {spec.name: tensor for spec, tensor in zip(specs, results, strict=True)}
+
+
+def symbols(shape: LayerShape) -> dict[str, int]:
+    return {"B": shape.batch, "T": shape.time}
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Gradients of the results, and those in float64 that follow from them."""
+
+    upstream: Sequence[torch.Tensor]
+    gradients: Tensors
 
     @staticmethod
-    def compile(shape: LayerShape, inputs: Tensors, schedule: str) -> Variant:
-        layer = coda_ir.compile(
-            PROGRAM, constants=shape.constants, device="cuda", schedule=schedule
-        )
-        launches = emit_program(layer.module("scheduled")).launches
-        gemms = tuple(i for i, (op, _) in enumerate(launches) if isinstance(op, FusedOp))
-        operands = forward_operands(pack(inputs), shape)
-        calls: list[Callable[[], object]] = []
-        for (x, _), names in zip(operands, WEIGHTS, strict=True):
-            weights = [inputs[name] for name in names]
-            text = bare_program(x.shape[1], [weight.shape[0] for weight in weights])
-            bare = coda_ir.compile(text, device="cuda", schedule=schedule)
-            calls.append(partial(bare, x, *weights))
-        return Variant(partial(layer, **inputs), gemms, lambda: [call() for call in calls])
+    def of(inputs: Tensors) -> Exact:
+        upstream = [torch.randn_like(inputs["x0"]) for _ in range(4)]
+        return Exact(upstream, exact_gradients(inputs, upstream))
 
 
-WEIGHTS = (("wo",), ("w_gate", "w_up"), ("w_down",), ("wq", "wk", "wv"))
-"""The weights of each GEMM by their names in the program."""
+Maker = Callable[[str | None], tuple[Program, dict[str, float]]]
 
 
-def measure(
-    d: int, schedules: Sequence[str], rounds: int
-) -> tuple[dict[str, dict[str, KernelTimes]], dict[str, dict[str, float]]]:
-    """Times by schedule and GEMM, and errors of the layer by schedule."""
-    shape = LayerShape(d)
-    inputs = make_inputs(shape)
-    operands = forward_operands(pack(inputs), shape)
-    variants = {text: Variant.compile(shape, inputs, text) for text in schedules}
-    errors = check({text: variant.fused() for text, variant in variants.items()}, inputs)
-    times: dict[str, list[tuple[list[float], ...]]] = {text: [] for text in schedules}
+def makers(shape: LayerShape, inputs: Tensors, parts: Sequence[str]) -> dict[str, Maker]:
+    """What makes the program of each part under a schedule."""
+    found: dict[str, Maker] = {}
+    if FORWARD in parts:
+        found[FORWARD] = lambda schedule: forward_program(shape, inputs, schedule)
+    if BACKWARD in parts:
+        exact = Exact.of(inputs)
+        found[BACKWARD] = lambda schedule: backward_program(shape, inputs, schedule, exact)
+    return found
+
+
+def measure(programs: Mapping[str, Program], rounds: int) -> dict[str, Found]:
+    """Times of the kernels by schedule, in turn."""
+    times = {text: Times.of(program) for text, program in programs.items()}
     for _ in range(rounds):
-        cublas = kernel_times(lambda: [x @ w.T for x, w in operands])
-        for text, variant in variants.items():
-            fused = kernel_times(variant.fused)
-            times[text].append(
-                (cublas, kernel_times(variant.bare), [fused[i] for i in variant.gemms])
-            )
-    found = {
-        text: {
-            name: KernelTimes(*(statistics.median(r[kind][i] for r in rows) for kind in range(3)))
-            for i, name in enumerate(GEMMS)
+        for each in times.values():
+            each.add_round()
+    return {text: each.found() for text, each in times.items()}
+
+
+@dataclass(frozen=True)
+class Times:
+    """What is measured of a program, one entry for each round."""
+
+    program: Program
+    gemms: dict[int, Gemm]
+    """By the number of the launch."""
+    library_counts: list[int]
+    """Kernels of each GEMM of cuBLAS."""
+    bare_counts: list[int]
+    launches: list[list[float]] = field(default_factory=list[list[float]])
+    bare: list[list[float]] = field(default_factory=list[list[float]])
+    library: list[list[float]] = field(default_factory=list[list[float]])
+    calls: list[float] = field(default_factory=list[float])
+
+    @staticmethod
+    def of(program: Program) -> Times:
+        device = program.function.device
+        gemms = {
+            index: Gemm.of(op, program.sizes, device)
+            for index, (op, _) in enumerate(program.launches)
+            if isinstance(op, FusedOp)
         }
-        for text, rows in times.items()
-    }
-    return found, errors
+        library, bare = (
+            kernel_counts([calls[0] for calls in kind], device)
+            for kind in zip(*((gemm.library, gemm.bare) for gemm in gemms.values()), strict=True)
+        )
+        return Times(program, gemms, library, bare)
+
+    def add_round(self) -> None:
+        device = self.program.function.device
+        self.launches.append(self.program.kernel_times())
+        self.calls.append(queued_us(self.program.run, device))
+        gemms = self.gemms.values()
+        library, bare = [gemm.library for gemm in gemms], [gemm.bare for gemm in gemms]
+        self.library.append(sequence_us(library, self.library_counts, device))
+        self.bare.append(sequence_us(bare, self.bare_counts, device))
+
+    def found(self) -> Found:
+        launches, bare, library = map(_medians, (self.launches, self.bare, self.library))
+        gemms: dict[str, KernelTimes] = {}
+        others: list[OtherTimes] = []
+        for index, (op, name) in enumerate(self.program.launches):
+            if index in self.gemms:
+                place = len(gemms)
+                gemms[label(op)] = KernelTimes(library[place], bare[place], launches[index])
+            else:
+                others.append(OtherTimes(name, launches[index], self.program.bytes_of(op)))
+        assert len(gemms) == len(self.gemms), "GEMMs have labels of their own"
+        return Found(gemms, others, statistics.median(self.calls))
 
 
-def print_times(d: int, found: dict[str, dict[str, KernelTimes]]) -> None:
-    table = Table(title=f"kernels of the layer forward, D = {d}, microseconds")
+def _medians(rounds: Sequence[Sequence[float]]) -> list[float]:
+    return [statistics.median(times) for times in zip(*rounds, strict=True)]
+
+
+def copy_rate(device: torch.device) -> float:
+    """Bytes a microsecond that a copy moves, read and written."""
+    size = COPIED_BYTES if device.type == "cuda" else 1 << 20
+    source = torch.randint(255, (size,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * size / queued_us(lambda: target.copy_(source), device)
+
+
+def print_kernels(title: str, found: Mapping[str, Found]) -> None:
+    table = Table(title=f"kernels of the {title}, microseconds")
     columns = ("schedule", "GEMM", "cuBLAS", "bare", "/ cuBLAS", "fused", "/ bare", "/ cuBLAS")
     for index, name in enumerate(columns):
         table.add_column(name, justify="left" if index < 2 else "right")
-    for text, rows in found.items():
-        for name, t in rows.items():
+    for text, program in found.items():
+        for name, t in program.gemms.items():
             table.add_row(
-                *(text, name, f"{t.cublas:.1f}", f"{t.bare:.1f}", f"{t.bare / t.cublas:.3f}"),
-                *(f"{t.fused:.1f}", f"{t.fused / t.bare:.3f}", f"{t.fused / t.cublas:.3f}"),
+                *(text or "default", name, f"{t.cublas:.1f}", f"{t.bare:.1f}"),
+                *(f"{t.bare / t.cublas:.3f}", f"{t.fused:.1f}", f"{t.fused / t.bare:.3f}"),
+                f"{t.fused / t.cublas:.3f}",
             )
         table.add_section()
     Console(width=130).print(table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="2048,4096", help="hidden sizes, separated by commas")
+def print_profile(title: str, found: Mapping[str, Found], rate: float) -> None:
+    """What the time of a call is spent on, and the kernels that are no GEMMs."""
+    for text, program in found.items():
+        unit = next(iter(program.spent().values()))
+        table = Table(title=f"{title}, {text or 'default'}: what a call is spent on")
+        for index, name in enumerate(("", "us", "/ GEMMs of cuBLAS", "share of a copy's rate")):
+            table.add_column(name, justify="left" if index < 1 else "right")
+        for what, us in program.spent().items():
+            table.add_row(what, f"{us:.1f}", f"{us / unit:.3f}")
+        table.add_row("together", f"{program.call_us:.1f}", f"{program.call_us / unit:.3f}")
+        table.add_section()
+        for other in program.others:
+            share = other.moved / other.us / rate
+            table.add_row(other.name, f"{other.us:.1f}", f"{other.us / unit:.3f}", f"{share:.2f}")
+        Console(width=110).print(table)
+
+
+def facts(
+    found: Mapping[str, Mapping[str, Found]], errors: Mapping[str, object]
+) -> dict[str, object]:
+    """What is written to the JSON file."""
+    programs = {
+        f"{section}, {text}" if text else section: program
+        for section, programs in found.items()
+        for text, program in programs.items()
+    }
+    return {
+        "microseconds": {
+            name: {gemm: times.data() for gemm, times in program.gemms.items()}
+            for name, program in programs.items()
+        },
+        "spent_us": {
+            name: program.spent() | {"together": program.call_us}
+            for name, program in programs.items()
+        },
+        "other_kernels": {
+            name: [asdict(other) for other in program.others] for name, program in programs.items()
+        },
+        "errors": errors,
+    }
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", default="2048", help="hidden sizes, separated by commas")
+    parser.add_argument("--parts", default=FORWARD, help="forward, backward or both, with a comma")
     parser.add_argument("--schedule", action="append", help="options of the pass schedule")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
-    arguments = parser.parse_args()
-    times: dict[str, object] = {}
-    errors: dict[str, object] = {}
-    for d in map(int, arguments.sizes.split(",")):
-        found, wrong = measure(d, arguments.schedule or SCHEDULES, arguments.rounds)
-        print_times(d, found)
-        for text, values in wrong.items():
-            print(
-                f"error against float64, {text}: " + ", ".join(f"{e:.2e}" for e in values.values())
-            )
-        times[f"D = {d}"] = {
-            text: {name: asdict(row) for name, row in rows.items()} for text, rows in found.items()
-        }
-        errors[f"D = {d}"] = wrong
-    if arguments.json is not None:
-        write_facts(arguments.json, microseconds=times, errors=errors)
+    parser.add_argument("--profile", action="store_true", help="say what the time is spent on")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--head-dim", type=int, default=128)
+    add_common_options(parser)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    budget = Budget(options.budget)
+    found: dict[str, dict[str, Found]] = {}
+    errors: dict[str, dict[str, dict[str, float]]] = {}
+    rate = copy_rate(torch.device(options.device)) if options.profile else 1.0
+    for d in wanted_sizes(options.sizes):
+        shape = LayerShape(d, options.head_dim, options.batch, options.time)
+        if not budget.allows(f"D = {d}"):
+            break
+        inputs = make_inputs(shape, options.device)
+        for part, make in makers(shape, inputs, wanted(options.parts)).items():
+            section = f"{part}, D = {d}"
+            if not budget.allows(section):
+                break
+            with budget.part():
+                made = {text: make(text or None) for text in options.schedule or (DEFAULT,)}
+                programs = {text: program for text, (program, _) in made.items()}
+                found[section] = measure(programs, options.rounds)
+                errors[section] = {text or "default": error for text, (_, error) in made.items()}
+            print_kernels(section, found[section])
+            if options.profile:
+                print_profile(section, found[section], rate)
+            print_errors(errors[section], next(iter(errors[section])), section)
+            publish(options, **facts(found, errors))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,294 @@
+"""What a program launches, kernel by kernel: times, and the bare GEMM behind each fused one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import cycle
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir import CompiledFunction
+from coda_ir.backends.triton import emit_program
+from coda_ir.cache import load_source
+from coda_ir.cost_model.rows import RowCounts
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp, Layout, Segment, YieldOp
+from coda_ir.dialects.gemm.attrs import ResultPortAttr
+from coda_ir.dialects.gemm.segment import Result, region_type
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+from coda_ir.tuning.inputs import make_inputs
+from coda_ir.tuning.problem import ENTRY, Problem
+
+Call = Callable[[], object]
+
+AHEAD_CYCLES = 20_000_000
+"""Cycles for which the GPU sleeps, some milliseconds, while the host queues calls."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A kernel that ran, in microseconds."""
+
+    name: str
+    start: float
+    duration: float
+
+
+def record_on_gpu(call: Call) -> list[Recorded]:
+    """The kernels of a call in the order in which they ran, by the GPU's own clock."""
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        call()
+        torch.cuda.synchronize()
+    # PyTorch has no types for its events.
+    every: list[Any] = list(profiled.events() or ())
+    events = sorted(filter(_is_kernel, every), key=lambda event: event.time_range.start)
+    return [Recorded(e.name, e.time_range.start, e.device_time) for e in events]
+
+
+def _is_kernel(event: Any) -> bool:
+    return event.device_type.name == "CUDA" and not event.name.startswith(("Memcpy", "Memset"))
+
+
+class _Watched:
+    """A kernel in Triton's interpreter whose launches are recorded."""
+
+    def __init__(self, name: str, kernel: Any, recorded: list[Recorded]):
+        self._name, self._kernel, self._recorded = name, kernel, recorded
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        def launch(*arguments: object, **options: object) -> None:
+            start = perf_counter()
+            self._kernel[grid](*arguments, **options)
+            took = perf_counter() - start
+            self._recorded.append(Recorded(self._name, 1e6 * start, 1e6 * took))
+
+        return launch
+
+
+@contextmanager
+def _watched(module: Any, kernels: Sequence[str]) -> Generator[list[Recorded]]:
+    recorded: list[Recorded] = []
+    names: dict[str, Any] = module.__dict__
+    before = {name: names[name] for name in kernels}
+    names.update({name: _Watched(name, kernel, recorded) for name, kernel in before.items()})
+    try:
+        yield recorded
+    finally:
+        names.update(before)
+
+
+def kernel_counts(calls: Sequence[Call], device: torch.device) -> list[int]:
+    """How many kernels each call launches; on the CPU each is one."""
+    for call in calls:
+        call()
+    if device.type != "cuda":
+        return [1] * len(calls)
+    return [len(record_on_gpu(call)) for call in calls]
+
+
+def sequence_us(
+    sequences: Sequence[Sequence[Call]],
+    counts: Sequence[int],
+    device: torch.device,
+    repeats: int = 10,
+) -> list[float]:
+    """Microseconds of the kernels of each call, medians over `repeats` of calling one after the
+    other, as a layer does. Of each sequence a call is taken in turn. `counts` are those of
+    `kernel_counts`.
+    """
+    rotated = [cycle(calls) for calls in sequences]
+    if device.type != "cuda":
+        return [_clocked_us(next(calls)) for calls in rotated]
+    recorded = iter(
+        record_on_gpu(lambda: [next(calls)() for _ in range(repeats) for calls in rotated])
+    )
+    times: list[list[float]] = [
+        [sum(next(recorded).duration for _ in range(count)) for count in counts]
+        for _ in range(repeats)
+    ]
+    assert next(recorded, None) is None, "each call launches as many kernels every time"
+    return [statistics.median(column) for column in zip(*times, strict=True)]
+
+
+def _clocked_us(call: Call) -> float:
+    start = perf_counter()
+    call()
+    return 1e6 * (perf_counter() - start)
+
+
+def queued_us(call: Call, device: torch.device, count: int = 20) -> float:
+    """Microseconds from one call to the next, where the host is ahead of the device: kernels, and
+    what lies between them.
+    """
+    call()
+    if device.type != "cuda":
+        return _clocked_us(call)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    cuda: Any = torch.cuda
+    cuda._sleep(AHEAD_CYCLES)
+    start.record()
+    for _ in range(count):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return 1000 * start.elapsed_time(end) / count
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled function with operands, and what it launches."""
+
+    function: CompiledFunction
+    operands: Sequence[torch.Tensor]
+    sizes: Mapping[str, int]
+    """What the symbols of the function stand for."""
+
+    @cached_property
+    def launches(self) -> tuple[tuple[Operation, str], ...]:
+        """The operators that are kernels, with their names, in the order of their launches."""
+        return emit_program(self.function.module("scheduled"), self.function.name).launches
+
+    @cached_property
+    def _generated(self) -> Any:
+        return load_source(self.function.source, self.function.name)
+
+    def run(self) -> object:
+        return self._generated.run(*self.operands)
+
+    def kernel_times(self, count: int = 10) -> list[float]:
+        """Microseconds of each launch, medians over `count` calls; what else runs, such as a
+        kernel of PyTorch, is not among them.
+        """
+        self.run()
+        if self.function.device.type == "cuda":
+            recorded = record_on_gpu(lambda: [self.run() for _ in range(count)])
+        else:
+            count = 1
+            with _watched(self._generated, self.function.kernels) as recorded:
+                self.run()
+        names = [name for _, name in self.launches]
+        own = [kernel for kernel in recorded if kernel.name in set(names)]
+        assert [kernel.name for kernel in own] == names * count, "not the kernels of the program"
+        return [
+            statistics.median(kernel.duration for kernel in own[place :: len(names)])
+            for place in range(len(names))
+        ]
+
+    def bytes_of(self, op: Operation) -> int:
+        """What an operator moves at least: partial sums count where their number is known."""
+        func = op.parent_op()
+        assert isinstance(func, FuncOp), "operators stand in the function"
+        traffic = SymbolicShapes(func).traffic(op)
+        known = [term for term in traffic.terms if set(term[0]) <= self.sizes.keys()]
+        return SymbolicSize(tuple(known)).evaluate(self.sizes)
+
+
+def label(op: Operation) -> str:
+    """A GEMM by its weights or the gradients of weights that it gives, others by their name."""
+    if not isinstance(op, FusedOp):
+        return op.name
+    if op.is_transposed:
+        names = [name_of(value) for segment in op.segments() for value in segment.outputs[:1]]
+        return "dW " + ", ".join(names)
+    kind = "dX " if any(segment.layout is Layout.KN for segment in op.segments()) else ""
+    return kind + ", ".join(name_of(weight) for weight in op.weights)
+
+
+def name_of(value: Any) -> str:
+    return (value.name_hint or "?").removeprefix("d_")
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A GEMM of a program by itself, on random operands that exceed the L2 cache together."""
+
+    bare: Sequence[Call]
+    """The same main loop and schedule with nothing behind it, on each set of operands."""
+    library: Sequence[Call]
+    """One GEMM of PyTorch on packed operands."""
+
+    @staticmethod
+    def of(op: FusedOp, sizes: Mapping[str, int], device: torch.device) -> Gemm:
+        problem = Problem.of(op, RowCounts(sizes))
+        assert problem is not None and op.schedule is not None, "sizes and schedule are known"
+        strip_epilogues(problem.op)
+        alone = Problem(problem.module, problem.sizes, problem.rows)
+        source = alone.emit(op.schedule).source
+        run: Callable[..., object] = load_source(source, ENTRY).run
+        sets = make_inputs(alone, device)
+        library = [_library_call(alone.op, operands) for operands in sets]
+        return Gemm([partial(run, *operands) for operands in sets], library)
+
+
+def strip_epilogues(op: FusedOp) -> None:
+    """Replace a GEMM, the only operator of its function, by one that stores its accumulators."""
+    func = op.parent_op()
+    assert isinstance(func, FuncOp), "operators stand in the function"
+    block = func.body.block
+    segments = [_bare_segment(op, segment) for segment in op.segments()]
+    bare = FusedOp(op.inputs, segments, op.schedule, op.order, transposed=op.is_transposed)
+    for old in reversed(list(block.ops)):
+        old.detach()
+        old.erase(safe_erase=False)
+    block.add_ops([bare, ReturnOp(*bare.results)])
+    used = [bool(argument.uses) for argument in block.args]
+    assert func.arg_attrs is not None, "a GEMM by itself says how large its arguments are"
+    attributes = [each for each, is_used in zip(func.arg_attrs, used, strict=True) if is_used]
+    func.arg_attrs = ArrayAttr(attributes)
+    for argument in [each for each in block.args if not each.uses]:
+        block.erase_arg(argument)
+    func.function_type = FunctionType.from_lists(block.arg_types, bare.result_types)
+    func.verify()
+
+
+def _bare_segment(op: FusedOp, segment: Segment) -> Segment:
+    element = element_type_of(op.x)
+    block = Block(arg_types=[region_type(element)])
+    block.add_op(YieldOp(block.args[0]))
+    type = TensorType(element, (*op.row_shape, segment.columns))
+    result = Result(ResultPortAttr.tile(), type)
+    return Segment(
+        weights=segment.weights,
+        ports=[],
+        results=[result],
+        body=Region(block),
+        layout=segment.layout,
+        more_weights=segment.more_weights,
+    )
+
+
+def _library_call(op: FusedOp, operands: Sequence[torch.Tensor]) -> Call:
+    """The same product by PyTorch, its operands packed beforehand."""
+    block = op.parent_block()
+    assert block is not None, "operators stand in the function"
+    values: dict[SSAValue, torch.Tensor] = dict(zip(block.args, operands, strict=True))
+    inputs = [values[each].flatten(0, -2) for each in op.inputs]
+    terms = [
+        torch.cat([_columns(values[w], s.layout) for s in op.segments() for w in s.terms[term]], 1)
+        for term in range(len(inputs))
+    ]
+    if op.is_transposed:
+        x, weight = torch.cat(inputs), torch.cat(terms)
+        return lambda: torch.mm(x.T, weight)
+    x, layout = torch.cat(inputs, 1), op.segments()[0].layout
+    # As PyTorch's layers have it: N x K, unless the program has K x N.
+    weight = torch.cat(terms)
+    packed = weight.T.contiguous().T if layout is Layout.NK else weight
+    return lambda: torch.mm(x, packed)
+
+
+def _columns(weight: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """A weight as K x N."""
+    return weight.T if layout is Layout.NK else weight.flatten(0, -2)
