@@ -83,7 +83,11 @@ int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address
 
 static char context;
 int cuGetErrorString(int error, const char **text) { *text = "no such thing"; return 0; }
+int cuInit(unsigned flags) { return 0; }
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGet(int *device, int index) { *device = index; return 0; }
+int cuCtxGetDevice(int *device) { *device = 0; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 232448; return 0; }
 int cuCtxGetCurrent(void **current) { *current = &context; return 0; }
 int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &context; return 0; }
@@ -91,6 +95,8 @@ int cuCtxSetCurrent(void *current) { return 0; }
 int cuCtxGetLimit(uint64_t *value, int limit) { *value = 0; return 0; }
 int cuCtxSetLimit(int limit, uint64_t value) { return 0; }
 int cuModuleLoadData(void **module, const void *data) { *module = &context; return 0; }
+int cuModuleUnload(void *module) { return 0; }
+int cuStreamIsCapturing(void *stream, int *status) { *status = 0; return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
   *value = attribute ? 0 : 1024;
   return 0;

@@ -1,12 +1,18 @@
-"""Host functions of modules that launch their kernels directly (see `direct_launch.py`)."""
+"""Host functions of modules that launch their kernels directly (see `launches.py`)."""
+
+KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
+"""The versions whose launchers are known."""
 
 DIRECT = '''\
 # Launches without what Triton does in Python for each one of them: on NVIDIA GPUs with a Triton
 # whose launchers are known. Elsewhere the stream is None, and every launch is Triton's own.
 
-KNOWN_LAUNCHER = "iiiKKppOOOOOO"
-"""What the launchers of Triton 3.6 take before the arguments of a kernel: grid, stream, function,
-cooperative, dependent, two scratch buffers, metadata, what hooks are given, two hooks."""
+KNOWN_LAUNCHERS = {"3.6": "iiiKKppOOOOOO", "3.7": None, "3.8": None, "3.9": None}
+"""What the launchers of Triton's versions take before the arguments of a kernel. In 3.6 each kernel
+has its own: grid, stream, function, cooperative, dependent, two scratch buffers, metadata, what
+hooks are given, two hooks. From 3.7 on there is one for all, which takes the scratch buffers last,
+and then what the arguments are, and a tuple of them.
+"""
 
 
 @functools.cache
@@ -16,13 +22,17 @@ def direct_driver():
         return None
     driver = triton.runtime.driver.active
     nvidia = sys.modules.get("triton.backends.nvidia.driver")
-    is_known = getattr(nvidia, "_BASE_ARGS_FORMAT", None) == KNOWN_LAUNCHER
-    return driver if is_known and isinstance(driver, nvidia.CudaDriver) else None
+    if nvidia is None or not isinstance(driver, nvidia.CudaDriver):
+        return None
+    version = ".".join(triton.__version__.split(".")[:2])
+    launcher = getattr(nvidia, "_BASE_ARGS_FORMAT", None)
+    return driver if KNOWN_LAUNCHERS.get(version, "unknown") == launcher else None
 
 
 def direct_stream(device):
     """The current stream of a device for direct launches; None where each has to be Triton's own.
 
+    The default stream, which is 0 on each device, is the complement of the number of the device.
     Hooks around launches, which profilers set, and the debug mode are seen in each call of `run`.
     """
     driver, runtime = direct_driver(), triton.knobs.runtime
@@ -31,7 +41,7 @@ def direct_stream(device):
     for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook):
         if getattr(hook, "calls", hook):
             return None
-    return driver.get_current_stream(device.index)
+    return driver.get_current_stream(device.index) or ~(device.index or 0)
 
 
 @functools.cache
@@ -105,10 +115,9 @@ class DirectLaunch:
             if launcher is not None and fits:
                 keep(self.compiled, place, launcher)
             return None
-        function, fixed, descriptors = launcher
-        for index in sorted(descriptors, reverse=True):
-            values[index : index + 1] = descriptors[index].values(values[index], arguments[index])
-        return functools.partial(function, *grid, 1, 1, stream, *fixed, *values)
+        for index, descriptor in reversed(launcher.descriptors.items()):
+            values[index : index + 1] = descriptor.values(values[index], arguments[index])
+        return launcher.prepared((*grid, 1, 1)[:3], max(stream, 0), values)
 
 
 def direct(kernel):
@@ -129,8 +138,10 @@ class Descriptors:
         key = (address, *descriptor.shape, *descriptor.strides)
         values = self.known.get(key)
         if values is None:
-            nvidia = sys.modules["triton.backends.nvidia.driver"]
-            values = nvidia.make_tensordesc_arg(descriptor, self.layout)
+            make = sys.modules["triton.backends.nvidia.driver"].make_tensordesc_arg
+            # From 3.8 on, with what precedes the arguments, which it has no use for.
+            rest = (None,) * (make.__code__.co_argcount - 2)
+            values = make(descriptor, self.layout, *rest)
             keep(self.known, key, values)
         return values
 
@@ -147,13 +158,36 @@ def address(x):
     return (x if isinstance(x, torch.Tensor) else x.base).data_ptr()
 
 
+class Launcher:
+    """How a compiled kernel is launched: the C function, what it takes between the stream and the
+    arguments, and Descriptors by their positions among the arguments, in order.
+    """
+
+    def __init__(self, compiled, launch, descriptors):
+        run = compiled.run
+        self.compiled = compiled  # the code is there as long as this is
+        self.launch = launch
+        self.descriptors = descriptors
+        self.fixed = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
+        metadata = (compiled.packed_metadata, None, None, None)
+        self.has_tuple = hasattr(run, "kernel_signature")
+        if self.has_tuple:
+            self.fixed += (*metadata, None, None, run.arg_annotations, run.kernel_signature)
+        else:
+            self.fixed += (None, None, *metadata)
+
+    def prepared(self, grid, stream, values):
+        values = (tuple(values),) if self.has_tuple else values
+        return functools.partial(self.launch, *grid, stream, *self.fixed, *values)
+
+
 def launcher_of(compiled, arguments):
-    """Of a compiled kernel the C function that launches it, what that takes between the stream and
-    the arguments, and the Descriptors by position; None where these are not known.
+    """The Launcher of a kernel that Triton compiled and launched with these arguments; None where
+    it is not known.
     """
     run = getattr(compiled, "run", None)
     nvidia = sys.modules["triton.backends.nvidia.driver"]
-    if type(run) is not nvidia.CudaLauncher:
+    if type(run) is not nvidia.CudaLauncher or getattr(run, "gsan_enabled", False):
         return None
     if run.global_scratch_size or run.profile_scratch_size:
         return None
@@ -168,17 +202,16 @@ def launcher_of(compiled, arguments):
         launch = cells["launcher"].cell_contents if "launcher" in cells else None
     if not isinstance(launch, types.BuiltinFunctionType):
         return None
-    fixed = (compiled.function, run.launch_cooperative_grid, run.launch_pdl, None, None)
-    fixed = (*fixed, compiled.packed_metadata, None, None, None)
-    return launch, fixed, dict(zip(places, map(Descriptors, layouts)))
+    return Launcher(compiled, launch, dict(zip(places, map(Descriptors, layouts))))
 '''
 
 DIRECT_NAMES = (
     "ADDRESS",
-    "KNOWN_LAUNCHER",
+    "KNOWN_LAUNCHERS",
     "RECORDER",
     "Descriptors",
     "DirectLaunch",
+    "Launcher",
     "Recorder",
     "address",
     "direct",

@@ -17,6 +17,7 @@ import torch
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton.direct_prelude import KNOWN_TRITON
 from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
@@ -161,8 +162,8 @@ def test_a_descriptor_is_made_once_for_an_address(fake: fake_cuda.FakeCuda, kern
     for _ in range(4):
         out = torch.zeros(256)
         both(fake, launch, (16, 16), x, out)
-    ((_, _, descriptors),) = launch.compiled.values()
-    assert [len(known.known) for known in descriptors.values()] == [1]
+    (launcher,) = launch.compiled.values()
+    assert [len(known.known) for known in launcher.descriptors.values()] == [1]
 
 
 def test_nothing_keeps_tensors(fake: fake_cuda.FakeCuda, kernels: Any):
@@ -183,8 +184,8 @@ def test_what_is_known_is_bounded(
     for x in tensors:
         both(fake, kernels.launch_copy_box, (16, 16), x, out)
         assert len(kernels.launch_copy_box.prepared) <= 3
-    ((_, _, descriptors),) = kernels.launch_copy_box.compiled.values()
-    assert all(len(known.known) <= 3 for known in descriptors.values())
+    (launcher,) = kernels.launch_copy_box.compiled.values()
+    assert all(len(known.known) <= 3 for known in launcher.descriptors.values())
 
 
 def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
@@ -241,7 +242,7 @@ def test_a_hook_that_is_a_function(
     layer.run(*layer_inputs(4))
     assert len(seen) == LAUNCHES
     monkeypatch.setattr(runtime, "launch_enter_hook", None)
-    assert layer.direct_stream(torch.device("cpu")) == 0
+    assert layer.direct_stream(torch.device("cpu")) == ~0
 
 
 def test_debugging_is_left_to_triton(layer: Any, monkeypatch: pytest.MonkeyPatch):
@@ -271,22 +272,44 @@ def test_threads(fake: fake_cuda.FakeCuda, layer: Any):
     assert fake.launches - before == 4 * 25 * LAUNCHES
 
 
-@pytest.mark.parametrize("known", ["iiiKKppOOOOO", None])
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        ("triton.backends.nvidia.driver", "_BASE_ARGS_FORMAT", "iiiKKppOOOOO"),
+        ("triton", "__version__", "3.5.1"),
+        ("triton", "__version__", "3.60.0"),
+        ("triton", "__version__", "4.0.0+git1234"),
+    ],
+)
 def test_other_launchers_are_left_to_triton(
-    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch, known: str | None
+    fake: fake_cuda.FakeCuda,
+    layer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    name: str,
+    value: str,
 ):
-    nvidia = import_module("triton.backends.nvidia.driver")
     inputs = layer_inputs(4)
     with monkeypatch.context() as patch:
-        if known is None:
-            patch.delattr(nvidia, "_BASE_ARGS_FORMAT")
-        else:
-            patch.setattr(nvidia, "_BASE_ARGS_FORMAT", known)
+        patch.setattr(import_module(module), name, value, raising=False)
         layer.direct_driver.cache_clear()
         assert layer.direct_stream(torch.device("cpu")) is None
     layer.direct_driver.cache_clear()
-    assert layer.direct_stream(torch.device("cpu")) == 0
+    assert layer.direct_stream(torch.device("cpu")) == ~0
     assert fake_cuda.compare_launches(layer, lambda: layer.run(*inputs), fake) == LAUNCHES
+
+
+def test_the_versions_that_are_known(layer: Any):
+    assert tuple(layer.KNOWN_LAUNCHERS) == KNOWN_TRITON
+
+
+def test_the_default_streams_of_several_devices(kernels: Any):
+    """Addresses of one device may be those of another one at another time."""
+    x, out = torch.zeros(64), torch.zeros(64)
+    launch = kernels.launch_add_rows
+    for stream in (~0, ~0, ~1, ~1):
+        launch(stream, (2, 16, 7), x, out)
+    assert {key[0] for key in launch.prepared} == {~0, ~1}
 
 
 def print_arguments(*arguments: object) -> None:
