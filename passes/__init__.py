@@ -6,6 +6,7 @@ from importlib import import_module
 from xdsl.passes import ModulePass
 
 PASS_CLASSES = {
+    "absorb-finalize": "AbsorbFinalizePass",
     "accumulate-gradients": "AccumulateGradientsPass",
     "accumulate-in-place": "AccumulateInPlacePass",
     "coda-to-gemm": "CodaToGemmPass",

@@ -25,7 +25,10 @@ from coda_ir.cost_model.configurations import Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp
+from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
+from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
+from coda_ir.passes.support.unfusing import BY, unfuse
+from coda_ir.passes.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 from coda_ir.symbol_sizes import parse_sizes
 
@@ -47,6 +50,13 @@ class SchedulePass(ModulePass):
     there are few rows; by default only extents that the types have are known. `explain` adds a
     remark with the best configurations and their predicted times.
 
+    `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
+    and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
+    and tuning may find another form to be faster.
+
+    `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
+    `absorb-finalize`).
+
     With `tune=measure` the best few are measured on the GPU for those `sizes`, within `budget`
     seconds, and results are stored; `tune=stored` measures nothing (docs/tuning.md).
     """
@@ -62,6 +72,7 @@ class SchedulePass(ModulePass):
     explain: bool = False
     tune: str | None = None
     budget: int | float = 60.0
+    absorb: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._check_options()
@@ -74,6 +85,8 @@ class SchedulePass(ModulePass):
         tuned: dict[Hashable, Answer] = {} if self.tune is None else self._tuned(first, rows)
         for key, gemm in zip(keys, gemms, strict=True):
             self._take(gemm, choices[key], tuned.get(key), rows.of(gemm))
+        if self.absorb:
+            AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
 
     def _take(self, op: FusedOp, choice: Ranked, answer: Answer | None, rows: int | None) -> None:
         """Give `op` the schedule that was tuned, else the model's."""

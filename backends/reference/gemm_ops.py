@@ -312,6 +312,9 @@ def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.
             return [value.reshape(frame.m, 1)]
         case PortKind.SCALAR:
             return [value.reshape(1, 1)]
+        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+            assert kind.combiner is not None
+            return [_combine_tiles(kind.combiner, value, None)[:, None]]
         case PortKind.ROW | PortKind.HALF_ROW:
             value = value.reshape(1, columns)
         case PortKind.TILE | PortKind.HALF_TILE:

@@ -115,6 +115,8 @@ def _port_feature(kind: PortKind, users: set[str]) -> str | None:
             return "residual" if added else "gate" if "arith.mulf" in users else "tile"
         case PortKind.ROW | PortKind.HALF_ROW:
             return "bias" if added else "scale"
+        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+            return "finalize"
         case _:
             return None
 

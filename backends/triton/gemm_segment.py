@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
@@ -17,6 +17,7 @@ from coda_ir.backends.triton.ports import (
     Extent,
     load_port,
     mask_of,
+    partial_extents,
     port_extent,
     rounded,
     spread_extents,
@@ -62,6 +63,8 @@ class SegmentEmitter:
     """Whether sums have a stated order, which `tl.sum` has not."""
     split: SplitK | None = None
     """How several programs share K; None where one has all of it."""
+    partials: dict[Port, str] = field(default_factory=dict[Port, str])
+    """The names of partials that are loaded already."""
 
     def __post_init__(self) -> None:
         self.lines: list[str] = []
@@ -75,6 +78,8 @@ class SegmentEmitter:
         parts = self.columns.parts
         self.tile = self._tile_number(tile)
         self._set_columns(self.columns.lanes * parts, "tile_" if parts > 1 else "")
+        if self.split is None:
+            self._load_partials()
         accumulators = self._emit_main_loop()
         if self.split is None:
             self._emit_parts_of(accumulators)
@@ -228,11 +233,40 @@ class SegmentEmitter:
             args = self.segment.port_args(index)
             columns = [self.lane_columns] if port.kind.is_half else self.accumulator_columns
             for arg, column in zip(args, columns, strict=False):
-                if arg.uses or self._is_select_index(index):
+                if arg not in self.port_values and (arg.uses or self._is_select_index(index)):
                     hint = arg.name_hint or port.value.name_hint or port.kind.value
                     self.port_values[arg] = self._load_port(hint, port, column)
 
+    def _load_partials(self) -> None:
+        """Load the partials of ports before the main loop, which hides that."""
+        for kind, value in dict.fromkeys(self.segment.ports):
+            if kind.combiner is not None:
+                name = self.names.fresh(f"{value.name_hint or 'row'}_tiles")
+                self.lines.append(f"{name} = {self._partials(Port(kind, value))}")
+                self.partials[Port(kind, value)] = name
+
+    def _combine_partials(self, hint: str, port: Port, combiner: Combiner) -> str:
+        """The name of a port's combined partials, one value per row."""
+        partials = self.partials.get(port) or self._let(f"{hint}_tiles", self._partials(port))
+        reduction = _REDUCTIONS[combiner]
+        if reduction != "tl.sum":
+            self.helpers.add(reduction)
+        return self._let(hint, f"{self._by_row(f'{reduction}({partials}, 1)')}[:, None]")
+
+    def _partials(self, port: Port) -> str:
+        """The partials of the rows, as an expression."""
+        self.helpers.add("row_partials")
+        pointer = self.arguments.operand(port.value, port.kind.value)
+        combiner, tiles, width = partial_extents(port)
+        return f"row_partials({pointer}, row, {tiles}, {width}, {IDENTITY[combiner]})"
+
+    def _by_row(self, vector: str) -> str:
+        """A vector of one element per row that was reduced from partials."""
+        return vector
+
     def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+        if port.kind.combiner is not None:
+            return self._combine_partials(hint, port, port.kind.combiner)
         place = table_index(port, columns, self.arguments)
         index = None if place is None else self._let(f"{hint}_index", place)
         return self._let(hint, load_port(port, columns, self.arguments, index=index))

@@ -16,7 +16,8 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import FusedOp, Port, PortKind
+from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind
+from coda_ir.dialects.gemm.tiling import known_tiles
 
 
 @dataclass
@@ -110,10 +111,27 @@ def load_port(
             return f"tl.load({pointer} + {ROWS.name})[:, None]{to_f32}"
         case PortKind.SCALAR:
             return f"tl.load({pointer}){to_f32}"
+        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+            raise AssertionError("partials are combined by the emitter of the segment")
         case PortKind.TABLE | PortKind.HALF_TABLE:
             if index is None:
                 return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]{to_f32}"
             return f"tl.load({pointer} + {index}){to_f32}"
+
+
+def partial_extents(port: Port) -> tuple[Combiner, int, int]:
+    """How the partials of a port combine, how many a row has, and the power of two that holds them.
+
+    Raises CodaError where their number is not known.
+    """
+    tiles, combiner = known_tiles(port.value), port.kind.combiner
+    assert combiner is not None, "expected a port of partials"
+    if tiles is None:
+        raise CodaError(
+            f"gemm.fused: the number of partials of a {port.kind.value} port is not known",
+            "let gemm.finalize combine them",
+        )
+    return combiner, tiles, 1 << (tiles - 1).bit_length()
 
 
 def transposed_place(columns: ColumnIndex) -> str:
@@ -181,7 +199,7 @@ def port_extent(kind: PortKind) -> Extent:
     match kind:
         case PortKind.ROW | PortKind.HALF_ROW:
             return False, True
-        case PortKind.COL:
+        case PortKind.COL | PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return True, False
         case PortKind.SCALAR:
             return False, False

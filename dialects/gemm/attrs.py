@@ -32,6 +32,20 @@ class PortKind(StrEnum):
     HALF_TABLE = "half_table"
     TILE_T = "tile_t"
     """A tile stored as N x M: the element (m, n) is at [n, m]."""
+    PARTIAL_ADD = "partial_add"
+    """Partials of M x T of an earlier `partial_row<add>`: their sum, one value per row."""
+    PARTIAL_MAX = "partial_max"
+    PARTIAL_LSE = "partial_lse"
+
+    @staticmethod
+    def partial(combiner: "Combiner") -> "PortKind":
+        """The kind of a port that combines partials."""
+        return PortKind(f"partial_{combiner.value}")
+
+    @property
+    def combiner(self) -> "Combiner | None":
+        """How a port of partials combines them; None for other kinds."""
+        return Combiner(self.value[len("partial_") :]) if self in _PARTIALS else None
 
     @property
     def is_half(self) -> bool:
@@ -41,11 +55,14 @@ class PortKind(StrEnum):
     @property
     def has_columns(self) -> bool:
         """Whether the element depends on the column."""
-        return self not in (PortKind.COL, PortKind.SCALAR)
+        return self not in (PortKind.COL, PortKind.SCALAR, *_PARTIALS)
 
     def halved(self) -> "PortKind":
         """The kind that indexes the same operand by pair instead of by column."""
         return PortKind(f"half_{self.value}") if self.has_columns else self
+
+
+_PARTIALS = (PortKind.PARTIAL_ADD, PortKind.PARTIAL_MAX, PortKind.PARTIAL_LSE)
 
 
 class ResultKind(StrEnum):

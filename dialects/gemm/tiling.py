@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
 
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ScheduleAttr
 from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp
@@ -199,6 +201,16 @@ def row_partial_tiles(
 ) -> int:
     """T of the `partial_row` results (M x T) of a segment."""
     return sum(columns.tiles for columns in column_ranges(segment, schedule, order))
+
+
+def known_tiles(partials: SSAValue) -> int | None:
+    """T of partials (M x T), where their type or the schedule of their producer tells."""
+    extent, op = shape_of(partials)[-1], partials.owner
+    if extent != DYNAMIC_INDEX:
+        return extent
+    if not isinstance(op, FusedOp) or op.schedule is None:
+        return None
+    return partial_tiles(op, list(op.outputs).index(partials))  # pyright: ignore[reportArgumentType]
 
 
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:

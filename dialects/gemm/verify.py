@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, f32, i32, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, Use
 from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
@@ -20,7 +21,14 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     shape_of,
 )
-from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
+from coda_ir.dialects.gemm.attrs import (
+    CombinerAttr,
+    Layout,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+    SegmentAttr,
+)
 from coda_ir.dialects.gemm.segment import Segment, region_type
 
 if TYPE_CHECKING:
@@ -135,6 +143,9 @@ def verify_map(segment: Segment) -> None:
     }
     if "tile_t" in kinds:
         raise VerifyException("gemm.map has a tile_t port, expected only in gemm.fused")
+    for kind, _ in segment.ports:
+        if kind.combiner is not None:
+            raise VerifyException(f"gemm.map has a {kind.value} port, expected only in gemm.fused")
     domain = _map_domain(segment)
     _verify_pairing(segment, domain[-1] if domain else 1)
     _verify_ports(segment, domain)
@@ -243,6 +254,9 @@ def _verify_ports(segment: Segment, domain: Sequence[int]) -> None:
                     )
             case PortKind.TABLE | PortKind.HALF_TABLE:
                 _verify_table(what, shape, rows, columns)
+            case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+                expect_shape(what, value, (*rows, DYNAMIC_INDEX))
+                expect_element_type(what, value, f32)
 
 
 def _is_column(shape: Sequence[int], rows: Sequence[int]) -> bool:
@@ -345,11 +359,24 @@ def _verify_select(what: str, segment: Segment, index: int) -> None:
 def _verify_partial_uses(segment: Segment) -> None:
     for (port, _), value in zip(segment.results, segment.outputs, strict=False):
         for use in value.uses if port.is_partial else ():
-            if use.operation.name not in ("gemm.finalize", "func.return"):
+            if use.operation.name not in ("gemm.finalize", "func.return") and not (
+                _is_combined(port, use)
+            ):
                 raise VerifyException(
                     f"{port.kind.data.value} is used by {use.operation.name} as if it were "
                     "complete, expected gemm.finalize"
                 )
+
+
+def _is_combined(port: ResultPortAttr, use: Use) -> bool:
+    """Whether a use of partials is a port of a GEMM that combines them as it has to."""
+    attrs = use.operation.properties.get("segments")
+    if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
+        return False
+    kinds = [kind.data for segment in attrs for kind in segment.ports]
+    index = use.index - len(use.operation.operands) + len(kinds)
+    by_row = port.kind.data == ResultKind.PARTIAL_ROW
+    return by_row and index >= 0 and kinds[index].combiner == port.combiner.data
 
 
 def _argument_types(segment: Segment) -> list[Attribute]:

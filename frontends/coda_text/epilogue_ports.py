@@ -21,7 +21,9 @@ from coda_ir.frontends.coda_text.values import (
 
 Report = Callable[[Span, str, str], object]
 
-OPERAND_KINDS = [kind.value for kind in PortKind if kind != PortKind.TILE_T]
+OPERAND_KINDS = [
+    kind.value for kind in PortKind if kind != PortKind.TILE_T and kind.combiner is None
+]
 """What an epilogue of the language takes; the gradients of weights have other ports too."""
 
 RESULT_KINDS = [
@@ -226,6 +228,8 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
             fits = bool(dims) and divided(width, dims[-1]) is not None
             fits = fits and leading == rows[len(rows) - len(leading) :]
             expected = f"the last of the rows {format_dims(rows)} by a divisor of {width}"
+        case _:
+            raise AssertionError(f"{port.kind.value} is no port of the language")
     if not fits:
         raise Mistake(
             f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected {expected}",

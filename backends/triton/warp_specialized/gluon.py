@@ -53,6 +53,29 @@ def put(descriptor, row, column, slot, value, PENDING: gl.constexpr):
     fence_async_shared()
     tma.async_copy_shared_to_global(descriptor, [row, column], slot)
 ''',
+    "group_partials": '''\
+@gluon.jit
+def group_partials(
+    pointer,
+    first_row,
+    M,
+    ROWS: gl.constexpr,
+    TILES: gl.constexpr,
+    WIDTH: gl.constexpr,
+    IDENTITY: gl.constexpr,
+):
+    """The TILES partials of ROWS rows side by side, and IDENTITY in their place up to WIDTH.
+
+    Four threads share a row, as they do in the accumulators.
+    """
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 8, 16]
+    )
+    rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
+    row = gl.minimum(rows, M - 1).to(gl.int64)
+    tile = gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))[None, :]
+    return gl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
+''',
     "split_columns": '''\
 @gluon.jit
 def split_columns(x, PARTS: gl.constexpr):

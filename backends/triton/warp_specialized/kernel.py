@@ -30,10 +30,13 @@ from coda_ir.backends.triton.warp_specialized.gluon import (
 )
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
 from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
-from coda_ir.backends.triton.warp_specialized.segment import GroupSegmentEmitter
+from coda_ir.backends.triton.warp_specialized.segment import (
+    GroupSegmentEmitter,
+    group_partials,
+)
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
+from coda_ir.dialects.gemm import FusedOp, Layout, Port, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.dialects.gemm.warp_specialized import (
     Staging,
@@ -232,6 +235,7 @@ class _Emitter:
         emitters: list[GroupSegmentEmitter] = []
         bodies: list[list[str]] = []
         first: dict[int, int] = {}
+        partials = self._names_of_partials()
         for index, (segment, columns) in enumerate(self.ranges):
             key = id(segment)
             total = sum(c.tiles for s, c in self.ranges if s is segment)
@@ -248,6 +252,7 @@ class _Emitter:
                 row_tile=self.row_tile,
                 staging=self.staging,
                 descriptors=self.descriptors,
+                partials=partials,
             )
             bodies.append(emitter.emit(self._tile(index)))
             emitters.append(emitter)
@@ -258,6 +263,10 @@ class _Emitter:
             *self._tile_loop(
                 [
                     f"first_row = {self.row_tile} * {self.schedule.row_tile}",
+                    *(
+                        f"{name} = {group_partials(port, self.arguments, self.schedule.row_tile)}"
+                        for port, name in partials.items()
+                    ),
                     *fetches,
                     *self._products(),
                     *self._branches(bodies),
@@ -266,6 +275,16 @@ class _Emitter:
             ),
             "tma.store_wait(0)",
         ]
+
+    def _names_of_partials(self) -> dict[Port, str]:
+        """Names for the partials that epilogues combine; they are loaded under the main loop."""
+        ports = [port for segment in self.op.segments() for port in segment.ports]
+        partials = dict.fromkeys(port for port in ports if port.kind.combiner is not None)
+        if partials:
+            self.helpers.add("group_partials")
+        return {
+            port: self.names.fresh(f"{port.value.name_hint or 'row'}_tiles") for port in partials
+        }
 
     def _before_tiles(self) -> list[str]:
         rows, steps = self.schedule.row_tile, self.depths.steps(self.schedule.block_k.data)

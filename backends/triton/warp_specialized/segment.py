@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import indented, without_unused
-from coda_ir.backends.triton.ports import ColumnIndex, rounded
+from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
@@ -45,6 +45,15 @@ class _Fetch:
             corner = corner[::-1]
         places = (f"{ready}.index({slot})", f"{slots}.index({slot})")
         return call("fetch", (self.descriptor, *corner, *places))
+
+
+def group_partials(port: Port, arguments: ArgumentList, rows: int) -> str:
+    """The partials of a group's rows, as an expression of `first_row`."""
+    pointer = arguments.operand(port.value, port.kind.value)
+    combiner, tiles, width = partial_extents(port)
+    # Four threads share a row, and each has two neighbours of it at least.
+    extents = f"{rows}, {tiles}, {max(width, 8)}"
+    return f"group_partials({pointer}, first_row, M, {extents}, {IDENTITY[combiner]})"
 
 
 @dataclass
@@ -150,6 +159,12 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
         return f"tl.convert_layout({super()._group_reduce(op, value)}, LAYOUT)"
+
+    def _partials(self, port: Port) -> str:
+        raise AssertionError("the kernel loads partials before the main loop")
+
+    def _by_row(self, vector: str) -> str:
+        return f"tl.convert_layout({vector}, tl.SliceLayout(1, LAYOUT))"
 
     # Tiles through slots
 

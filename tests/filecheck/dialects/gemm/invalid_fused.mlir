@@ -448,3 +448,48 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %n = coda.neg %r : (tensor<?x?xf32>) -> tensor<?x?xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x8xbf16>) {
+  // expected-error@below {{partial_row is used by gemm.fused as if it were complete, expected gemm.finalize}}
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (partial_row<max> : tensor<?x?xf32>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  %y = gemm.fused %x : tensor<?x8xbf16>
+    columns(%v : tensor<8x8xbf16>) partial_add(%r : tensor<?x?xf32>)
+    -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%acc: f32, %s: f32):
+    gemm.yield %s : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x2x3xf32>) {
+  // expected-error@below {{port 0 (partial_lse) has shape ?x2x3, expected ?x?}}
+  %y = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) partial_lse(%p : tensor<?x2x3xf32>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32, %s: f32):
+    gemm.yield %s : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x3xbf16>) {
+  // expected-error@below {{port 0 (partial_add) has element type bf16, expected f32}}
+  %y = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) partial_add(%p : tensor<?x3xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32, %s: f32):
+    gemm.yield %s : f32
+  }
+  func.return
+}

@@ -82,3 +82,15 @@ func.func @f(%x: tensor<?x8xi64>) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %p: tensor<?x3xf32>) {
+  // expected-error@below {{gemm.map has a partial_add port, expected only in gemm.fused}}
+  %y = gemm.map tile(%x : tensor<?x8xbf16>) partial_add(%p : tensor<?x3xf32>)
+    -> (tile : tensor<?x8xbf16>) {
+  ^epilogue(%a: f32, %s: f32):
+    gemm.yield %s : f32
+  }
+  func.return
+}

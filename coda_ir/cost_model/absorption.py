@@ -1,0 +1,43 @@
+"""What a `gemm.finalize` costs as a kernel of its own, and inside of the GEMMs that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import SSAValue
+
+from coda_ir.cost_model.devices import Device
+from coda_ir.cost_model.estimate import EXPOSED_LOADS
+from coda_ir.cost_model.ranking import described
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp
+from coda_ir.dialects.gemm.tiling import known_tiles
+
+
+def finalize_us(op: FinalizeOp, device: Device, rows: int) -> float:
+    """Microseconds of a finalize of `rows` rows: a launch, and a load that misses L2 from start
+    to end. The number of its partials has to be known.
+    """
+    reading = rows * bytes_per_row(op.partials) / device.memory_gb_per_s
+    return device.launch_us + (device.latency_ns + reading) / 1000
+
+
+def absorbed_us(
+    partials: Sequence[SSAValue], consumer: FusedOp, device: Device, rows: int | None
+) -> float:
+    """Microseconds that every tile of a scheduled GEMM takes to read the partials of its rows."""
+    assert consumer.schedule is not None, "expected a scheduled gemm.fused"
+    estimate = described(consumer, consumer.schedule, device, rows).estimate
+    tile = consumer.schedule.block_m.data * bytes_per_row(partials)
+    return EXPOSED_LOADS * tile / device.cache_bytes_per_ns * estimate.waves / 1000
+
+
+def bytes_per_row(partials: Sequence[SSAValue]) -> int:
+    """Bytes of the partials of one row, whose number is known."""
+    total = 0
+    for value in partials:
+        tiles = known_tiles(value)
+        assert tiles is not None and isinstance(element_type_of(value), Float32Type)
+        total += 4 * tiles
+    return total

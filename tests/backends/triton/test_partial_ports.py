@@ -1,0 +1,130 @@
+"""Ports that combine the partials of their rows, as kernels, against float64."""
+
+from pathlib import Path
+
+import pytest
+from support.emitted import load_module
+from support.inputs import random_inputs
+from support.kernel_harness import check_against_reference, gemms_of, parse_module
+
+from coda_ir.api import Lowering, find_entry, parse
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.triton import emit_module
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.diagnostics import CodaError
+from coda_ir.float64 import relative_error
+
+POINTER = 'pointer, "32x64x32", warps = 4, stages = 2, group_m = 2'
+IN_PARTS = 'pointer, "64x64x32", warps = 1, stages = 1, group_m = 2'
+TMA = 'tma, "64x64x32", warps = 4, stages = 2, group_m = 2'
+WARP_SPECIALIZED = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
+PING_PONG = 'ping_pong, "64x256x64", warps = 8, stages = 3, group_m = 2'
+
+
+def scaled_rows(
+    combiner: str, tiles: int | str, schedule: str, *, pairs: bool = False, dtype: str = "bf16"
+) -> str:
+    """Two ranges of columns, both times what the partials of a row combine to."""
+    x, w, y = f"tensor<?x72x{dtype}>", f"tensor<272x72x{dtype}>", f"tensor<?x272x{dtype}>"
+    half, port = f"tensor<?x136x{dtype}>", f"partial_{combiner}(%p : tensor<?x{tiles}xf32>)"
+    pairing, accs = ("pair<halves>", "%acc : f32, %other : f32") if pairs else ("", "%acc : f32")
+    kind, first = ("half", half) if pairs else ("tile", y)
+    return f"""
+func.func @f(%x: {x}, %w: {w}, %w2: {w}, %p: tensor<?x{tiles}xf32>) -> ({first}, {y}) {{
+  %y, %z = gemm.fused %x : {x}
+      schedule<{schedule}>
+      columns(%w : {w}) {pairing} {port} -> ({kind} : {first}) {{
+  ^epilogue({accs}, %s : f32):
+    %0 = arith.mulf %acc, %s : f32
+    gemm.yield %0 : f32
+  }}
+      columns(%w2 : {w}) {port} -> (tile : {y}) {{
+  ^epilogue(%acc : f32, %s : f32):
+    %0 = arith.addf %acc, %s : f32
+    gemm.yield %0 : f32
+  }}
+  func.return %y, %z : {first}, {y}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("combiner", "tiles", "schedule", "rows"),
+    [
+        ("add", 1, POINTER, 1),
+        ("add", 3, IN_PARTS, 70),
+        ("max", 8, POINTER, 33),
+        ("lse", 5, IN_PARTS, 65),
+        ("lse", 33, TMA, 40),
+        ("add", 16, TMA, 1),
+        ("add", 3, WARP_SPECIALIZED, 130),
+        ("max", 16, WARP_SPECIALIZED, 64),
+        ("lse", 33, PING_PONG, 70),
+        ("add", 1, PING_PONG, 1),
+    ],
+)
+def test_combined(combiner: str, tiles: int, schedule: str, rows: int, tmp_path: Path):
+    check_against_reference(scaled_rows(combiner, tiles, schedule), [rows], tmp_path)
+
+
+@pytest.mark.parametrize("schedule", [POINTER, IN_PARTS, WARP_SPECIALIZED])
+def test_in_pair_mode(schedule: str, tmp_path: Path):
+    text = scaled_rows("add", 7, schedule, pairs=True)
+    kernel = check_against_reference(text, [70], tmp_path)
+    assert kernel.name == "gemm_finalize_glu"
+
+
+def test_number_of_partials_has_to_be_known():
+    module = parse_module(scaled_rows("add", "?", POINTER))
+    (op,) = gemms_of(module)
+    with pytest.raises(CodaError, match="number of partials of a partial_add port is not known"):
+        emit_gemm(op, NameAllocator())
+
+
+NORMS = """
+const D = 128
+
+fn norms(
+    x: bf16[B, T, D], weight w: bf16[D, D], weight g: bf16[D], weight b: bf16[D],
+    weight u: bf16[48, D], weight v: bf16[32, D],
+) -> (bf16[B, T, 48], bf16[B, T, 32]) {
+    y = linear(x, w)
+    h = layer_norm(y, g, b, eps=1e-5)
+    return relu(linear(h, u)), linear(h, v)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "constants", "launches"),
+    [
+        ("examples/llama_layer.coda", {"D": 128, "F": 192, "HEAD": 32}, (5, 4)),
+        (NORMS, {}, (4, 3)),
+    ],
+)
+def test_programs(program: str, constants: dict[str, int], launches: tuple[int, int]):
+    """Fewer kernels, and the numbers of before."""
+    module = parse(program, constants=constants)
+    arguments = random_inputs(find_entry(module), {"B": 2, "T": 70})
+    exact = run_function(find_entry(module), arguments, "float64")
+    errors: list[list[float]] = []
+    for schedule, count in zip(("", " absorb=true"), launches, strict=True):
+        lowered = Lowering(module, f"target=interpreter{schedule}").module("scheduled")
+        emitted = load_module(emit_module(lowered))
+        assert len(emitted.KERNELS) == count
+        results = emitted.run(*arguments)
+        stated = run_function(find_entry(lowered), arguments, "stated")
+        errors += [list(map(relative_error, each, exact)) for each in (results, stated)]
+    for before, after in zip(errors[:2], errors[2:], strict=True):
+        assert all(b <= 1.05 * a + 1e-7 for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("schedule", [POINTER, TMA, WARP_SPECIALIZED])
+def test_ahead_of_time(schedule: str):
+    """Partials wait in registers for the end of the main loop, and need no others."""
+    (op,) = gemms_of(parse_module(scaled_rows("add", 16, schedule)))
+    kernel = emit_gemm(op, NameAllocator())
+    (compiled,) = compile_kernels([kernel], "sm_90")
+    assert compiled.resources.spills == 0

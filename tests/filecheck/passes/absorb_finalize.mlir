@@ -1,0 +1,138 @@
+// RUN: coda-opt %s -p "absorb-finalize{always=true}" --split-input-file | filecheck %s
+
+// One GEMM reads the statistics of a norm. It adds up the partials of its rows; what the finalize
+// computed from the sum is computed once more in the region.
+
+func.func @norm(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %v: tensor<16x32xbf16>) -> tensor<?x16xbf16> {
+  %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      %0 = arith.mulf %acc, %acc : f32
+      gemm.yield %acc, %0 : f32, f32
+    }
+  %rstd = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    %1 = arith.constant 3.125000e-02 : f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = math.rsqrt %2 : f32
+    gemm.yield %3 : f32
+  }
+  %y = gemm.fused %z : tensor<?x32xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<16x32xbf16>) col(%rstd : tensor<?x1xf32>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    } attributes {note = "kept"}
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @norm(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<32x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.fused %z : tensor<?x32xbf16>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%v : tensor<16x32xbf16>) partial_add(%partial : tensor<?x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %partial_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 3.125000e-02 : f32
+// CHECK-NEXT:       %1 = arith.mulf %partial_1, %0 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %1 : f32
+// CHECK-NEXT:       %2 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       gemm.yield %2 : f32
+// CHECK-NEXT:     } attributes {note = "kept"}
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Two GEMMs, one of them with two column ranges of which one pairs columns: each computes what it
+// needs. Ports of the finalize become ports of the GEMMs; what was stored in bfloat16 is rounded.
+
+func.func @two_readers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %u: tensor<8x16xf32>, %bias: tensor<?xf32>, %eps: tensor<1xf32>) -> (tensor<?x8xf32>, tensor<?x4xf32>, tensor<?x8xf32>) {
+  %z, %sums, %squares = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc, %acc : f32, f32, f32
+    }
+  %mean, %scale = gemm.finalize row (add %sums : tensor<?x?xf32>, max %squares : tensor<?x?xf32>) col(%bias : tensor<?xf32>) scalar(%eps : tensor<1xf32>) -> (tensor<?x1xbf16>, tensor<?xf32>) {
+  ^bb0(%0: f32, %1: f32, %2: f32, %3: f32):
+    %4 = arith.addf %0, %2 : f32
+    %5 = arith.addf %1, %3 : f32
+    gemm.yield %4, %5 : f32, f32
+  }
+  %a = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%u : tensor<8x16xf32>) col(%mean : tensor<?x1xbf16>, %scale : tensor<?xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %m: f32, %s: f32):
+      %0 = arith.subf %acc, %m : f32
+      %1 = arith.mulf %0, %s : f32
+      gemm.yield %1 : f32
+    }
+  %b, %c = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%u : tensor<8x16xf32>) pair<adjacent> col(%scale : tensor<?xf32>)
+      -> (half : tensor<?x4xf32>) {
+    ^bb0(%first: f32, %second: f32, %s: f32):
+      %0 = arith.mulf %first, %s : f32
+      %1 = arith.mulf %0, %second : f32
+      gemm.yield %1 : f32
+    }
+    columns(%u : tensor<8x16xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %a, %b, %c : tensor<?x8xf32>, tensor<?x4xf32>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func @two_readers(
+// CHECK-NEXT:   %z, %sums, %squares = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc, %acc : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = gemm.fused %z : tensor<?x16xf32>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%u : tensor<8x16xf32>) partial_add(%sums : tensor<?x?xf32>) col(%bias : tensor<?xf32>) partial_max(%squares : tensor<?x?xf32>) scalar(%eps : tensor<1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sums_1: f32, %bias_1: f32, %squares_1: f32, %eps_1: f32):
+// CHECK-NEXT:       %0 = arith.addf %sums_1, %bias_1 : f32
+// CHECK-NEXT:       %1 = arith.truncf %0 : f32 to bf16
+// CHECK-NEXT:       %mean = arith.extf %1 : bf16 to f32
+// CHECK-NEXT:       %scale = arith.addf %squares_1, %eps_1 : f32
+// CHECK-NEXT:       %2 = arith.subf %acc, %mean : f32
+// CHECK-NEXT:       %3 = arith.mulf %2, %scale : f32
+// CHECK-NEXT:       gemm.yield %3 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b, %c = gemm.fused %z : tensor<?x16xf32>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%u : tensor<8x16xf32>) pair<adjacent> partial_max(%squares : tensor<?x?xf32>) scalar(%eps : tensor<1xf32>)
+// CHECK-NEXT:       -> (half : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%first: f32, %second: f32, %squares_1: f32, %eps_1: f32):
+// CHECK-NEXT:       %scale = arith.addf %squares_1, %eps_1 : f32
+// CHECK-NEXT:       %0 = arith.mulf %first, %scale : f32
+// CHECK-NEXT:       %1 = arith.mulf %0, %second : f32
+// CHECK-NEXT:       gemm.yield %1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%u : tensor<8x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a, %b, %c : tensor<?x8xf32>, tensor<?x4xf32>, tensor<?x8xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,241 @@
+// RUN: coda-opt %s -p "absorb-finalize{target=sm_90}" --split-input-file | filecheck %s
+// RUN: coda-opt %s -p "absorb-finalize{target=sm_90}" --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// What keeps a finalize a kernel of its own.
+
+// The caller reads the sums, too: a kernel has to store them.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused
+// CHECK-LABEL: func.func @returned(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @returned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>) -> (tensor<?x8xf32>, tensor<?x1xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %s : tensor<?x8xf32>, tensor<?x1xf32>
+}
+
+// -----
+
+// A pointwise kernel reads them.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: gemm.map reads %s; failed condition: every use is a col port of a scheduled gemm.fused
+// CHECK-LABEL: func.func @map(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @map(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>) -> tensor<?x16xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.map tile(%z : tensor<?x16xf32>) col(%s : tensor<?x1xf32>)
+    -> (tile : tensor<?x16xf32>) {
+    ^bb0(%a: f32, %r: f32):
+      %0 = arith.mulf %a, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x16xf32>
+}
+
+// -----
+
+// They are multiplied: a GEMM of one column.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is multiplied; failed condition: every use is a col port of a scheduled gemm.fused
+// CHECK-LABEL: func.func @multiplied(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @multiplied(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x1xf32>) -> tensor<?x8xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %s : tensor<?x1xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// Nobody knows how many partials there are.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %p does not come from one; failed condition: the partials come from a scheduled gemm.fused, so that their number is known
+// CHECK-LABEL: func.func @argument(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @argument(%p: tensor<?x?xf32>, %z: tensor<?x16xf32>, %v: tensor<8x16xf32>) -> tensor<?x8xf32> {
+  %s = gemm.finalize row (add %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// Tiles of 16 columns make more partials than a tile should read.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 65; failed condition: a row has at most 64 partials
+// CHECK-LABEL: func.func @many(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @many(%x: tensor<?x8xf32>, %w: tensor<1040x8xf32>, %v: tensor<8x1040xf32>) -> tensor<?x8xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<1040x8xf32>)
+      -> (tile : tensor<?x1040xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %z : tensor<?x1040xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x1040xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// A stated order of sums.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the numerics mode deterministic states another; failed condition: the partials are combined in any fixed order
+// CHECK-LABEL: func.func @ordered(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @ordered(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>) -> tensor<?x8xf32> {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    order<depth = 16, columns = 16, rows = 16>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row order<partials = 32> (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// Sums over the rows have one value per column.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it combines the partials of each column; failed condition: the finalize has one result per row
+// CHECK-LABEL: func.func @columns(
+// CHECK: %s = gemm.finalize col
+// CHECK: %s : tensor<16xf32>
+func.func @columns(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x8xf32>, %v: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_col<add> : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize col (add %partial : tensor<?x16xf32>) -> (tensor<16xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %a : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<16x8xf32>) row(%s : tensor<16xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32, %b: f32):
+      %0 = arith.addf %acc, %b : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %z : tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// -----
+
+// Many small tiles with little to multiply read more than a launch costs.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it takes 27.8 us, the finalize 4.5 us; failed condition: reading the partials in every tile takes less than a launch
+// CHECK-LABEL: func.func @expensive(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @expensive(%x: tensor<?x8xf32>, %w: tensor<1024x8xf32>, %a: tensor<?x16xf32>, %v: tensor<4096x16xf32>) -> (tensor<?x4096xf32>, tensor<?x1024xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<1024x8xf32>)
+      -> (tile : tensor<?x1024xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %a : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<4096x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x4096xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %z : tensor<?x4096xf32>, tensor<?x1024xf32>
+}
