@@ -39,7 +39,7 @@ def test_without_transformers(name: str, monkeypatch: pytest.MonkeyPatch):
         runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
-TRAINING = ["--steps", "4", "--rate", "1e-2", "--layers", "1", "--width", "32", "--length", "16"]
+TRAINING = "--steps 4 --rate 1e-2 --layers 1 --width 32 --length 16 --reordered".split()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
@@ -49,9 +49,11 @@ def test_training(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     losses = json.loads((tmp_path / "train_llama.json").read_text())
     assert len(losses["coda"]) == 4 and losses["coda"][-1] < losses["coda"][0]
     tolerance = 1e-5 if dtype == "f32" else 2e-2
-    assert losses["coda"] == pytest.approx(losses["eager"], abs=tolerance)
+    for name in ("coda", "reordered"):
+        assert losses[name] == pytest.approx(losses["eager"], abs=tolerance)
     assert (tmp_path / "train_llama.png").read_bytes().startswith(b"\x89PNG")
-    assert "4/4" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "4/4" in printed and "losses of eager and reordered: " in printed
 
 
 def test_every_example_is_run():
