@@ -25,10 +25,8 @@ from coda_ir.cost_model.configurations import Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
+from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
-from coda_ir.passes.support.unfusing import BY, unfuse
-from coda_ir.passes.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 from coda_ir.symbol_sizes import parse_sizes
 
@@ -49,10 +47,6 @@ class SchedulePass(ModulePass):
     says what symbols stand for, such as "B=1,T=1", so that the last wave of programs counts where
     there are few rows; by default only extents that the types have are known. `explain` adds a
     remark with the best configurations and their predicted times.
-
-    `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
-    and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
-    and tuning may find another form to be faster.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
     `absorb-finalize`).

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.kernel import indented, without_unused
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.warp_specialized.gluon import call
