@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import (
     DEVICES,
     MAIN_LOOPS,
@@ -25,13 +26,17 @@ from coda_ir.cost_model.configurations import Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp
+from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
+from coda_ir.passes.support.unfusing import BY, unfuse
+from coda_ir.passes.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 from coda_ir.symbol_sizes import parse_sizes
 
 if TYPE_CHECKING:
     from coda_ir.tuning import Answer
+
+FUSED: tuple[Form, ...] = ("fused",)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,10 @@ class SchedulePass(ModulePass):
     says what symbols stand for, such as "B=1,T=1", so that the last wave of programs counts where
     there are few rows; by default only extents that the types have are known. `explain` adds a
     remark with the best configurations and their predicted times.
+
+    `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
+    and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
+    and tuning may find another form to be faster.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
     `absorb-finalize`).
@@ -64,12 +73,15 @@ class SchedulePass(ModulePass):
     group_m: int = 8
     sizes: str | None = None
     explain: bool = False
+    gemms: str | None = None
     tune: str | None = None
     budget: int | float = 60.0
     absorb: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._check_options()
+        if self.gemms is not None and self.gemms in BY:
+            UnfuseGemmsPass(BY[self.gemms]).apply(ctx, op)
         gemms = [gemm for gemm in op.walk() if isinstance(gemm, FusedOp) and gemm.schedule is None]
         rows = RowCounts(parse_sizes(self.sizes))
         # The layers of a model repeat their GEMMs.
@@ -88,10 +100,24 @@ class SchedulePass(ModulePass):
             for text in answer.texts():
                 self._tell(op, text)
             if answer.decision is not None:
-                choice = described(op, answer.decision.chosen.schedule(), self.device, rows)
-                op.attributes[TUNED_ATTRIBUTE] = answer.attribute()
+                found = answer.decision.chosen
+                for gemm in self._in_form(op, found.form):
+                    gemm.attributes[TUNED_ATTRIBUTE] = answer.attribute()
+                    if isinstance(gemm, FusedOp):
+                        self._set(gemm, described(gemm, found.schedule(), self.device, rows))
+                return
+        self._set(op, choice)
+
+    def _set(self, op: FusedOp, choice: Ranked) -> None:
         op.schedule = choice.schedule
         emit_remark(self._remark(op, choice))
+
+    def _in_form(self, op: FusedOp, form: Form) -> list[FusedOp | LibraryOp]:
+        """The GEMMs that `op` becomes in a form."""
+        if form == "fused":
+            return [op]
+        parts = unfuse(op, BY[form]).ops
+        return [each for each in parts if not isinstance(each, MapOp)]
 
     def _tuned(self, gemms: Mapping[Hashable, FusedOp], rows: RowCounts) -> dict[Hashable, Answer]:
         """What measurements say, for the GEMMs whose sizes are known."""
@@ -103,7 +129,8 @@ class SchedulePass(ModulePass):
             if problem is None:
                 self._tell(gemm, "not tuned: sizes does not say how many rows there are")
                 continue
-            requests[key] = Request(problem, " x ".join(_shape(gemm)), self.space(), self.device)
+            name, forms = " x ".join(_shape(gemm)), FORMS if self.gemms is None else FUSED
+            requests[key] = Request(problem, name, self.space(), self.device, forms)
         answers = tune(list(requests.values()), self.tune or "measure", self.budget)
         return dict(zip(requests, answers, strict=True))
 
@@ -119,6 +146,8 @@ class SchedulePass(ModulePass):
             )
         if self.tune not in (None, "measure", "stored"):
             raise CodaError(f"schedule: unknown tune={self.tune}", "use measure or stored")
+        if self.gemms is not None and self.gemms not in FORMS:
+            raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
         loop = MAIN_LOOPS[self.mainloop]
         if not loop.runs_on(self.device):
             able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))

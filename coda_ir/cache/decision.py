@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm import ScheduleAttr
+
+Form: TypeAlias = Literal["fused", "unfused", "library"]
+"""How a GEMM with an epilogue is computed: by one kernel; by one that stores products, and
+pointwise kernels; by PyTorch's library and pointwise kernels.
+"""
+
+FORMS: tuple[Form, ...] = get_args(Form)
 
 _SIZES = ("warps", "stages", "group_m", "split_k")
 
 
 @dataclass(frozen=True)
 class Configured:
-    """A schedule as plain data."""
+    """A form and the schedule of its GEMM as plain data."""
 
     mainloop: str
     tile: tuple[int, int, int]
@@ -22,9 +29,10 @@ class Configured:
     stages: int
     group_m: int
     split_k: int = 1
+    form: Form = "fused"
 
     @staticmethod
-    def of(schedule: ScheduleAttr) -> Configured:
+    def of(schedule: ScheduleAttr, form: Form = "fused") -> Configured:
         return Configured(
             schedule.mainloop,
             schedule.tile,
@@ -32,22 +40,32 @@ class Configured:
             schedule.stages.data,
             schedule.group_m.data,
             schedule.split_k.data,
+            form,
         )
 
     def schedule(self) -> ScheduleAttr:
-        """Raises ValueError for a main loop that there is not, VerifyException for a wrong tile."""
+        """That of a kernel; the library's GEMM has none. Raises ValueError for a main loop that
+        there is not, VerifyException for a wrong tile.
+        """
         from coda_ir.dialects.gemm import ScheduleAttr
 
         sizes = {name: getattr(self, name) for name in _SIZES}
         return ScheduleAttr.get(self.mainloop, self.tile, **sizes)
 
     def __str__(self) -> str:
+        if self == LIBRARY:
+            return "PyTorch's library"
         tile = "x".join(map(str, self.tile))
         text = (
             f"{self.mainloop} {tile}, {self.warps} warps, {self.stages} stages, "
             f"group_m {self.group_m}"
         )
-        return text if self.split_k == 1 else f"{text}, split_k {self.split_k}"
+        text = text if self.split_k == 1 else f"{text}, split_k {self.split_k}"
+        return text if self.form == "fused" else f"{self.form}, {text}"
+
+
+LIBRARY = Configured("library", (0, 0, 0), 0, 0, 0, form="library")
+"""Products by PyTorch's library, which has its own schedules."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +127,9 @@ class Decision:
 def _configured(data: Mapping[str, Any]) -> Configured:
     first, second, third = map(int, data["tile"])
     sizes = {name: int(data[name]) for name in _SIZES}
-    return Configured(str(data["mainloop"]), (first, second, third), **sizes)
+    if data["form"] not in FORMS:
+        raise ValueError(f"not a form: {data['form']}")
+    return Configured(str(data["mainloop"]), (first, second, third), **sizes, form=data["form"])
 
 
 def _tried(data: Mapping[str, Any]) -> Tried:

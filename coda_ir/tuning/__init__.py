@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coda_ir.cache.decision import Configured, Decision, Tried
     from coda_ir.tuning.buckets import bucket
+    from coda_ir.tuning.candidates import Request, candidates_of
     from coda_ir.tuning.choice import NOISE, choose
     from coda_ir.tuning.context import BUDGET_S, use_measurer
     from coda_ir.tuning.function import TunedFunction
     from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
     from coda_ir.tuning.problem import Problem
-    from coda_ir.tuning.tuner import Answer, Request, candidates_of, tune
+    from coda_ir.tuning.tuner import Answer, tune
 
 _MODULES = {
     "BUDGET_S": "tuning.context",
@@ -26,11 +27,11 @@ _MODULES = {
     "MeasurementError": "tuning.measurer",
     "Measurer": "tuning.measurer",
     "Problem": "tuning.problem",
-    "Request": "tuning.tuner",
+    "Request": "tuning.candidates",
     "Tried": "cache.decision",
     "TunedFunction": "tuning.function",
     "bucket": "tuning.buckets",
-    "candidates_of": "tuning.tuner",
+    "candidates_of": "tuning.candidates",
     "choose": "tuning.choice",
     "tune": "tuning.tuner",
     "use_measurer": "tuning.context",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coda_ir.cache.decision import Configured, Decision, Tried
+from coda_ir.cache.decision import Decision, Tried
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
 
 NOISE = 0.03
@@ -30,7 +30,8 @@ def choose(
     """The decision between candidates that are compiled, but for the `failures`.
 
     The first candidate is the model's choice, which is kept unless another is faster by more than
-    `NOISE`. None where nothing can be measured in time.
+    `NOISE`; one of another form has to be faster by that than the best of the first's form. None
+    where nothing can be measured in time.
     """
     return _Choice(candidates, failures, measurer, deadline).decide()
 
@@ -99,10 +100,16 @@ class _Choice:
         raise MeasurementError("the clock of the device did not keep still")
 
     def _confirmed(self, incumbent: Candidate) -> Candidate:
+        """The best of the incumbent's form, unless another form is faster than that."""
+        same = [each for each in self.ratios if each.form == incumbent.form]
+        others = [each for each in self.ratios if each.form != incumbent.form]
+        return self._fastest(others, self._fastest(same, incumbent))
+
+    def _fastest(self, candidates: Sequence[Candidate], incumbent: Candidate) -> Candidate:
         """The fastest candidate that is faster than the incumbent in a second comparison, too."""
-        ranked = sorted(self.ratios, key=lambda candidate: self.ratios[candidate])
-        for candidate in ranked:
-            if candidate == incumbent or self.ratios[candidate] >= 1 - NOISE:
+        limit = (1 - NOISE) * self.ratios[incumbent]
+        for candidate in sorted(candidates, key=lambda each: self.ratios[each]):
+            if candidate == incumbent or self.ratios[candidate] >= limit:
                 break
             if self.deadline.is_over:
                 self.skipped.setdefault(candidate, UNFINISHED)
@@ -114,21 +121,20 @@ class _Choice:
                 self.skipped[candidate] = error.message
                 continue
             # The worse of two: the best of several noisy figures is too good.
+            again *= self.ratios[incumbent]
             self.ratios[candidate] = max(self.ratios[candidate], again)
-            if self.ratios[candidate] < 1 - NOISE:
+            if self.ratios[candidate] < limit:
                 return candidate
         return incumbent
 
     def _decision(self, chosen: Candidate, incumbent: Candidate) -> Decision:
         tried = tuple(
-            Tried(
-                Configured.of(c.schedule), c.predicted_us, self.ratios.get(c), self.skipped.get(c)
-            )
+            Tried(c.configured, c.predicted_us, self.ratios.get(c), self.skipped.get(c))
             for c in self.candidates
         )
         model_us = self.times[incumbent]
         return Decision(
-            chosen=Configured.of(chosen.schedule),
+            chosen=chosen.configured,
             predicted_us=chosen.predicted_us,
             measured_us=model_us * self.ratios[chosen],
             model_us=model_us,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coda_ir.cache.decision import LIBRARY, Configured, Form
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.tuning.problem import Problem
@@ -18,11 +19,18 @@ class MeasurementError(CodaError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A GEMM under one schedule."""
+    """A GEMM in one form, under one schedule."""
 
     problem: Problem
-    schedule: ScheduleAttr
+    schedule: ScheduleAttr | None
+    """None where the library computes the products."""
     predicted_us: float
+    form: Form = "fused"
+
+    @property
+    def configured(self) -> Configured:
+        """Form and schedule as plain data."""
+        return LIBRARY if self.schedule is None else Configured.of(self.schedule, self.form)
 
 
 @dataclass(frozen=True)

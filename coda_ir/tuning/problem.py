@@ -18,10 +18,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.backends.triton import EmittedProgram, emit_program
+from coda_ir.cache.decision import Form
 from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.passes.plan_buffers import PlanBuffersPass
+from coda_ir.passes.support.unfusing import BY, unfuse, why_not_unfused
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, dims_attribute
 from coda_ir.tuning.buckets import bucket
 
@@ -67,16 +69,29 @@ class Problem:
         """The number of rows that a result is stored for."""
         return bucket(self.rows)
 
-    def scheduled(self, schedule: ScheduleAttr) -> ModuleOp:
-        """The function under a schedule."""
+    def has_form(self, form: Form) -> bool:
+        """Whether the GEMM can be computed so."""
+        return form == "fused" or why_not_unfused(self.op, BY[form]) is None
+
+    def in_form(self, form: Form) -> ModuleOp:
+        """A copy of the function, in a form that it has."""
         module = self.module.clone()
-        _gemm_of(module).schedule = schedule
+        if form != "fused":
+            unfuse(_gemm_of(module), BY[form])
+        return module
+
+    def scheduled(self, schedule: ScheduleAttr | None, form: Form = "fused") -> ModuleOp:
+        """The function in a form, with the schedule of its kernel."""
+        module = self.in_form(form)
+        for op in module.walk():
+            if isinstance(op, FusedOp):
+                op.schedule = schedule
         PlanBuffersPass().apply(make_context(), module)
         return module
 
-    def emit(self, schedule: ScheduleAttr) -> EmittedProgram:
+    def emit(self, schedule: ScheduleAttr | None, form: Form = "fused") -> EmittedProgram:
         """The function as a Triton module. Raises CodaError for what cannot be emitted."""
-        return emit_program(self.scheduled(schedule), ENTRY)
+        return emit_program(self.scheduled(schedule, form), ENTRY)
 
     @property
     def func(self) -> FuncOp:

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from coda_ir.cache import tuned as store
 from coda_ir.cache.decision import Decision
-from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
-from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TunedAttr
+from coda_ir.tuning.candidates import Request, candidates_of
 from coda_ir.tuning.choice import NOISE, UNFINISHED, choose
 from coda_ir.tuning.context import BUDGET_S, current_device, current_measurer
 from coda_ir.tuning.measurer import Candidate, Deadline, Measurer
-from coda_ir.tuning.problem import Problem
 from coda_ir.tuning.progress import Progress
 
 COMPILE_SHARE = 0.75
 """Share of the budget after which nothing more is compiled: measuring is short."""
 
-MOST_SHAPES = 5
-"""Candidates of a GEMM that differ in tile, warps or main loop, the model's choice among them."""
-
 NO_TUNE = "CODA_NO_TUNE"
 """Environment variable: where it is set and not 0, stored results are used and nothing measured."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """A GEMM to find a schedule for."""
-
-    problem: Problem
-    name: str
-    """What people call it."""
-    space: Space
-    """What the options leave to the cost model, whose choice stands unless another is faster."""
-    device: Device
 
 
 @dataclass
@@ -58,14 +41,20 @@ class Answer:
         if found.keeps_model:
             verdict = f"keeps {choice}; nothing is faster by more than {NOISE:.0%}"
         else:
-            verdict = f"{found.gain:.2f} x as fast as {choice}"
+            form = "" if found.chosen.form == "fused" else f"{found.chosen} is "
+            verdict = f"{form}{found.gain:.2f} x as fast as {choice}"
         head = f"tuned on {self.device} at {found.rows} rows: {times}, {verdict}"
+        others = [
+            f"{tried.configured}: {tried.ratio:.2f} x the time of the model's choice"
+            for tried in found.tried
+            if tried.ratio is not None and tried.configured.form != "fused"
+        ]
         skipped = [
             f"candidate {tried.configured} is skipped: {tried.skipped}"
             for tried in found.tried
             if tried.skipped is not None
         ]
-        return [head, *skipped, *self.notes]
+        return [head, *others, *skipped, *self.notes]
 
     def attribute(self) -> TunedAttr:
         """What the IR keeps of a decision."""
@@ -107,7 +96,8 @@ def tune(
 
 
 def _key(request: Request, device: str) -> str:
-    problem, space = request.problem, f"{request.device.name} {request.space}"
+    problem = request.problem
+    space = f"{request.device.name} {request.space} {request.forms}"
     return store.tuning_key(problem.text, problem.bucket, device, space)
 
 
@@ -151,56 +141,3 @@ def _in_turn(candidates: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     """The first of each GEMM, then the second of each, so that a short budget serves all."""
     longest = max(map(len, candidates), default=0)
     return [each[i] for i in range(longest) for each in candidates if i < len(each)]
-
-
-def candidates_of(request: Request) -> list[Candidate]:
-    """What is worth measuring: the model's choice, the next best shapes, and other stages and
-    orders of tiles for the best of them.
-
-    Raises CodaError where no tile fits.
-    """
-    problem = request.problem
-    ranking = rank(problem.op, request.space, request.device, problem.rows)
-    if not ranking:
-        raise CodaError("no tile fits", "the groups of gemm.group_reduce may be too wide")
-    wider = rank(problem.op, _wide(request), request.device, problem.rows)
-    shapes = list({ranked.schedule: ranked for ranked in (ranking[0], *wider)}.values())
-    chosen = shapes[:MOST_SHAPES]
-    best = min(chosen, key=lambda ranked: ranked.us)
-    found = [*chosen, *_variants(request, best)]
-    return [
-        Candidate(problem, schedule, ranked.us)
-        for schedule, ranked in {ranked.schedule: ranked for ranked in found}.items()
-    ]
-
-
-def _wide(request: Request) -> Space:
-    """The space without what only the cost model needs to be told."""
-    space = request.space
-    if space.tile is not None:
-        return space
-    loops = [name for name, loop in MAIN_LOOPS.items() if loop.runs_on(request.device)]
-    return replace(
-        space,
-        main_loops=tuple(loops),
-        rows_of_tiles=(256, *space.rows_of_tiles),
-        all_warps=True,
-    )
-
-
-def _variants(request: Request, best: Ranked) -> list[Ranked]:
-    """One stage more, twice the row tiles that share columns in L2, and both."""
-    space, schedule = request.space, best.schedule
-    stages = space.stages or (schedule.stages.data, schedule.stages.data + 1)
-    groups = (schedule.group_m.data, 2 * schedule.group_m.data)
-    narrow = replace(
-        space,
-        main_loops=(schedule.mainloop,),
-        warps=schedule.warps.data,
-        stages=stages if request.device.stages > 1 else (request.device.stages,),
-        group_m=groups,
-        rows_of_tiles=(schedule.block_m.data,),
-        columns_of_tiles=(schedule.block_n.data,),
-    )
-    ranking = rank(request.problem.op, narrow, request.device, request.problem.rows)
-    return [ranked for ranked in ranking if ranked.schedule.tile == schedule.tile]

@@ -1,6 +1,6 @@
 """GEMMs whose epilogues run as pointwise kernels of their own, on products stored in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -27,6 +27,9 @@ from coda_ir.passes.support.function_pass import Refusal
 
 By: TypeAlias = Literal["kernels", "library"]
 """What computes the products: generated kernels, or the library of PyTorch."""
+
+BY: Mapping[str, By] = {"unfused": "kernels", "library": "library"}
+"""What computes the products in the forms that are not fused."""
 
 _WHOLE = {
     PortKind.HALF_TILE: PortKind.TILE,

@@ -41,13 +41,13 @@ class FakeMeasurer:
             self.now += self.compile_s
             if deadline.is_over:
                 return
-            configured = Configured.of(candidate.schedule)
+            configured = candidate.configured
             self.compiled.append(configured)
             done(candidate, self.compile_failures(configured))
 
     def measure(self, candidate: Candidate) -> float:
         self.now += self.measure_s
-        configured = Configured.of(candidate.schedule)
+        configured = candidate.configured
         failure = self.launch_failures(configured)
         if failure is not None:
             raise MeasurementError(failure)
@@ -55,5 +55,5 @@ class FakeMeasurer:
         return self.times(configured) * self.speed(len(self.measured))
 
     def check(self, candidate: Candidate, expected: Candidate) -> None:
-        if self.is_wrong(Configured.of(candidate.schedule)):
+        if self.is_wrong(candidate.configured):
             raise MeasurementError("its result 0 is not that of the model's choice")

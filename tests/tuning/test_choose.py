@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from support.fake_measurer import FakeMeasurer, Times
 
 import coda_ir
+from coda_ir.cache.decision import FORMS, LIBRARY
+from coda_ir.context import make_context
 from coda_ir.cost_model import DEVICES, Space
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.lowering import Lowering
+from coda_ir.passes.set_numerics import SetNumericsPass
 from coda_ir.tuning import (
     NOISE,
     Candidate,
@@ -42,7 +46,7 @@ def candidates() -> list[Candidate]:
 
 
 def number(candidates: list[Candidate], index: int) -> Configured:
-    return Configured.of(candidates[index].schedule)
+    return candidates[index].configured
 
 
 def decide(candidates: list[Candidate], measurer: FakeMeasurer, budget: float = 1e9) -> Decision:
@@ -56,13 +60,52 @@ def times(fast: Configured, ratio: float) -> Times:
 
 
 def test_candidates_are_the_models_best_and_variants_of_them(candidates: list[Candidate]):
-    assert candidates[0].schedule.mainloop == "tma"  # what the options ask for
-    schedules = [candidate.schedule for candidate in candidates]
-    assert len(set(schedules)) == len(schedules) >= 6
-    assert {schedule.mainloop for schedule in schedules} == {"tma", "warp_specialized"}
-    assert len({schedule.tile for schedule in schedules}) > 2
-    assert {schedule.group_m.data for schedule in schedules} == {8, 16}
-    assert {schedule.stages.data for schedule in schedules} == {3, 4}
+    assert candidates[0].configured.mainloop == "tma"  # what the options ask for
+    fused = [each.configured for each in candidates if each.form == "fused"]
+    assert len(set(fused)) == len(fused) >= 6
+    assert {"tma", "warp_specialized"} <= {configured.mainloop for configured in fused}
+    assert "pointer" not in {configured.mainloop for configured in fused}  # far from the best
+    assert len({configured.tile for configured in fused}) > 2
+    assert {configured.group_m for configured in fused} == {8, 16}
+    assert {configured.stages for configured in fused} == {3, 4}
+
+
+def other_forms(program: str, **sizes: int) -> dict[str, Candidate]:
+    request = Request(problem(program, **sizes), "f", Space(("tma",)), DEVICES["sm_90"])
+    return {each.form: each for each in candidates_of(request) if each.form != "fused"}
+
+
+def test_other_forms_are_candidates_with_the_bytes_that_they_move():
+    deep = PROGRAM.replace("512", "8192")
+    few, many = other_forms(deep, B=1, T=16), other_forms(deep, B=2, T=8192)
+    assert few.keys() == many.keys() == {"library", "unfused"}
+    assert few["library"].configured == LIBRARY and few["unfused"].configured.form == "unfused"
+    # Products of 16384 x 1024 in float32 are written and read, the result is written: 3.35 TB/s.
+    moved_us = 16384 * 1024 * (4 + 4 + 2) / 3.35e6
+    assert many["library"].predicted_us - few["library"].predicted_us > moved_us
+    assert "unfused" not in other_forms(PROGRAM, B=2, T=8192)  # K is short: the bytes are all
+
+
+def test_a_gemm_without_an_epilogue_is_unfused_already():
+    bare = PROGRAM.replace("silu(linear(x, w))", "linear(x, w)")
+    assert other_forms(bare, B=1, T=16).keys() == {"library"}
+
+
+def test_a_stated_order_leaves_no_other_form():
+    block = coda_ir.parse(PROGRAM)
+    SetNumericsPass("deterministic").apply(make_context(), block)
+    op = next(op for op in Lowering(block).module("gemm").walk() if isinstance(op, FusedOp))
+    found = Problem.of(op, RowCounts({"B": 1, "T": 16}))
+    assert found is not None and op.order is not None
+    assert [form for form in FORMS if found.has_form(form)] == ["fused"]
+
+
+def test_the_library_is_no_candidate_where_it_may_round(monkeypatch: pytest.MonkeyPatch):
+    in_f32 = PROGRAM.replace("bf16", "f32")
+    assert "library" in other_forms(in_f32, B=1, T=16)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    assert "library" not in other_forms(in_f32, B=1, T=16)
+    assert "library" in other_forms(PROGRAM, B=1, T=16)
 
 
 def test_the_fastest_is_taken(candidates: list[Candidate]):
@@ -81,6 +124,17 @@ def test_what_is_faster_by_less_than_noise_is_not_taken(
 ):
     found = decide(candidates, FakeMeasurer(times(number(candidates, 2), 1 - margin)))
     assert found.keeps_model is not is_taken
+
+
+@pytest.mark.parametrize("of_best, is_taken", [(0.96, True), (0.98, False), (1.2, False)])
+def test_the_library_has_to_be_faster_than_the_best_kernel(
+    candidates: list[Candidate], of_best: float, is_taken: bool
+):
+    best = number(candidates, 3)
+    measured = {best: 80.0, LIBRARY: 80.0 * of_best}
+    found = decide(candidates, FakeMeasurer(lambda configured: measured.get(configured, 100.0)))
+    assert found.chosen == (LIBRARY if is_taken else best)
+    assert found.measured_us == pytest.approx(measured[found.chosen])
 
 
 def test_what_is_fast_only_once_is_not_taken(candidates: list[Candidate]):

@@ -12,6 +12,7 @@ import torch
 import coda_ir
 from coda_ir.backends.triton import EmittedProgram
 from coda_ir.backends.triton.aot import Architecture, find_architecture
+from coda_ir.cache.decision import Form
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.lowering import Lowering
@@ -96,8 +97,8 @@ def test_what_computes_something_else_is_noticed(
     (other,) = candidates((32, 32, 16), program=PROGRAM.replace("relu", "silu"))
     emit = Problem.emit
 
-    def wrong(problem: Problem, schedule: ScheduleAttr) -> EmittedProgram:
-        return emit(other.problem if schedule == other.schedule else problem, schedule)
+    def wrong(problem: Problem, schedule: ScheduleAttr, form: Form) -> EmittedProgram:
+        return emit(other.problem if schedule == other.schedule else problem, schedule, form)
 
     monkeypatch.setattr(Problem, "emit", wrong)
     prepared(measurer, [first, second])

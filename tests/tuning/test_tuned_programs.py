@@ -19,7 +19,7 @@ from coda_ir.cache.folder import cached_files, tuning_path
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
 from coda_ir.float64 import relative_error
-from coda_ir.tuning import Configured, TunedFunction, use_measurer
+from coda_ir.tuning import Configured, TunedFunction, candidates, use_measurer
 
 PROGRAM = """
 fn mlp(x: f32[B, T, 64], up: f32[96, 64], down: f32[64, 96]) {
@@ -78,6 +78,39 @@ def test_a_tuned_program_is_right_and_says_what_was_decided():
     assert all(
         "40.0 us measured" in text and "2.50 x as fast as the model's" in text for text in texts
     )
+
+
+@pytest.mark.parametrize("form", ["library", "unfused"])
+def test_a_form_that_is_faster_is_taken_and_recorded(form: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(candidates, "UNLIKELY", 1e9)
+    with use_measurer(FakeMeasurer(lambda c: 50.0 if c.form == form else 100.0)):
+        function = coda_ir.compile(PROGRAM, device="cpu", tune=True)
+        tensors = inputs(2, 9)
+        result = function(*tensors)
+    assert relative_error(result, function.reference(tensors)) < 1e-6
+    gemms = [op for op in function.module("scheduled").walk() if TUNED_ATTRIBUTE in op.attributes]
+    assert {op.name for op in gemms} == {"gemm.library" if form == "library" else "gemm.fused"}
+    assert function.operators["gemm.map"] == len(gemms) == 2
+    texts = [str(remark) for remark in function.remarks if "tuned on Fake GPU" in str(remark)]
+    assert len(texts) == 2 and all("2.00 x as fast as the model's" in text for text in texts)
+    assert all("library is 2.00" in text for text in texts) is (form == "library")
+    forget()
+    other = FakeMeasurer(lambda _: 100.0)
+    with use_measurer(other):  # the program itself is in the cache
+        again = coda_ir.compile(PROGRAM, device="cpu", tune=True)
+        assert torch.equal(again(*tensors), result)
+        assert again.ir("scheduled") == function.ir("scheduled")
+    assert not other.compiled
+
+
+def test_options_say_which_forms_are_measured():
+    fake = FakeMeasurer(lambda c: 100.0 if c.form == "fused" else 1.0)
+    with use_measurer(fake):
+        options = "target=interpreter gemms=fused"
+        function = coda_ir.compile(PROGRAM, device="cpu", schedule=options, tune=True)
+        function(*inputs(2, 9))
+    assert {configured.form for configured in fake.measured} == {"fused"}
+    assert len(tuned_gemms(function)) == 2
 
 
 def test_a_new_length_of_the_same_bucket_tunes_nothing():

@@ -1,0 +1,165 @@
+"""What is worth measuring for a GEMM: schedules of a fused kernel, and other forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from xdsl.dialects.builtin import Float32Type
+
+from coda_ir.cache.decision import FORMS, Form
+from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp, MapOp
+from coda_ir.lowering import find_entry
+from coda_ir.passes.support.unfusing import is_bare
+from coda_ir.symbolic_shapes import SymbolicShapes
+from coda_ir.tuning.measurer import Candidate
+from coda_ir.tuning.problem import ENTRY, Problem
+
+MOST_SHAPES = 5
+"""Fused candidates of a GEMM that differ in tile, warps or main loop, the model's choice among
+them.
+"""
+
+UNLIKELY = 1.5
+"""Other main loops, and unfused kernels of ours, are measured where the model gives them less than
+so many times the time of the best.
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A GEMM to find a form and a schedule for."""
+
+    problem: Problem
+    name: str
+    """What people call it."""
+    space: Space
+    """What the options leave to the cost model, whose choice stands unless another is faster."""
+    device: Device
+    forms: tuple[Form, ...] = FORMS
+    """Those that may be chosen."""
+
+
+def candidates_of(request: Request) -> list[Candidate]:
+    """What is worth measuring: the model's choice, the next best shapes, the other forms, and other
+    stages and orders of tiles for the best shape.
+
+    Raises CodaError where no tile fits.
+    """
+    problem = request.problem
+    ranking = rank(problem.op, request.space, request.device, problem.rows)
+    if not ranking:
+        raise CodaError("no tile fits", "the groups of gemm.group_reduce may be too wide")
+    wider = rank(problem.op, _wide(request), request.device, problem.rows)
+    shapes = list({ranked.schedule: ranked for ranked in (ranking[0], *wider)}.values())
+    chosen = _most_likely(shapes)
+    best = min(chosen, key=lambda ranked: ranked.us)
+    taken = {ranked.schedule for ranked in chosen}
+    variants = [each for each in _variants(request, best) if each.schedule not in taken]
+    return [
+        *_fused(problem, chosen),
+        *_other_forms(request, best.us),
+        *_fused(problem, variants),
+    ]
+
+
+def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
+    """The first, which is the model's choice, and the best `MOST_SHAPES` with the best of each main
+    loop, where the model thinks well of that: main loops are what it knows least of.
+    """
+    first, *ranked = shapes
+    of_loop = {each.schedule.mainloop: each for each in reversed(ranked)}
+    limit = UNLIKELY * min(each.us for each in shapes)
+    wanted = [each for each in of_loop.values() if each.us < limit]
+    by_rank = [each for each in ranked if each not in wanted]
+    taken = [*wanted, *by_rank][: MOST_SHAPES - 1]
+    return [first, *sorted(taken, key=ranked.index)]
+
+
+def _fused(problem: Problem, found: list[Ranked]) -> list[Candidate]:
+    return [Candidate(problem, ranked.schedule, ranked.us) for ranked in found]
+
+
+def _other_forms(request: Request, fused_us: float) -> list[Candidate]:
+    """Products by the library, and products of the best kernel that has no epilogue."""
+    problem = request.problem
+    products = _products(request)
+    if products is None:
+        return []
+    found: list[Candidate] = []
+    if "library" in request.forms and problem.has_form("library") and not _may_round(problem):
+        # The library is taken to be as fast as the best of our main loops.
+        predicted = products.us + _maps_us(problem, "library", request.device)
+        found.append(Candidate(problem, None, predicted, "library"))
+    is_fused = not all(map(is_bare, problem.op.segments()))
+    if "unfused" in request.forms and is_fused:
+        predicted = products.us + _maps_us(problem, "unfused", request.device)
+        if predicted < UNLIKELY * fused_us:
+            found.append(Candidate(problem, products.schedule, predicted, "unfused"))
+    return found
+
+
+def _products(request: Request) -> Ranked | None:
+    """The best kernel without an epilogue; None where the epilogue cannot be taken apart."""
+    problem = request.problem
+    if not problem.has_form("unfused"):
+        return None
+    module = problem.in_form("unfused")
+    bare = next(op for op in module.walk() if isinstance(op, FusedOp))
+    ranking = rank(bare, _wide(request), request.device, problem.rows)
+    return ranking[0] if ranking else None
+
+
+def _may_round(problem: Problem) -> bool:
+    """Whether PyTorch is allowed to multiply float32 in fewer bits, as our kernels never do."""
+    is_f32 = isinstance(element_type_of(problem.op.x), Float32Type)
+    return is_f32 and torch.get_float32_matmul_precision() != "highest"
+
+
+def _maps_us(problem: Problem, form: Form, device: Device) -> float:
+    """Microseconds of the pointwise kernels of a form: their bytes, and a launch of each."""
+    func = find_entry(problem.in_form(form), ENTRY)
+    shapes, total = SymbolicShapes(func), 0.0
+    for op in func.body.block.ops:
+        if isinstance(op, MapOp):
+            sizes = [shapes.bytes(value) for value in dict.fromkeys((*op.operands, *op.results))]
+            # Partials have as many columns as there are tiles, which is little.
+            known = [size for size in sizes if size.symbols <= problem.sizes.keys()]
+            moved = sum(size.evaluate(problem.sizes) for size in known)
+            total += moved / (1000 * device.memory_gb_per_s) + device.launch_us
+    return total
+
+
+def _wide(request: Request) -> Space:
+    """The space without what only the cost model needs to be told."""
+    space = request.space
+    if space.tile is not None:
+        return space
+    loops = [name for name, loop in MAIN_LOOPS.items() if loop.runs_on(request.device)]
+    return replace(
+        space,
+        main_loops=tuple(loops),
+        rows_of_tiles=(256, *space.rows_of_tiles),
+        all_warps=True,
+    )
+
+
+def _variants(request: Request, best: Ranked) -> list[Ranked]:
+    """One stage more, twice the row tiles that share columns in L2, and both."""
+    space, schedule = request.space, best.schedule
+    stages = space.stages or (schedule.stages.data, schedule.stages.data + 1)
+    groups = (schedule.group_m.data, 2 * schedule.group_m.data)
+    narrow = replace(
+        space,
+        main_loops=(schedule.mainloop,),
+        warps=schedule.warps.data,
+        stages=stages if request.device.stages > 1 else (request.device.stages,),
+        group_m=groups,
+        rows_of_tiles=(schedule.block_m.data,),
+        columns_of_tiles=(schedule.block_n.data,),
+    )
+    ranking = rank(request.problem.op, narrow, request.device, request.problem.rows)
+    return [ranked for ranked in ranking if ranked.schedule.tile == schedule.tile]
