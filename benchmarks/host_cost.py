@@ -2,7 +2,7 @@
 
     python benchmarks/host_cost.py --json host_cost.json
 
-`launch` is what a module does by default, `direct` what it does with CODA_DIRECT_LAUNCH=1. On a
+`direct` is what modules for NVIDIA GPUs do, `triton` what they do with CODA_DIRECT_LAUNCH=0. On a
 GPU, calls are enqueued without waiting for them, so few at a time that the queue does not fill, in
 turn with those of eager PyTorch and of torch.compile, as it is and with CUDA graphs; the kernels
 of a call are counted by the profiler. The results of both kinds of launch are compared with float64
@@ -43,7 +43,7 @@ from coda_ir.cache import load_source
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
 
-KINDS = {"launch": "0", "direct": "1"}
+KINDS = {"triton": "0", "direct": "1"}
 """Kinds of launches by the value of CODA_DIRECT_LAUNCH."""
 
 BATCH = 16

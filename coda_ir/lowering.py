@@ -5,7 +5,6 @@ What lowers is imported where it is used: a program of the cache needs none of i
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
+from coda_ir.direct_launch import direct_launch_is_on, missed_direct_launch
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -68,17 +68,6 @@ def used_arguments(func: FuncOp) -> tuple[bool, ...]:
 
 def _is_private(func: FuncOp) -> bool:
     return func.sym_visibility is not None and func.sym_visibility.data == "private"
-
-
-def direct_launch_is_on() -> bool:
-    """Whether the environment asks for launches without Triton's Python (docs/cache.md).
-
-    Raises CodaError for a value of CODA_DIRECT_LAUNCH other than 0 and 1.
-    """
-    value = os.environ.get("CODA_DIRECT_LAUNCH", "0")
-    if value not in ("0", "1"):
-        raise CodaError(f"CODA_DIRECT_LAUNCH is '{value}'", "set it to 0 or 1")
-    return value == "1"
 
 
 @dataclass(frozen=True)
@@ -206,7 +195,7 @@ class Lowering:
         options: dict[str, Any] = {
             "schedule": self._chosen_schedule,
             "pack_weights": self.pack_weights,
-            "direct_launch": direct_launch_is_on(),
+            "direct_launch": direct_launch_is_on(self._architecture),
         }
         if self._tuning is not None:
             from coda_ir.tuning.context import current_device
@@ -226,16 +215,11 @@ class Lowering:
         """Whether there is nothing more to measure for the schedules."""
         if self._tuning is None:
             return True
-        from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, TunedAttr
+        from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
 
-        for op in self.module("scheduled").walk():
-            found = op.attributes.get(TUNED_ATTRIBUTE)
-            is_tuned = isinstance(found, TunedAttr) and not found.is_partial
-            # What options leave to the library is not tuned.
-            is_given = isinstance(op, LibraryOp) and found is None
-            if isinstance(op, FusedOp | LibraryOp) and not (is_tuned or is_given):
-                return False
-        return True
+        gemms = [op for op in self.module("scheduled").walk() if isinstance(op, FusedOp)]
+        found = [op.attributes.get(TUNED_ATTRIBUTE) for op in gemms]
+        return all(isinstance(each, TunedAttr) and not each.is_partial for each in found)
 
     def _emit(self, function: str | None) -> Artifact:
         from coda_ir.arguments import Signature
@@ -245,14 +229,16 @@ class Lowering:
         func = find_entry(self.module("block"), function)
         name = func.sym_name.data
         scheduled = self.module("scheduled")
-        program = emit_program(scheduled, name, direct_launch=direct_launch_is_on())
+        is_direct = direct_launch_is_on(self._architecture)
+        program = emit_program(scheduled, name, direct_launch=is_direct)
+        missed = missed_direct_launch(func, self._architecture)
         return Artifact(
             signature=Signature.of(func),
             used_arguments=used_arguments(func),
             source=program.source,
             kernels=tuple(kernel.name for kernel in program.kernels),
             operators=count_operators(scheduled, name),
-            remark_data=encoded(self.remarks),
+            remark_data=encoded([*self.remarks, *missed]),
             origin_remark_data=encoded(self.origin_remarks),
             warnings=tuple(self._warnings),
         )

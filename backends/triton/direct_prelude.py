@@ -1,8 +1,5 @@
 """Host functions of modules that launch their kernels directly (see `launches.py`)."""
 
-KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
-"""The versions whose launchers are known."""
-
 DIRECT = '''\
 # Launches without what Triton does in Python for each one of them: on NVIDIA GPUs with a Triton
 # whose launchers are known. Elsewhere the stream is None, and every launch is Triton's own.

@@ -36,10 +36,11 @@ def toolchain() -> Mapping[str, str] | None:
             path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
         )
     own = f"{coda_ir.__version__}+{digest.hexdigest()[:16]}"
-    return {"coda_ir": own} | {name: _version(name) for name in PACKAGES}
+    return {"coda_ir": own} | {name: package_version(name) for name in PACKAGES}
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
+    """Such as `3.6.0`; `unknown` where no package of this name is installed."""
     try:
         return version(package)
     except PackageNotFoundError:

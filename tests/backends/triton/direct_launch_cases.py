@@ -17,10 +17,10 @@ import torch
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_program
-from coda_ir.backends.triton.direct_prelude import KNOWN_TRITON
 from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
+from coda_ir.direct_launch import KNOWN_TRITON
 from coda_ir.lowering import Lowering
 
 PROGRAM = """

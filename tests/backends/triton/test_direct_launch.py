@@ -13,9 +13,13 @@ from support.examples import EXAMPLES
 from support.inputs import random_inputs
 
 import coda_ir
+from coda_ir import direct_launch
 from coda_ir.backends.triton import emit_module
+from coda_ir.cache.artifact import Artifact
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import Lowering, direct_launch_is_on, find_entry
+from coda_ir.direct_launch import direct_launch_is_on, missed_direct_launch
+from coda_ir.lowering import Lowering, find_entry
+from coda_ir.remarks import Remark
 
 ROOT = Path(__file__).parents[3]
 CASES = Path(__file__).with_name("direct_launch_cases.py")
@@ -40,6 +44,10 @@ def test_what_is_passed_to_the_driver(tmp_path: Path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+def missed(artifact: Artifact) -> list[Remark]:
+    return [remark for remark in artifact.remarks if remark.pass_name == "direct-launch"]
 
 
 class TestInTheInterpreter:
@@ -70,10 +78,39 @@ class TestInTheInterpreter:
 
 
 class TestSetting:
-    def test_off_by_default(self, monkeypatch: pytest.MonkeyPatch):
+    @pytest.mark.parametrize(
+        ("architecture", "expected"), [("sm_80", True), ("sm_90", True), ("gfx942", False)]
+    )
+    def test_the_default(self, monkeypatch: pytest.MonkeyPatch, architecture: str, expected: bool):
         monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
-        assert not direct_launch_is_on()
+        assert direct_launch_is_on(architecture) is expected
+        lowering = Lowering(coda_ir.parse(LAYER, constants=SIZES), architecture=architecture)
+        artifact = lowering.artifact()
+        assert ("DirectLaunch" in artifact.source) is expected
+        assert not missed(artifact)
+
+    def test_off_on_the_cpu(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
         assert "DirectLaunch" not in self.source()
+
+    @pytest.mark.parametrize("version", ["3.5.1", "3.10.0", "4.0"])
+    def test_a_triton_that_is_not_known(self, monkeypatch: pytest.MonkeyPatch, version: str):
+        """Programs are simple there, and say what it costs, unless that was asked for."""
+        versions = {"triton": version}
+        monkeypatch.setattr(direct_launch, "package_version", versions.__getitem__)
+        monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
+        lowering = Lowering(coda_ir.parse(LAYER, constants=SIZES), architecture="sm_90")
+        artifact = lowering.artifact()
+        assert "DirectLaunch" not in artifact.source
+        (remark,) = missed(artifact)
+        assert (
+            f"Triton {version}" in remark.message and remark.suggestion == "use Triton 3.6 to 3.9"
+        )
+        func = find_entry(lowering.module("block"))
+        monkeypatch.setenv("CODA_DIRECT_LAUNCH", "0")
+        assert not missed_direct_launch(func, "sm_90")
+        monkeypatch.setenv("CODA_DIRECT_LAUNCH", "1")
+        assert missed_direct_launch(func, "sm_90") and not missed_direct_launch(func, "gfx942")
 
     @pytest.mark.parametrize("value", ["0", "1"])
     def test_on_and_off(self, monkeypatch: pytest.MonkeyPatch, value: str):

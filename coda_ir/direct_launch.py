@@ -1,0 +1,64 @@
+"""Whether programs launch their kernels without Triton's Python; see docs/cache.md."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from coda_ir.cache.toolchain import package_version
+from coda_ir.diagnostics import CodaError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+
+    from coda_ir.remarks import Remark
+
+SETTING = "CODA_DIRECT_LAUNCH"
+
+KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
+"""The versions whose launchers the host functions of a module know (see direct_prelude.py)."""
+
+
+def direct_launch_is_on(architecture: str) -> bool:
+    """Whether programs for `architecture` are emitted with direct launches: what the environment
+    says, by default for NVIDIA GPUs with a Triton whose launchers are known.
+
+    Raises CodaError for a value of CODA_DIRECT_LAUNCH other than 0 and 1.
+    """
+    value = os.environ.get(SETTING, "")
+    if value not in ("", "0", "1"):
+        raise CodaError(f"{SETTING} is '{value}'", "set it to 0 or 1")
+    return _is_possible(architecture) if value == "" else value == "1"
+
+
+def missed_direct_launch(func: FuncOp, architecture: str) -> list[Remark]:
+    """What to say of a function whose kernels Triton has to launch: nothing where that was asked
+    for, or is so on all such devices.
+    """
+    from coda_ir.remarks import Remark
+
+    if os.environ.get(SETTING) == "0" or not architecture.startswith("sm_"):
+        return []
+    if _is_possible(architecture):
+        return []
+    message = (
+        f"kernels are launched by the Python of Triton {package_version('triton')}, whose "
+        "launchers are not known; that takes tens of microseconds for each of them"
+    )
+    remark = Remark(
+        "missed",
+        "direct-launch",
+        func.name,
+        func.location,
+        message,
+        suggestion=f"use Triton {KNOWN_TRITON[0]} to {KNOWN_TRITON[-1]}",
+        function=func.sym_name.data,
+    )
+    return [remark]
+
+
+def _is_possible(architecture: str) -> bool:
+    """A Triton of a package with another name is looked at when the program is loaded."""
+    version = package_version("triton")
+    is_known = ".".join(version.split(".")[:2]) in (*KNOWN_TRITON, "unknown")
+    return architecture.startswith("sm_") and is_known
