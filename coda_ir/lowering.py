@@ -215,11 +215,16 @@ class Lowering:
         """Whether there is nothing more to measure for the schedules."""
         if self._tuning is None:
             return True
-        from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
+        from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, TunedAttr
 
-        gemms = [op for op in self.module("scheduled").walk() if isinstance(op, FusedOp)]
-        found = [op.attributes.get(TUNED_ATTRIBUTE) for op in gemms]
-        return all(isinstance(each, TunedAttr) and not each.is_partial for each in found)
+        for op in self.module("scheduled").walk():
+            found = op.attributes.get(TUNED_ATTRIBUTE)
+            is_tuned = isinstance(found, TunedAttr) and not found.is_partial
+            # What options leave to the library is not tuned.
+            is_given = isinstance(op, LibraryOp) and found is None
+            if isinstance(op, FusedOp | LibraryOp) and not (is_tuned or is_given):
+                return False
+        return True
 
     def _emit(self, function: str | None) -> Artifact:
         from coda_ir.arguments import Signature
