@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import (
@@ -47,7 +48,8 @@ class SchedulePass(ModulePass):
         ->  gemm.fused %x schedule<pointer, "128x256x64", warps = 8, ...> columns(...)
 
     A tile has to fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
-    h200, gfx942, interpreter). `tile`, `warps`, `stages` and `group_m` override the choice.
+    h200, gfx942, interpreter). `tile`, `warps`, `stages`, `group_m` and `split_k` override the
+    choice.
     `mainloop=tma` is taken where the operator allows it, else `pointer`, with a remark. `sizes`
     says what symbols stand for, such as "B=1,T=1", so that the last wave of programs counts where
     there are few rows; by default only extents that the types have are known. `explain` adds a
@@ -71,6 +73,7 @@ class SchedulePass(ModulePass):
     warps: int | None = None
     stages: int | None = None
     group_m: int = 8
+    split_k: int | None = None
     sizes: str | None = None
     explain: bool = False
     gemms: str | None = None
@@ -168,6 +171,7 @@ class SchedulePass(ModulePass):
             warps=self.warps,
             stages=() if self.stages is None else (self.stages,),
             group_m=(self.group_m,),
+            split_k=() if self.split_k is None else (self.split_k,),
         )
 
     def _choose(self, op: FusedOp, rows: int | None) -> Ranked:
@@ -178,6 +182,8 @@ class SchedulePass(ModulePass):
             ranking = rank(op, self.space(), self.device, rows)
         except ValueError as error:
             raise CodaError(f"{place}: schedule: {error}", "choose another tile") from error
+        except VerifyException as error:
+            raise CodaError(f"{place}: {error}", "leave the choice to the cost model") from error
         if not ranking:
             raise CodaError(
                 f"{place}: schedule: no tile of gemm.fused {'x'.join(_shape(op))} fits "
@@ -198,6 +204,8 @@ class SchedulePass(ModulePass):
             f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} main "
             f"loop: {programs} per row of tiles, {estimate.padding:.0%} padding"
         )
+        if schedule.split_k.data > 1:
+            text += f", K split among {schedule.split_k.data} programs"
         if choice.refused is not None:
             text += "; no {}: {}".format(*choice.refused)
         return self._analysis(op, text)

@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import ceil
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
 from coda_ir.cost_model.devices import Device
+from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
 
 Tile = tuple[int, int, int]
+
+SPLITS = (2, 3, 4, 6, 8, 12, 16)
+"""How many programs are considered for the K of a tile, beside one."""
+
+MOST_WAVES = 2
+"""Programs for each processor that K is split for."""
+
+FEWEST_STEPS = 4
+"""Steps of the main loop that are left to each program of a tile."""
+
+SMALL_ROWS = 32
+"""Rows of tiles that are there for few rows: they read weights and hardly multiply."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,8 @@ class Space:
     stages: tuple[int, ...] = ()
     """Empty for that of the device."""
     group_m: tuple[int, ...] = (8,)
+    split_k: tuple[int, ...] = ()
+    """Programs for the K of a tile; empty for 1 and what uses processors that have no tile."""
     rows_of_tiles: tuple[int, ...] = (128, 64, 32, 16)
     columns_of_tiles: tuple[int, ...] = (256, 128, 64, 32, 16)
     all_warps: bool = False
@@ -80,33 +96,63 @@ class Configuration:
         )
 
 
-def configurations(op: FusedOp, space: Space, device: Device) -> Iterator[Configuration]:
+def configurations(
+    op: FusedOp, space: Space, device: Device, workload: Workload
+) -> Iterator[Configuration]:
     """Those that fit, with the main loop `pointer`: the ranking gives them theirs.
 
-    Raises ValueError for a tile that the caller gave and that is not legal.
+    Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
-    for (bm, bn, bk), warps in _tiles(op, space, device):
-        for stages, group_m in product(space.stages or (device.stages,), space.group_m):
+    for tile, warps in _tiles(op, space, device, workload):
+        for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             schedule = ScheduleAttr.get(
-                "pointer", (bm, bn, bk), warps=warps, stages=stages, group_m=group_m
+                "pointer", tile, warps=warps, stages=stages, group_m=group_m
             )
-            if space.tile is not None:
-                yield Configuration.of(op, schedule)
-                continue
             try:
                 found = Configuration.of(op, schedule)
             except ValueError:
+                if space.tile is not None:
+                    raise
                 break
-            if found.fits(op, device):
-                yield found
+            if space.tile is None and not found.fits(op, device):
+                continue
+            for split_k in space.split_k or _splits(op, found, device, workload):
+                # An order that is stated does not let programs share a tile.
+                yield found if split_k == 1 else Configuration.of(op, schedule.with_split(split_k))
 
 
-def _tiles(op: FusedOp, space: Space, device: Device) -> Iterator[tuple[Tile, int]]:
+def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:
+    """How many programs may share the K of a tile: they use processors that would have none."""
+    yield 1
+    if op.order is not None or not workload.has_known_rows:
+        return
+    bm, _, bk = found.schedule.tile
+    tiles = ceil(workload.rows / bm) * found.programs
+    for split_k in SPLITS:
+        is_useful = tiles * split_k <= MOST_WAVES * device.processors
+        if is_useful and workload.depth >= split_k * bk * FEWEST_STEPS:
+            yield split_k
+
+
+def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Sequence[int]:
+    """Of the pipeline: where tiles are small and few, more have to be on their way."""
+    if space.stages:
+        return space.stages
+    is_deep = tile[0] <= SMALL_ROWS and device.stages > 2 and workload.has_known_rows
+    return (device.stages, device.stages + 2) if is_deep else (device.stages,)
+
+
+def _tiles(
+    op: FusedOp, space: Space, device: Device, workload: Workload
+) -> Iterator[tuple[Tile, int]]:
     if space.tile is not None:
         tiles: Sequence[Tile] = [space.tile]
     else:
         shapes = product(space.rows_of_tiles, space.columns_of_tiles)
-        tiles = [(bm, bn, bk) for bm, bn in shapes for bk in _depths(op, device)]
+        depths = _depths(op, device)
+        tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
+        if workload.has_known_rows and max(depths) == 64 and device.stages > 1:
+            tiles += [(bm, bn, 128) for bm, bn, _ in tiles if bm <= SMALL_ROWS]
     for tile in dict.fromkeys(tiles):
         usual = _warps(tile[0], tile[1], op)
         if space.warps is not None:

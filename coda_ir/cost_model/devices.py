@@ -41,9 +41,13 @@ class Device:
     latency_ns: float
     """Nanoseconds from the start of a program to its first multiplication: a load that misses L2,
     twice, for the pointers and for the first tiles."""
+    memory_ns: float
+    """Nanoseconds of a load that misses L2."""
     launch_us: float
     """Microseconds that a launch adds when kernels follow one another."""
     has_tma: bool = False
+    threads: int = 2048
+    """Of the programs that a processor runs at a time."""
 
 
 _A100 = Device(
@@ -59,6 +63,7 @@ _A100 = Device(
     memory_gb_per_s=2039.0,
     cache_bytes_per_ns=90.0,  # 64 bytes per clock of 1.41 GHz
     latency_ns=1000.0,
+    memory_ns=500.0,
     launch_us=2.0,
 )
 
@@ -75,6 +80,7 @@ _H100 = Device(
     memory_gb_per_s=3352.0,
     cache_bytes_per_ns=117.0,  # 64 bytes per clock of 1.83 GHz
     latency_ns=1200.0,
+    memory_ns=600.0,
     launch_us=2.0,
     has_tma=True,
 )
@@ -92,6 +98,7 @@ _MI300X = Device(
     memory_gb_per_s=5325.0,
     cache_bytes_per_ns=134.0,  # 64 bytes per clock of 2.1 GHz
     latency_ns=1600.0,
+    memory_ns=800.0,
     launch_us=4.0,
 )
 
@@ -108,7 +115,9 @@ _INTERPRETER = Device(
     memory_gb_per_s=10.0,
     cache_bytes_per_ns=10.0,
     latency_ns=50_000.0,
+    memory_ns=0.0,
     launch_us=50.0,
+    threads=1,
 )
 """Its tiles are small on purpose: they cut the small tensors of tests into several."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
-from coda_ir.cost_model.configurations import Configuration
+from coda_ir.cost_model.configurations import SMALL_ROWS, Configuration
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.main_loops import MainLoop
 from coda_ir.cost_model.workload import Workload
@@ -22,6 +22,12 @@ meanwhile. So that 16 x 44 tiles of 128 x 256 (5.3 waves) take 0.93 of the time 
 
 REDUCTION_OPERATIONS = 12.0
 """Operations of a sum over a tile for each accumulator, the exchange between threads included."""
+
+REGISTERS, OTHER_REGISTERS = 65536, 64
+"""32-bit registers of a processor, and those of a thread beside its accumulators."""
+
+MEETING_LOADS = 4
+"""How many loads take as long as a fence, an atomic operation and a load. Not measured yet."""
 
 WARPGROUP_ROWS = 64
 """Tiles of fewer rows are multiplied by the instructions of the generation before on Hopper."""
@@ -51,15 +57,33 @@ class Estimate:
         return 1 - self.workload.columns / (self.configuration.programs * bn)
 
     @property
+    def splits(self) -> int:
+        """Programs of a tile."""
+        return self.configuration.schedule.split_k.data
+
+    @property
     def waves(self) -> float:
-        """Tiles of each processor, on average."""
-        return self.tiles / self.device.processors
+        """Programs of each processor, on average."""
+        return self.tiles * self.splits / self.device.processors
+
+    @cached_property
+    def resident(self) -> int:
+        """Programs that a processor works on at a time: as many as there are, and as fit."""
+        configuration, device = self.configuration, self.device
+        threads = 32 * configuration.schedule.warps.data
+        registers = threads * (configuration.accumulators + OTHER_REGISTERS)
+        fitting = (
+            device.shared_memory // max(1, configuration.shared_memory(device)),
+            device.threads // threads,
+            REGISTERS // registers,
+        )
+        return max(1, min(*fitting, ceil(self.waves)))
 
     @cached_property
     def steps(self) -> int:
-        """Of the main loop, all terms together."""
+        """Of the main loop of a program, all terms together."""
         bk = self.configuration.schedule.block_k.data
-        return sum(ceil(depth / bk) for depth in self.workload.depths)
+        return sum(ceil(ceil(depth / bk) / self.splits) for depth in self.workload.depths)
 
     @cached_property
     def multiplying(self) -> float:
@@ -80,9 +104,18 @@ class Estimate:
 
     @cached_property
     def main(self) -> float:
-        """The main loop of one tile."""
+        """The main loop of one program."""
         longer, shorter = sorted((self.multiplying, self.loading), reverse=True)
-        return longer + EXPOSED_LOADS * shorter + self.steps * self.main_loop.step_ns
+        busy = longer + EXPOSED_LOADS * shorter + self.steps * self.main_loop.step_ns
+        return max(busy, self.waiting)
+
+    @cached_property
+    def waiting(self) -> float:
+        """The main loop where it waits for memory: one stage is used while the others are on
+        their way, and so are those of the other programs on the processor.
+        """
+        under_way = max(1, self.configuration.schedule.stages.data - 1) * self.resident
+        return self.steps * self.device.memory_ns / under_way
 
     @cached_property
     def epilogue(self) -> float:
@@ -95,43 +128,70 @@ class Estimate:
         return bm * bn * (moving + computing)
 
     @cached_property
-    def per_tile(self) -> float:
-        """What a tile costs a processor.
+    def sharing(self) -> float:
+        """Storing the sums of a program for the last one of its tile."""
+        if self.splits == 1:
+            return 0.0
+        bm, bn, _ = self.configuration.schedule.tile
+        return 4 * min(bm, self.workload.rows) * bn / self.device.cache_bytes_per_ns
+
+    @cached_property
+    def meeting(self) -> float:
+        """What is left when the main loops are done: the last program of a tile sees that it is the
+        last, and loads the sums of all.
+        """
+        if self.splits == 1:
+            return 0.0
+        return self.sharing * self.splits + MEETING_LOADS * self.device.memory_ns
+
+    @cached_property
+    def per_program(self) -> float:
+        """What a program costs a processor.
 
         Several programs at a time on a processor share its rates and count as one after the other:
-        what they hide of one another is less than what their smaller tiles cost.
+        what they hide of one another is less than what their smaller tiles cost. Only tiles of few
+        rows, which wait for memory, start at the same time and wait together.
         """
         if self.main_loop.overlaps_epilogue:
             return max(self.main, self.epilogue)
-        return self.main + self.epilogue + self.device.latency_ns
+        is_small = self.configuration.schedule.block_m.data <= SMALL_ROWS
+        together = self.resident if is_small else 1
+        epilogue = self.sharing + self.epilogue / self.splits
+        return self.main + epilogue + self.device.latency_ns / together
 
     @cached_property
     def memory(self) -> float:
-        """What memory takes at least."""
-        return self.workload.bytes() / self.device.memory_gb_per_s
+        """What memory takes at least, the sums of programs that share tiles included."""
+        sums = 0 if self.splits == 1 else self.splits * self.workload.rows * self.workload.columns
+        return (self.workload.bytes() + 8 * sums) / self.device.memory_gb_per_s
 
     @cached_property
     def counted_waves(self) -> float:
-        """Waves with what the last one wastes, where the number of tiles is known."""
+        """Waves with what the last one wastes, where the number of programs is known."""
         if not self.workload.has_known_rows:
             return self.waves
         return max(1.0, self.waves + IDLE_COST * (ceil(self.waves) - self.waves))
 
     @cached_property
+    def busy(self) -> float:
+        """What the programs take at least, on the processor that has most of them."""
+        return self.counted_waves * self.per_program
+
+    @cached_property
     def us(self) -> float:
         """Microseconds of the kernel."""
-        busy = max(self.counted_waves * self.per_tile, self.memory)
-        return busy / 1000 + self.device.launch_us
+        longer = max(self.busy, self.memory)
+        return (longer + self.meeting) / 1000 + self.device.launch_us
 
     @property
     def bound(self) -> str:
         """What the time is spent on most."""
-        if self.memory > self.counted_waves * self.per_tile:
+        if self.memory > self.busy:
             return "memory"
         parts = {
             "tensor cores": self.multiplying,
             "L2 cache": self.loading,
-            "epilogue": self.epilogue,
-            "latency": self.device.latency_ns,
+            "epilogue": self.epilogue / self.splits,
+            "latency": max(self.device.latency_ns, self.waiting),
         }
         return max(parts, key=lambda part: parts[part])

@@ -32,11 +32,12 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     """All configurations of `space` that fit `device`, by predicted time.
 
     `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
-    Ties keep the order of the space. Raises ValueError for a tile of the space that is not legal.
+    Where memory decides, what leaves the processors more time comes first; other ties keep the
+    order of the space. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
     workload = Workload.of(op, rows)
     found: dict[ScheduleAttr, Ranked] = {}
-    for configuration in configurations(op, space, device):
+    for configuration in configurations(op, space, device, workload):
         for name in space.main_loops:
             try:
                 ranked = _rank(op, configuration, name, workload, device)
@@ -45,7 +46,7 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
                     raise
                 continue
             found.setdefault(ranked.schedule, ranked)
-    return sorted(found.values(), key=lambda ranked: ranked.us)
+    return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 
 def _rank(
@@ -66,12 +67,13 @@ def described(op: FusedOp, schedule: ScheduleAttr, device: Device, rows: int | N
         warps=schedule.warps.data,
         stages=(schedule.stages.data,),
         group_m=(schedule.group_m.data,),
+        split_k=(schedule.split_k.data,),
     )
     return rank(op, space, device, rows)[0]
 
 
 _COLUMNS = (
-    *("", "main loop", "tile", "warps", "stages", "group_m"),
+    *("", "main loop", "tile", "warps", "stages", "group_m", "split_k"),
     *("us", "waves", "main", "epilogue", "bound by"),
 )
 
@@ -79,7 +81,7 @@ _COLUMNS = (
 def explanation(ranking: Sequence[Ranked], count: int = 8) -> str:
     """A table of the best configurations: predicted microseconds, and what they are made of.
 
-    `main` and `epilogue` are nanoseconds of one tile, `waves` are tiles of each processor.
+    `main` and `epilogue` are nanoseconds of one program, `waves` are programs of each processor.
     """
     first = ranking[0].estimate
     work = first.workload
@@ -103,6 +105,7 @@ def _row(number: int, ranked: Ranked) -> tuple[str, ...]:
         str(schedule.warps.data),
         str(schedule.stages.data),
         str(schedule.group_m.data),
+        str(schedule.split_k.data),
         f"{estimate.us:.1f}",
         f"{estimate.waves:.2f}",
         f"{estimate.main:.0f}",

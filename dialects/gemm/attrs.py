@@ -390,6 +390,17 @@ class ScheduleAttr(ParametrizedAttribute):
         """Of a tile, per thread."""
         return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
 
+    def with_split(self, split_k: int) -> "ScheduleAttr":
+        """The same with so many programs for the K of a tile."""
+        return ScheduleAttr.get(
+            self.mainloop,
+            self.tile,
+            warps=self.warps.data,
+            stages=self.stages.data,
+            group_m=self.group_m.data,
+            split_k=split_k,
+        )
+
     def verify(self) -> None:
         for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):
             if extent < 16 or extent & (extent - 1):

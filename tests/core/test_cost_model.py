@@ -16,11 +16,11 @@ LAYERS = {2048: 5632, 4096: 11008, 8192: 22016}
 SM_90 = DEVICES["sm_90"]
 
 
-def gemm(m: str, n: int, k: int, element: str = "bf16") -> FusedOp:
+def gemm(m: str, n: int, k: int, element: str = "bf16", order: str = "") -> FusedOp:
     x, w, y = (f"tensor<{a}x{b}x{element}>" for a, b in ((m, k), (n, k), (m, n)))
     module = coda_ir.parse(f"""
 func.func @f(%x: {x}, %w: {w}) -> {y} {{
-  %y = gemm.fused %x : {x}
+  %y = gemm.fused %x : {x} {order}
     columns(%w : {w}) -> (tile : {y}) {{
     ^epilogue(%acc: f32):
       gemm.yield %acc : f32
@@ -68,17 +68,67 @@ def test_warp_specialization_hides_the_epilogue_and_keeps_up_with_cublas():
     """9.48 ms for the four GEMMs (benchmarks/README.md)."""
     space = Space(("warp_specialized",))
     assert layer_us(4096, space) / 1000 == pytest.approx(9.48, rel=0.03)
-    found = best(gemm("?", 4096, 4096), space)
-    assert found.schedule.mainloop == "warp_specialized"
-    assert found.estimate.per_tile == found.estimate.main
+    found = best(gemm("?", 4096, 4096), Space(("ping_pong",), tile=(128, 128, 64)))
+    assert found.schedule.mainloop == "ping_pong"
+    assert found.estimate.per_program == found.estimate.main
 
 
 def test_few_rows_are_bound_by_memory_and_use_every_processor():
     found = best(gemm("?", 4096, 4096), Space(("tma",)), rows=1)
     assert found.schedule.tile[:2] == (16, 32)
+    assert found.schedule.stages.data > SM_90.stages
     assert found.estimate.waves == pytest.approx(1, abs=0.05)
+    assert found.schedule.split_k.data == 1
     floor_us = 4096 * 4096 * 2 / SM_90.memory_gb_per_s / 1000
     assert floor_us < found.us < 1.5 * floor_us
+
+
+def test_few_tiles_share_their_k():
+    """Of 128 rows, 4096 columns are 32 tiles of 128 x 128; of 16384 rows, many."""
+    few, many = (best(gemm("?", 4096, 11008), Space(("tma",)), m) for m in (128, 16384))
+    alone = best(gemm("?", 4096, 11008), Space(("tma",), split_k=(1,)), 128)
+    assert few.schedule.split_k.data > 1 and few.us < alone.us
+    assert few.estimate.waves <= 2
+    assert many.schedule.split_k.data == 1
+
+
+def test_k_is_split_for_known_rows_only():
+    schedules = [r.schedule for r in rank(gemm("?", 256, 8192), Space(("tma",)), SM_90)]
+    assert {schedule.split_k.data for schedule in schedules} == {1}
+
+
+def test_a_stated_order_of_sums_is_not_split():
+    ordered = gemm("?", 256, 8192, order="order<depth = 64, columns = 64, rows = 64>")
+    assert {r.schedule.split_k.data for r in rank(ordered, Space(), SM_90, 16)} == {1}
+    with pytest.raises(ValueError, match="split_k is 2, expected 1: K is summed in order"):
+        rank(ordered, Space(split_k=(2,)), SM_90, 16)
+
+
+def test_each_program_of_a_tile_has_some_steps():
+    for ranked in rank(gemm("?", 64, 512), Space(("pointer",)), SM_90, rows=16):
+        bk, split_k = ranked.schedule.block_k.data, ranked.schedule.split_k.data
+        assert split_k == 1 or bk * split_k * 4 <= 512
+
+
+def test_sharing_tiles_costs_time():
+    """Twice the programs for work that was spread over all processors already."""
+    one, two = (
+        best(gemm("?", 4096, 4096), Space(("tma",), tile=(128, 256, 64), split_k=(s,)), 16384)
+        for s in (1, 2)
+    )
+    assert two.us > one.us
+    assert two.estimate.meeting > 0 and one.estimate.meeting == 0
+
+
+def test_pipelines_of_small_tiles_are_deep():
+    """What is under way has to cover the latency of memory."""
+    waiting = [
+        best(gemm("?", 4096, 4096), Space(("tma",), tile=(16, 32, 64), stages=(stages,)), 1)
+        for stages in (2, 3, 5)
+    ]
+    times = [ranked.us for ranked in waiting]
+    assert times == sorted(times, reverse=True)
+    assert waiting[0].estimate.bound == "latency"
 
 
 def test_nothing_is_faster_than_the_device():

@@ -20,11 +20,12 @@ func.func @large(%dy: tensor<?x?x4096xbf16>, %x: tensor<?x?x2048xbf16>) -> tenso
 
 // -----
 
-// A small one in small tiles: 512 x 512 are 8 tiles of 128 x 256, and 128 of 64 x 32.
+// A small one has few tiles, whose K is split: 512 x 512 are 16 tiles of 128 x 128.
 
-// REMARK: remark[analysis] schedule: gemm.fused: 512 x 512 x K in tiles of 64 x 32 x 64, 4 warps, 3 stages, tma main loop: 16 programs per row of tiles, 0% padding
+// REMARK: remark[analysis] schedule: gemm.fused: 512 x 512 x K in tiles of 128 x 128 x 64, 8 warps, 3 stages, tma main loop: 4 programs per row of tiles, 0% padding, K split among 8 programs
 // CHECK-LABEL: func.func @small
-// SM90: schedule<tma, "64x32x64", warps = 4, stages = 3, group_m = 8>
+// SM90: schedule<tma, "128x128x64", warps = 8, stages = 3, group_m = 8, split_k = 8>
+// PORTABLE: schedule<pointer, "128x128x64", warps = 8, stages = 3, group_m = 8, split_k = 6>
 func.func @small(%dy: tensor<?x512xbf16>, %x: tensor<?x512xbf16>) -> tensor<512x512xbf16> {
   %dw = gemm.fused transposed %dy : tensor<?x512xbf16>
     columns(%x : tensor<?x512xbf16>) kn

@@ -6,9 +6,9 @@
 // One row: small tiles, so that every processor reads a part of the weight. The table has the best configurations.
 
 // ONE:      schedule: gemm.fused: M x 4096 x 4096: the best of {{[0-9]+}} configurations on sm_90 at 1 x 4096 x 4096, 0.03355 GFLOP, 33.57 MB
-// ONE-NEXT:    main loop       tile  warps  stages  group_m    us  waves   main  epilogue      bound by
-// ONE-NEXT: 1        tma   16x32x64      4       3        8  {{.*}} 0.97 {{.*}}
-// ONE:      4096 in tiles of 16 x 32 x 64
+// ONE-NEXT:    main loop       tile  warps  stages  group_m  split_k    us  waves   main  epilogue      bound by
+// ONE-NEXT: 1        tma   16x32x128      4       5        8        1  {{.*}} 0.97 {{.*}}
+// ONE:      4096 in tiles of 16 x 32 x 128
 
 // MANY:      at 16384 x 4096 x 4096, 549.8 GFLOP, 302 MB
 // MANY-NEXT: main loop
