@@ -38,8 +38,8 @@ def make_forward(packed: Tensors) -> Callable[[], Sequence[torch.Tensor]]:
 
     Raises ImportError where JAX cannot be imported or does not see the device of the tensors.
     """
-    jax = _jax_on(packed["y"].device)
-    tensors = {name: _array(jax, tensor) for name, tensor in packed.items()}
+    jax = jax_on(packed["y"].device)
+    tensors = {name: to_jax(jax, tensor) for name, tensor in packed.items()}
 
     def forward(tensors: Any) -> Any:
         return _layer(jax, tensors)
@@ -53,8 +53,8 @@ def make_step(packed: Tensors) -> Callable[[Sequence[torch.Tensor]], Tensors]:
 
     Raises ImportError as `make_forward`.
     """
-    jax = _jax_on(packed["y"].device)
-    arrays = {name: _array(jax, tensor) for name, tensor in packed.items()}
+    jax = jax_on(packed["y"].device)
+    arrays = {name: to_jax(jax, tensor) for name, tensor in packed.items()}
     tables = {name: arrays.pop(name) for name in TABLES}
     known: dict[int, tuple[torch.Tensor, Any]] = {}
 
@@ -70,14 +70,15 @@ def make_step(packed: Tensors) -> Callable[[Sequence[torch.Tensor]], Tensors]:
     def step(upstream: Sequence[torch.Tensor]) -> Tensors:
         for tensor in upstream:
             if id(tensor) not in known:
-                known[id(tensor)] = (tensor, _array(jax, tensor))
+                known[id(tensor)] = (tensor, to_jax(jax, tensor))
         seeds = tuple(known[id(tensor)][1] for tensor in upstream)
         return XlaGradients(jax.block_until_ready(compiled(arrays, tables, seeds)))
 
     return step
 
 
-def _jax_on(device: torch.device) -> Any:
+def jax_on(device: torch.device) -> Any:
+    """JAX for a device. Raises ImportError where it is missing or does not see the device."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax: Any = import_module("jax")
     platform = "gpu" if device.type == "cuda" else "cpu"
@@ -86,7 +87,8 @@ def _jax_on(device: torch.device) -> Any:
     return jax
 
 
-def _array(jax: Any, tensor: torch.Tensor) -> Any:
+def to_jax(jax: Any, tensor: torch.Tensor) -> Any:
+    """The same memory as an array of JAX."""
     return jax.dlpack.from_dlpack(tensor.detach().contiguous())
 
 
