@@ -23,6 +23,9 @@ MOST_SHAPES = 5
 them.
 """
 
+OTHER_SPLITS = 2
+"""Numbers of programs for a tile that are measured beside that of the best shape."""
+
 UNLIKELY = 1.5
 """Other main loops, and unfused kernels of ours, are measured where the model gives them less than
 so many times the time of the best.
@@ -45,7 +48,7 @@ class Request:
 
 def candidates_of(request: Request) -> list[Candidate]:
     """What is worth measuring: the model's choice, the next best shapes, the other forms, and other
-    stages and orders of tiles for the best shape.
+    stages, orders of tiles and numbers of programs for a tile of the best shape.
 
     Raises CodaError where no tile fits.
     """
@@ -54,8 +57,7 @@ def candidates_of(request: Request) -> list[Candidate]:
     if not ranking:
         raise CodaError("no tile fits", "the groups of gemm.group_reduce may be too wide")
     wider = rank(problem.op, _wide(request), request.device, problem.rows)
-    shapes = list({ranked.schedule: ranked for ranked in (ranking[0], *wider)}.values())
-    chosen = _most_likely(shapes)
+    chosen = _most_likely(_shapes([ranking[0], *wider]))
     best = min(chosen, key=lambda ranked: ranked.us)
     taken = {ranked.schedule for ranked in chosen}
     variants = [each for each in _variants(request, best) if each.schedule not in taken]
@@ -64,6 +66,15 @@ def candidates_of(request: Request) -> list[Candidate]:
         *_other_forms(request, best.us),
         *_fused(problem, variants),
     ]
+
+
+def _shapes(ranking: list[Ranked]) -> list[Ranked]:
+    """The best of each main loop, tile and number of warps, in the order of the ranking."""
+    shapes: dict[tuple[object, ...], Ranked] = {}
+    for ranked in ranking:
+        schedule = ranked.schedule
+        shapes.setdefault((schedule.mainloop, schedule.tile, schedule.warps.data), ranked)
+    return list(shapes.values())
 
 
 def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
@@ -148,7 +159,9 @@ def _wide(request: Request) -> Space:
 
 
 def _variants(request: Request, best: Ranked) -> list[Ranked]:
-    """One stage more, twice the row tiles that share columns in L2, and both."""
+    """One stage more, twice the row tiles that share columns in L2, and both; where few tiles may
+    share K among programs, the best other numbers of these.
+    """
     space, schedule = request.space, best.schedule
     stages = space.stages or (schedule.stages.data, schedule.stages.data + 1)
     groups = (schedule.group_m.data, 2 * schedule.group_m.data)
@@ -160,6 +173,12 @@ def _variants(request: Request, best: Ranked) -> list[Ranked]:
         group_m=groups,
         rows_of_tiles=(schedule.block_m.data,),
         columns_of_tiles=(schedule.block_n.data,),
+        split_k=(schedule.split_k.data,),
     )
-    ranking = rank(request.problem.op, narrow, request.device, request.problem.rows)
-    return [ranked for ranked in ranking if ranked.schedule.tile == schedule.tile]
+    same = replace(narrow, stages=stages[:1], group_m=groups[:1], split_k=space.split_k)
+    problem, device = request.problem, request.device
+    by_stages, by_splits = (
+        [r for r in rank(problem.op, s, device, problem.rows) if r.schedule.tile == schedule.tile]
+        for s in (narrow, same)
+    )
+    return [*by_stages, *by_splits[: 1 + OTHER_SPLITS]]

@@ -70,6 +70,15 @@ def test_candidates_are_the_models_best_and_variants_of_them(candidates: list[Ca
     assert {configured.stages for configured in fused} == {3, 4}
 
 
+def test_few_rows_are_tuned_over_programs_that_share_a_tile():
+    deep = PROGRAM.replace("512", "8192")
+    request = Request(problem(deep, B=1, T=16), "f", Space(("tma",)), DEVICES["sm_90"])
+    fused = [each.configured for each in candidates_of(request) if each.form == "fused"]
+    assert len(set(fused)) == len(fused) <= 12
+    assert len({each.split_k for each in fused}) >= 3
+    assert len({(each.mainloop, each.tile, each.warps) for each in fused}) >= 5
+
+
 def other_forms(program: str, **sizes: int) -> dict[str, Candidate]:
     request = Request(problem(program, **sizes), "f", Space(("tma",)), DEVICES["sm_90"])
     return {each.form: each for each in candidates_of(request) if each.form != "fused"}
