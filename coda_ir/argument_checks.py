@@ -7,7 +7,7 @@ for whatever needs more than that: the caller then asks `Signature.check`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,11 +18,56 @@ Check = Callable[..., bool]
 """Whether the arguments of a call, by position, fit."""
 
 
-def make_check(signature: Signature, device: torch.device) -> Check:
+class CallCheck:
+    """What a function is called with, by position, where it is plain that it fits."""
+
+    def __init__(self, signature: Signature, device: torch.device, *, trainable: bool = False):
+        """A `trainable` function takes tensors that require gradients."""
+        self._names = tuple(spec.name for spec in signature.arguments)
+        check = make_check(signature, device, trainable=trainable)
+        self._fits = RepeatedCheck(check, trainable=trainable)
+        self._places = symbol_places(signature)
+
+    def find(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        """The tensors; None where `Signature.collect` and `Signature.check` have to be asked."""
+        values = self._in_order(args, kwargs) if kwargs else args
+        if values is None or len(values) != len(self._names) or not self._fits(*values):
+            return None
+        return values
+
+    def sizes(self, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
+        """The sizes of the symbols for what `find` gave."""
+        return {
+            symbol: tensors[index].shape[axis] for symbol, (index, axis) in self._places.items()
+        }
+
+    def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any] | None:
+        """None where the names are not the right ones."""
+        names = self._names[len(args) :]
+        if len(names) != len(kwargs):
+            return None
+        try:
+            return (*args, *map(kwargs.__getitem__, names))
+        except KeyError:
+            return None
+
+
+def symbol_places(signature: Signature) -> dict[str, tuple[int, int]]:
+    """The first argument and dimension of each symbol."""
+    places: dict[str, tuple[int, int]] = {}
+    for index, spec in enumerate(signature.arguments):
+        for axis, dim in enumerate(spec.dims):
+            if isinstance(dim, str):
+                places.setdefault(dim, (index, axis))
+    return places
+
+
+def make_check(signature: Signature, device: torch.device, *, trainable: bool = False) -> Check:
     """A function of as many arguments as `signature` has, which may be anything.
 
     It gives True where they are dense tensors on `device` with the stated shapes and element types,
-    no symbol has size 0, and none requires a gradient that would have to be recorded.
+    no symbol has size 0, and, unless it is `trainable`, none requires a gradient that would have to
+    be recorded.
     """
     names: dict[str, Any] = {
         "DEVICE": device,
@@ -31,8 +76,8 @@ def make_check(signature: Signature, device: torch.device) -> Check:
         "strided": torch.strided,
         **{_dtype_name(spec): spec.dtype for spec in signature.arguments},
     }
-    code = compile(check_source(signature, device), f"<check of {signature.name}>", "exec")
-    exec(code, names)
+    text = check_source(signature, device, trainable=trainable)
+    exec(compile(text, f"<check of {signature.name}>", "exec"), names)
     return names["fits"]
 
 
@@ -44,20 +89,25 @@ class RepeatedCheck:
     and dispatch keys (layout, inference, autocast). No tensor is kept.
     """
 
-    def __init__(self, check: Check):
+    def __init__(self, check: Check, *, trainable: bool = False):
+        """`trainable` is what the check was made for."""
         self._check = check
-        self._last: tuple[Check, bool] | None = None
-        """Whether tensors are like the last ones, and whether one of those required a gradient."""
+        self._is_trainable = trainable
+        self._last: Check | None = None
+        """Whether tensors are like the last ones."""
+        self._last_required = False
+        """Whether one of those required a gradient, which must not be recorded."""
 
     def __call__(self, *values: Any) -> bool:
         last = self._last
-        if last is not None and last[0](*values) and not (last[1] and torch.is_grad_enabled()):
+        is_like_last = last is not None and last(*values)
+        if is_like_last and not (self._last_required and torch.is_grad_enabled()):
             return True
         if not self._check(*values):
             return False
-        likeness = _likeness(values)
-        requires_grad = any(tensor.requires_grad for tensor in values)
-        self._last = None if likeness is None else (likeness, requires_grad)
+        self._last = _likeness(values)
+        required = any(tensor.requires_grad for tensor in values)
+        self._last_required = required and not self._is_trainable
         return True
 
 
@@ -74,10 +124,16 @@ def _likeness(tensors: Sequence[torch.Tensor]) -> Check | None:
         return None
 
 
-def check_source(signature: Signature, device: torch.device) -> str:
+def check_source(signature: Signature, device: torch.device, *, trainable: bool = False) -> str:
     """The text of the function, over the names that `make_check` gives it."""
     parameters = ", ".join(f"x{index}" for index in range(len(signature.arguments)))
-    return "\n    ".join([f"def fits({parameters}):", *_statements(signature, device)]) + "\n"
+    required = [f"x{index}.requires_grad" for index in range(len(signature.arguments))]
+    if trainable or not required:
+        last = "return True"
+    else:
+        last = f"return not (is_grad_enabled() and ({' or '.join(required)}))"
+    lines = [f"def fits({parameters}):", *_statements(signature, device), last]
+    return "\n    ".join(lines) + "\n"
 
 
 def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
@@ -96,8 +152,6 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
             conditions.append(f"{x}.device == device")
         conditions += _shape_conditions(x, spec, symbols)
         yield f"if not ({' and '.join(conditions)}): return False"
-    required = [f"x{index}.requires_grad" for index in range(len(signature.arguments))]
-    yield f"return not (is_grad_enabled() and ({' or '.join(required) or 'False'}))"
 
 
 def _shape_conditions(x: str, spec: TensorSpec, symbols: dict[str, str]) -> Iterator[str]:

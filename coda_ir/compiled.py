@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
-    from coda_ir.argument_checks import Check
+    from coda_ir.argument_checks import CallCheck
     from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
@@ -61,46 +61,36 @@ class CompiledFunction:
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
 
-    def prepare(self) -> None:
-        """Do now what the first call would have to do."""
-        _ = self._fits
+    def prepare(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Do now what the first call would have to do; `sizes` of symbols matter where schedules
+        are tuned.
+        """
+        _ = self._arguments
         if self.target == "triton":
             _ = self._run
 
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
-        values = self._in_order(args, kwargs)
-        if values is not None and len(values) == self._argument_count and self._fits(*values):
-            return unpack(self.unchecked(*values))
+        fitting = self._arguments.find(args, kwargs)
+        if fitting is not None:
+            return unpack(self.unchecked(*fitting))
         tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
         return unpack(self.run_checked(tensors, bindings))
 
-    def _in_order(
-        self, args: tuple[torch.Tensor, ...], kwargs: Mapping[str, torch.Tensor]
-    ) -> Sequence[torch.Tensor] | None:
-        """The arguments of a call by position; None where their names are not the right ones."""
-        if not kwargs:
-            return args
-        names = self._argument_names[len(args) :]
-        if len(names) != len(kwargs):
-            return None
-        try:
-            return (*args, *map(kwargs.__getitem__, names))
-        except KeyError:
-            return None
-
     @cached_property
-    def _argument_names(self) -> tuple[str, ...]:
-        return tuple(spec.name for spec in self.signature.arguments)
+    def _arguments(self) -> CallCheck:
+        from coda_ir.argument_checks import CallCheck
 
-    @cached_property
-    def _argument_count(self) -> int:
-        return len(self.signature.arguments)
+        return CallCheck(self.signature, self.device)
 
-    @cached_property
-    def _fits(self) -> Check:
-        from coda_ir.argument_checks import RepeatedCheck, make_check
+    def sizes(self, *tensors: torch.Tensor) -> dict[str, int]:
+        """The sizes of the symbols in a call with these tensors.
 
-        return RepeatedCheck(make_check(self.signature, self.device))
+        Raises an ArgumentError where one does not fit.
+        """
+        fitting = self._arguments.find(tensors, {})
+        if fitting is not None:
+            return self._arguments.sizes(fitting)
+        return self.signature.check(tensors, self.device)[1]
 
     def run_checked(
         self, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]

@@ -130,8 +130,7 @@ class CompiledModel:
         with torch.set_grad_enabled(wants_gradients):
             tensors = [*inputs, *self.weights.values()]
             if self._tree.ranges:
-                _, sizes = self.function.signature.check(tensors, self.function.device)
-                self._tree.check_sizes(sizes)
+                self._tree.check_sizes(self.function.sizes(*tensors))
             results: Any = self.function(*tensors)
         return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
 

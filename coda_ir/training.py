@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
+from coda_ir.argument_checks import CallCheck
 from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.cache.origin import Origin
 from coda_ir.context import make_context
@@ -94,9 +95,16 @@ class TrainableFunction:
         return f"<TrainableFunction {self.signature} for {self.target} on {self.device}>"
 
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        fitting = self._arguments.find(args, kwargs)
+        if fitting is not None:
+            return unpack(self._run(fitting, self._arguments.sizes(fitting)))
         values = self.signature.collect(args, kwargs)
         tensors, sizes = self.signature.check(values, self.device, trainable=True)
         return unpack(self._run(tensors, sizes))
+
+    @cached_property
+    def _arguments(self) -> CallCheck:
+        return CallCheck(self.signature, self.device, trainable=True)
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without checks, as `CompiledFunction.unchecked`, with gradients."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 
 from coda_ir.api import CompiledFunction
+from coda_ir.argument_checks import symbol_places
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering
 from coda_ir.symbol_sizes import format_sizes
@@ -43,7 +44,7 @@ class TunedFunction(CompiledFunction):
 
     def prepare(self) -> None:
         """Tune now where no size is open."""
-        _ = self._fits
+        _ = self._arguments
         if not self._positions:
             self.for_sizes({})
 
@@ -78,12 +79,7 @@ class TunedFunction(CompiledFunction):
     @cached_property
     def _positions(self) -> Mapping[str, tuple[int, int]]:
         """The argument and the dimension that say the size of each symbol."""
-        found: dict[str, tuple[int, int]] = {}
-        for index, spec in enumerate(self.signature.arguments):
-            for axis, dim in enumerate(spec.dims):
-                if isinstance(dim, str):
-                    found.setdefault(dim, (index, axis))
-        return found
+        return symbol_places(self.signature)
 
     def _tell_of(self, lowering: Lowering) -> None:
         self._lowering = lowering

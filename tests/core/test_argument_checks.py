@@ -1,5 +1,6 @@
 """The generated check of a call says yes exactly where the general one finds nothing to say."""
 
+import operator
 import weakref
 from collections.abc import Sequence
 from itertools import product
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import coda_ir
-from coda_ir.argument_checks import RepeatedCheck, check_source, make_check
+from coda_ir.argument_checks import CallCheck, RepeatedCheck, check_source, make_check
 from coda_ir.arguments import ArgumentError, Signature, TensorSpec, UnknownArgumentError
 
 CPU = torch.device("cpu")
@@ -44,10 +45,12 @@ def arguments() -> list[object]:
     ]
 
 
-def check_passes(values: Sequence[object], device: torch.device) -> bool:
+def check_passes(
+    values: Sequence[object], device: torch.device, *, trainable: bool = False
+) -> bool:
     """Whether the general check raises nothing and no symbol is 0."""
     try:
-        _, sizes = SIGNATURE.check(values, device)
+        _, sizes = SIGNATURE.check(values, device, trainable=trainable)
     except ArgumentError:
         return False
     return 0 not in sizes.values()
@@ -67,24 +70,26 @@ def variants(value: object) -> list[object]:
 
 @pytest.mark.parametrize("device", [CPU, torch.device("cpu:0"), torch.device("meta")], ids=str)
 @pytest.mark.parametrize("with_gradient", [True, False])
-def test_agrees_with_the_general_check(device: torch.device, with_gradient: bool):
-    fits = make_check(SIGNATURE, device)
+@pytest.mark.parametrize("trainable", [True, False])
+def test_agrees_with_the_general_check(device: torch.device, with_gradient: bool, trainable: bool):
+    fits = make_check(SIGNATURE, device, trainable=trainable)
     seen = set[bool]()
     with torch.set_grad_enabled(with_gradient):
         for index in range(len(SIGNATURE.arguments)):
             for value in variants(arguments()[index]):
                 values = arguments()
                 values[index] = value
-                expected = check_passes(values, device)
+                expected = check_passes(values, device, trainable=trainable)
                 assert fits(*values) is expected, (index, value)
                 seen.add(expected)
     assert seen == ({True, False} if device == CPU else {False})
 
 
 @pytest.mark.parametrize("with_gradient", [True, False])
-def test_a_repeated_check_agrees_with_a_first_one(with_gradient: bool):
-    check = make_check(SIGNATURE, CPU)
-    repeated = RepeatedCheck(check)
+@pytest.mark.parametrize("trainable", [True, False])
+def test_a_repeated_check_agrees_with_a_first_one(with_gradient: bool, trainable: bool):
+    check = make_check(SIGNATURE, CPU, trainable=trainable)
+    repeated = RepeatedCheck(check, trainable=trainable)
     with torch.set_grad_enabled(with_gradient):
         for index in range(len(SIGNATURE.arguments)):
             for value in variants(arguments()[index]):
@@ -132,6 +137,63 @@ def test_a_repeated_check_calls_the_first_one_once():
     repeated = RepeatedCheck(lambda *values: bool(calls.append(1)) or check(*values))
     assert repeated(*arguments()) and repeated(*arguments())
     assert len(calls) == 1
+
+
+def test_weights_that_are_trained_are_compared():
+    """With gradients recorded, too, the first check is called once."""
+    calls: list[int] = []
+    check = make_check(SIGNATURE, CPU, trainable=True)
+    repeated = RepeatedCheck(
+        lambda *values: bool(calls.append(1)) or check(*values), trainable=True
+    )
+    values = arguments()
+    values[3] = torch.nn.Parameter(torch.zeros(8, 8, dtype=torch.bfloat16))
+    assert repeated(*values) and repeated(*values)
+    with torch.no_grad():
+        assert repeated(*values)
+    assert len(calls) == 1
+
+
+def test_arguments_by_name():
+    call = CallCheck(SIGNATURE, CPU)
+    values = arguments()
+    names = [spec.name for spec in SIGNATURE.arguments]
+    found = None
+    for count in range(len(values) + 1):
+        named = dict(reversed(list(zip(names[count:], values[count:], strict=True))))
+        found = call.find(values[:count], named)
+        assert found is not None and all(map(operator.is_, found, values))
+    assert found is not None and call.sizes(found) == SIGNATURE.check(values, CPU)[1]
+
+
+@pytest.mark.parametrize("count", [0, 2, 6])
+def test_names_that_are_not_the_right_ones(count: int):
+    call = CallCheck(SIGNATURE, CPU)
+    values = arguments()
+    named = dict(zip((s.name for s in SIGNATURE.arguments[count:]), values[count:], strict=True))
+    wrong = [named | {"other": values[0]}, named | {SIGNATURE.arguments[count - 1].name: values[0]}]
+    if named:
+        first, *_ = named
+        renamed = {("other" if name == first else name): x for name, x in named.items()}
+        wrong = [*wrong[: 1 if count == 0 else 2], renamed, dict(list(named.items())[1:])]
+    for names in wrong:
+        assert call.find(values[:count], names) is None
+
+
+def test_the_general_check_is_asked_only_once(monkeypatch: pytest.MonkeyPatch):
+    """Of functions that are trained, and of the sizes of symbols."""
+    text = "fn f(x: f32[B, 4], weight w: f32[4]) -> f32[B, 4] {\n    return x * w\n}\n"
+    x, w = torch.randn(3, 4), torch.nn.Parameter(torch.randn(4))
+    trained = coda_ir.compile(text, training=True, target="reference", device="cpu")
+    plain = coda_ir.compile(text, target="reference", device="cpu")
+    monkeypatch.delattr(Signature, "check")
+    for batch in (3, 2, 2):
+        result = trained(x[:batch], w=w)
+        (gradient,) = torch.autograd.grad(result.sum(), w)
+        assert torch.allclose(gradient, x[:batch].sum(0)) and result.shape == (batch, 4)
+        assert plain.sizes(x[:batch], w.detach()) == {"B": batch}
+    with pytest.raises(AttributeError, match="check"):
+        trained(x.double(), w=w)
 
 
 def test_sizes_that_several_arguments_share():
