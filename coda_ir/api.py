@@ -121,6 +121,7 @@ def compile(
     schedule: str | None = None,
     numerics: str | None = None,
     pack_weights: bool = True,
+    tune: Tune = False,
     memory_budget: int | None = None,
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
@@ -160,7 +161,8 @@ def compile(
 
     With `tune`, the first call with sizes of an order that is new measures several schedules on the
     GPU and keeps the fastest (docs/tuning.md): True for a budget of a minute, or a number of
-    seconds. `"stored"` uses results that are there and measures nothing.
+    seconds. `"stored"` uses results that are there and measures nothing. A program that is trained
+    has one budget for its forward and its backward.
 
     With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
     limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
@@ -186,12 +188,9 @@ def compile(
         pack_weights=pack_weights,
         architecture=architecture_name(place),
     )
-    if tune is not False and (training or target != "triton"):
-        raise CodaError(
-            f"tuning is for the target triton without training, not for {target}"
-            + (" with training" if training else ""),
-            "leave tune out",
-        )
+    tuning = TuningOptions.of(tune)
+    if tuning is not None and target != "triton":
+        raise CodaError(f"tuning is for the target triton, not for {target}", "leave tune out")
     if training:
         from coda_ir.training import SavePolicy, TrainableFunction, find_trained
 
@@ -205,6 +204,7 @@ def compile(
             place,
             lower,
             policy,
+            tuning=tuning,
             pack_weights=pack_weights,
             fuse_gradient_accumulation=fuse_gradient_accumulation,
         )
@@ -212,32 +212,13 @@ def compile(
         raise CodaError("only programs that are trained have gradients", "pass training=True")
     if memory_budget is not None or save or recompute or stream_logits is not None:
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
-    if tune is not False:
-        return _tuned(lower, origin, entry, place, tune)
-    compiled = CompiledFunction(lower(origin), entry, target, place)
-    compiled.prepare()
-    return compiled
+    if tuning is None:
+        compiled = CompiledFunction(lower(origin), entry, target, place)
+    else:
+        from coda_ir.tuning.function import TunedFunction, TunedLowerings
 
-
-def _tuned(
-    lower: Callable[..., Lowering],
-    origin: Origin,
-    entry: str | None,
-    device: torch.device,
-    tune: Tune,
-) -> CompiledFunction:
-    from coda_ir.tuning.context import BUDGET_S
-    from coda_ir.tuning.function import TunedFunction
-
-    if isinstance(tune, str) and tune != "stored":
-        raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
-    budget = BUDGET_S if isinstance(tune, bool | str) else float(tune)
-    mode: Literal["measure", "stored"] = "stored" if tune == "stored" else "measure"
-
-    def lower_tuned(sizes: str) -> Lowering:
-        return lower(origin, tuning=TuningOptions(mode, budget, sizes))
-
-    compiled = TunedFunction(lower(origin), entry, device, lower_tuned)
+        tuned = TunedLowerings(lower, origin, tuning)
+        compiled = TunedFunction(lower(origin), entry, place, tuned)
     compiled.prepare()
     return compiled
 

@@ -77,8 +77,21 @@ class TuningOptions:
     mode: Literal["measure", "stored"]
     budget: float
     """Seconds."""
-    sizes: str
+    sizes: str = ""
     """What symbols stand for: `B=2,T=8192`."""
+
+    @staticmethod
+    def of(tune: bool | float | str) -> TuningOptions | None:
+        """What the argument `tune` of `coda_ir.compile` means. Raises CodaError for other texts."""
+        from coda_ir.tuning.context import BUDGET_S
+
+        if tune is False:
+            return None
+        if isinstance(tune, str):
+            if tune != "stored":
+                raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
+            return TuningOptions("stored", BUDGET_S)
+        return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
 
     def schedule_options(self) -> str:
         return f' tune={self.mode} budget={float(self.budget)!r} sizes="{self.sizes}"'

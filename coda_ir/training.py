@@ -29,6 +29,7 @@ from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.gradient_pair import GradientPair, Tensors
 from coda_ir.ir_writer import located_text
+from coda_ir.lowering import TuningOptions
 from coda_ir.remarks import Remark
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
@@ -69,14 +70,15 @@ class TrainableFunction:
         func: FuncOp,
         target: Target,
         device: torch.device,
-        lower: Callable[[Origin], Lowering],
+        lower: Callable[..., Lowering],
         policy: SavePolicy = SavePolicy(),
         *,
+        tuning: TuningOptions | None = None,
         pack_weights: bool = True,
         fuse_gradient_accumulation: bool = False,
     ):
-        """With `fuse_gradient_accumulation`, GEMMs add the gradients of leaves to those that there
-        are; see `coda_ir.gradient_accumulation`.
+        """`lower` takes an origin and `tuning=`. With `fuse_gradient_accumulation`, GEMMs add the
+        gradients of leaves to those that there are; see `coda_ir.gradient_accumulation`.
         """
         self.name = func.sym_name.data
         self.signature: Signature = Signature.of(func)
@@ -85,6 +87,7 @@ class TrainableFunction:
         self.policy = policy
         self.fuse_gradient_accumulation = fuse_gradient_accumulation
         self._module, self._lower, self._pack_weights = module, lower, pack_weights
+        self._tuning = tuning
         if target == "triton":
             # Before anything else imports triton: on the CPU it has to interpret.
             require_triton_for(device)
@@ -156,21 +159,34 @@ class TrainableFunction:
         is_given = set(names) <= _functions(self._module).keys()
         origin = self._given(*names) if is_given else self._derived(wrt, sizes)
         lowering = self._lower(origin)
-        forward, backward = (self._compiled(lowering, name) for name in names)
+        compiled = self._compiler(origin, lowering)
+        forward, backward = map(compiled, names)
 
         def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
             special = _specialized(origin, lowering, backward.name, missing, added)
-            return self._compiled(self._lower(special), backward.name)
+            return self._compiler(special)(backward.name)
 
         count, is_fused = len(self.signature.results), self.fuse_gradient_accumulation
         pair = GradientPair(forward, backward, count, specialize, fuse_accumulation=is_fused)
         pair.require(wrt)
-        forward.prepare()
-        backward.prepare()
+        forward.prepare(sizes)
+        backward.prepare(sizes)
         return pair
 
-    def _compiled(self, lowering: Lowering, name: str) -> CompiledFunction:
-        return CompiledFunction(lowering, name, self.target, self.device)
+    def _compiler(
+        self, origin: Origin, lowering: Lowering | None = None
+    ) -> Callable[[str], CompiledFunction]:
+        """What compiles the functions of a program by name; `lowering` is its own without tuning.
+
+        Functions of one program are tuned together.
+        """
+        untuned = self._lower(origin) if lowering is None else lowering
+        if self._tuning is None:
+            return lambda name: CompiledFunction(untuned, name, self.target, self.device)
+        from coda_ir.tuning.function import TunedFunction, TunedLowerings
+
+        tuned = TunedLowerings(self._lower, origin, self._tuning)
+        return lambda name: TunedFunction(untuned, name, self.device, tuned)
 
     @cached_property
     def _text(self) -> str:
@@ -212,13 +228,16 @@ class TrainableFunction:
     @cached_property
     def plain(self) -> CompiledFunction:
         """The function alone, which runs where no gradient is wanted."""
-        return self._compiled(self._lower(self._part(self.name)), self.name)
+        return self._compiler(self._part(self.name))(self.name)
 
     def prepare(
         self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
     ) -> None:
         """Do now what the first call with gradients of `wrt` would have to do; see `pair`."""
-        self.pair(wrt, sizes).prepare_accumulation()
+        pair = self.pair(wrt, sizes)
+        for function in (pair.forward, pair.backward):
+            function.prepare(sizes or {})
+        pair.prepare_accumulation()
 
     def reference(
         self,

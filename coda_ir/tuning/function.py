@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 
 import torch
 
 from coda_ir.api import CompiledFunction
 from coda_ir.argument_checks import symbol_places
+from coda_ir.cache.origin import Origin
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import Lowering
+from coda_ir.lowering import Lowering, TuningOptions
 from coda_ir.symbol_sizes import format_sizes
 from coda_ir.tuning.buckets import bucket
 
 Sizes = Mapping[str, int]
+
+
+class TunedLowerings:
+    """The lowerings of a program, one for each combination of sizes: a forward and a backward
+    program are tuned together.
+    """
+
+    def __init__(self, lower: Callable[..., Lowering], origin: Origin, tuning: TuningOptions):
+        """`lower` takes an origin and `tuning=`."""
+        self._lower, self._origin, self._tuning = lower, origin, tuning
+        self._found: dict[str, Lowering] = {}
+
+    def __call__(self, sizes: Sizes) -> Lowering:
+        """The lowering whose schedules are those for the sizes of symbols."""
+        text = format_sizes(dict(sorted(sizes.items())))
+        if text not in self._found:
+            self._found[text] = self._lower(self._origin, tuning=replace(self._tuning, sizes=text))
+        return self._found[text]
 
 
 class TunedFunction(CompiledFunction):
@@ -31,10 +52,11 @@ class TunedFunction(CompiledFunction):
         untuned: Lowering,
         function: str | None,
         device: torch.device,
-        tuned: Callable[[str], Lowering],
+        tuned: Callable[[Sizes], Lowering],
     ):
-        """`tuned` gives the lowering for sizes such as `B=2,T=8192`."""
+        """`tuned` gives the lowering for sizes of symbols."""
         super().__init__(untuned, function, "triton", device)
+        self._untuned = CompiledFunction(untuned, function, "triton", device)
         self._tuned = tuned
         self._variants: dict[tuple[int, ...], CompiledFunction] = {}
         self._by_size: dict[tuple[int, ...], CompiledFunction] = {}
@@ -42,11 +64,11 @@ class TunedFunction(CompiledFunction):
     def __repr__(self) -> str:
         return f"<TunedFunction {self.signature} on {self.device}>"
 
-    def prepare(self) -> None:
-        """Tune now where no size is open."""
+    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
+        """Tune now where `sizes` leaves none open."""
         _ = self._arguments
-        if not self._positions:
-            self.for_sizes({})
+        if self._positions.keys() <= sizes.keys() and 0 not in sizes.values():
+            self.for_sizes(sizes)
 
     def for_sizes(self, sizes: Sizes) -> CompiledFunction:
         """The program for sizes of all symbols, tuned now where it is not yet.
@@ -57,10 +79,10 @@ class TunedFunction(CompiledFunction):
         if missing:
             known = ", ".join(self._positions)
             raise CodaError(f"no size of '{missing[0]}'", f"give sizes of {known}")
-        rounded = {symbol: bucket(sizes[symbol], smallest=1) for symbol in self._positions}
+        rounded = _rounded({symbol: sizes[symbol] for symbol in self._positions})
         key = tuple(rounded.values())
         if key not in self._variants:
-            lowering = self._tuned(format_sizes(rounded))
+            lowering = self._tuned(rounded)
             variant = CompiledFunction(lowering, self._function, self.target, self.device)
             variant.prepare()
             self._variants[key] = variant
@@ -69,12 +91,27 @@ class TunedFunction(CompiledFunction):
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without any check; see `CompiledFunction.unchecked`."""
+        return self._variant(tensors).unchecked(*tensors)
+
+    def run_boxed(self, tensors: list[torch.Tensor], sizes: Sizes) -> tuple[torch.Tensor, ...]:
+        """See `CompiledFunction.run_boxed`."""
+        if 0 in sizes.values():
+            return super().run_boxed(tensors, sizes)
+        return self._variant(tensors).run_boxed(tensors, sizes)
+
+    def _variant(self, tensors: Sequence[torch.Tensor]) -> CompiledFunction:
+        """The program for the sizes of a call. While a CUDA graph is captured nothing is measured:
+        sizes of an order that is new then have the program without tuning.
+        """
         sizes = tuple(tensors[index].shape[axis] for index, axis in self._positions.values())
         variant = self._by_size.get(sizes)
-        if variant is None:
-            variant = self.for_sizes(dict(zip(self._positions, sizes, strict=True)))
-            self._by_size[sizes] = variant
-        return variant.unchecked(*tensors)
+        if variant is not None:
+            return variant
+        known = dict(zip(self._positions, sizes, strict=True))
+        if _is_capturing() and tuple(_rounded(known).values()) not in self._variants:
+            return self._untuned
+        variant = self._by_size[sizes] = self.for_sizes(known)
+        return variant
 
     @cached_property
     def _positions(self) -> Mapping[str, tuple[int, int]]:
@@ -85,3 +122,11 @@ class TunedFunction(CompiledFunction):
         self._lowering = lowering
         for name in ("_artifact", "operators"):
             self.__dict__.pop(name, None)
+
+
+def _rounded(sizes: Sizes) -> dict[str, int]:
+    return {symbol: bucket(size, smallest=1) for symbol, size in sizes.items()}
+
+
+def _is_capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

@@ -301,7 +301,6 @@ def test_sizes_can_be_tuned_ahead_of_calls():
     "options, message",
     [
         ({"tune": "always"}, "unknown tune='always'"),
-        ({"tune": True, "training": True}, "with training"),
         ({"tune": True, "target": "reference"}, "not for reference"),
     ],
 )
