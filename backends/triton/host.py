@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.utils.hints import isa
 
 from coda_ir.backends.triton.equal_code import code_of
+from coda_ir.backends.triton.host_buffers import HostBuffers
 from coda_ir.backends.triton.host_names import (
     SymbolNames,
     argument_hints,
@@ -27,25 +25,15 @@ from coda_ir.backends.triton.kernel import (
     indented,
     location_comment,
 )
-from coda_ir.backends.triton.launches import DirectLaunch, direct_launch, launch_lines
+from coda_ir.backends.triton.launches import LaunchFunctions, direct_launch, launch_lines
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConcatOp, ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.remarks import format_location
-from coda_ir.storage import (
-    BOXED,
-    is_view,
-    may_be_overwritten,
-    overwritten,
-    placement,
-    storage_root,
-)
+from coda_ir.storage import BOXED, may_be_overwritten, placement
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
-
-SHARED_PREFIX = "b"
-"""Buffers of the plan whose name starts so may be shared; the others are reserved names."""
 
 
 @dataclass
@@ -56,21 +44,11 @@ class UsedKernel:
     places: list[str] = field(default_factory=list[str])
 
 
-@dataclass
-class Storage:
-    """The variables that keep the memory of a value alive, and how long it is needed."""
-
-    variables: list[str]
-    last_use: int
-
-
 class HostProgram:
     """Collects the statements of `run` while the operators are emitted in order."""
 
     def __init__(self, func: FuncOp, *, direct_launch: bool = False):
         self.func = func
-        self.launch_functions: dict[str, str] = {}
-        """Names and sources of the functions that launch kernels directly."""
         self._is_direct = direct_launch
         self.shapes = SymbolicShapes(func)
         self.is_boxed = BOXED in func.attributes and bool(func.args)
@@ -80,20 +58,20 @@ class HostProgram:
         # One set of names for kernels and variables, so that neither hides the other.
         self.names = NameAllocator(("device", *HOST_NAMES, *helper_names()))
         self.symbols = SymbolNames(self.names)
+        self.launch_functions = LaunchFunctions(self.names)
+        self.buffers = HostBuffers(func)
         self.lines: list[str] = []
         self._bindings: list[tuple[BlockArgument, list[str]]] = []
         self._dense_arguments: set[SSAValue] = set()
         self._dense: dict[SSAValue, str] = {}
         self._row_counts: dict[SymbolicSize, str] = {}
         self._variables: dict[SSAValue, str] = {}
-        self._storage: dict[SSAValue, Storage] = {}
         self._temporaries: list[str] = []
         self._counters: str | None = None
         self._packs: list[str] = []
         self._pack_count = 0
         self._place: str | None = None
         self._declare_arguments()
-        self._read_plan()
         self._unused = self._hold_arguments() if self.is_boxed else []
 
     # Names of what comes in
@@ -112,28 +90,6 @@ class HostProgram:
                     self.symbols.bind(symbol)
             self._bindings.append((argument, bound))
 
-    def _read_plan(self) -> None:
-        """Last uses, the buffer of every result, and the later results that each buffer takes."""
-        self._position: dict[Operation, int] = {}
-        self._buffer: dict[SSAValue, str] = {}
-        self._takers = defaultdict[str, list[int]](list)
-        self._holder: dict[str, SSAValue] = {}
-        last_use = dict[SSAValue, int]()
-        for position, op in enumerate(self.func.body.block.ops):
-            self._position[op] = position
-            for value in (*op.results, *op.operands):
-                last_use[storage_root(value)] = position
-            names = None if is_view(op) else op.attributes.get("coda.buffers")
-            if isa(names, ArrayAttr[StringAttr]) and len(names.data) == len(op.results):
-                for result, name in zip(op.results, names.data, strict=True):
-                    placed = placement(result)
-                    whole = result if placed is None else placed[0].result
-                    is_new = whole not in self._buffer and overwritten(whole) is None
-                    if name.data.startswith(SHARED_PREFIX) and is_new:
-                        self._buffer[whole] = name.data
-                        self._takers[name.data].append(position)
-        self._last_use = last_use
-
     def _hold_arguments(self) -> list[str]:
         """Have arguments dropped after their last use, but for weights, which others hold; gives
         those without a use.
@@ -144,8 +100,8 @@ class HostProgram:
             if index < len(entries) and "coda.weight" in entries[index].data:
                 continue
             name = self._variables[argument]
-            if argument in self._last_use:
-                self._storage[argument] = Storage([name], self._last_use[argument])
+            if self.buffers.is_used(argument):
+                self.buffers.own(argument, [name])
             else:
                 unused.append(name)
         return unused
@@ -177,7 +133,7 @@ class HostProgram:
             self.helpers.add("dense")
             name = self.names.fresh(f"dense_{self._variables[value]}")
             self.lines.append(f"{name} = dense({self._variables[value]})")
-            self._keep(value, [name])
+            self.buffers.keep(value, [name])
             self._dense[value] = name
         return self._dense[value]
 
@@ -232,7 +188,7 @@ class HostProgram:
         name = self.names.fresh(result.name_hint, hint)
         self.lines.append(f"{name} = {expression}")
         self._variables[result] = name
-        self._keep(result, [name])
+        self.buffers.keep(result, [name])
         if is_dense:
             self._dense[result] = name
         self.bind_shape(result)
@@ -246,7 +202,7 @@ class HostProgram:
         self.lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
             self._variables[result] = name
-            self._keep(result, [name])
+            self.buffers.keep(result, [name])
             if is_dense:
                 self._dense[result] = name
             self.bind_shape(result)
@@ -263,13 +219,6 @@ class HostProgram:
         self.helpers.add("expect")
         self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
-    def _keep(self, value: SSAValue, variables: list[str]) -> None:
-        root = storage_root(value)
-        if root in self._storage:
-            self._storage[root].variables += variables
-        elif not isinstance(root, BlockArgument):
-            self._storage[root] = Storage(variables, self._last_use[root])
-
     def owned(self, value: SSAValue) -> str:
         """The tensor of an operand in whose place a kernel stores a result: a copy of what the
         caller keeps.
@@ -279,7 +228,7 @@ class HostProgram:
             return name
         copy = self.names.fresh(f"{name}_copy")
         self.lines.append(f"{copy} = {name}.clone()")
-        self._keep(value, [copy])
+        self.buffers.keep(value, [copy])
         return copy
 
     def overwrite(self, result: SSAValue, tensor: str) -> None:
@@ -294,18 +243,13 @@ class HostProgram:
         name = self.names.fresh(result.name_hint, hint)
         self._variables[result] = self._dense[result] = name
         self._check_known(result)
-        variables = [name]
-        previous = self._holder.get(self._buffer.get(result, ""))
+        previous = self.buffers.holder(result)
         if previous is None:
             self.lines.append(self.empty(name, result))
         else:
-            variables = [*self._storage[previous].variables, name]
             tensor, dead = self._reused(previous, result), self._variables[previous]
             self.lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
-        self._keep(result, variables)
-        if result in self._buffer:
-            self._holder[self._buffer[result]] = result
-            self._takers[self._buffer[result]].pop(0)
+        self.buffers.take(result, name)
         return name
 
     def _allocate_part(self, result: SSAValue, joined: ConcatOp, start: int) -> str:
@@ -374,11 +318,11 @@ class HostProgram:
         assert isinstance(owner, Operation)
         same_size = self.shapes.numel(previous) == self.shapes.numel(result)
         same_type = element_type_of(previous) == element_type_of(result)
-        is_dead = self._last_use[storage_root(previous)] < self._position[owner]
+        is_dead = self.buffers.is_dead_before(previous, owner)
         if not (same_size and same_type and is_dead):
             raise CodaError(
                 f"{format_location(owner.location)}: {owner.name}: coda.buffers puts a result "
-                f"into buffer {self._buffer[result]}, which does not fit or is still in use",
+                f"into buffer {self.buffers.buffer(result)}, which does not fit or is still in use",
                 "run the pass 'plan-buffers' again, after all passes that change the program",
             )
         variable = self._variables[previous]
@@ -391,7 +335,7 @@ class HostProgram:
     ) -> None:
         if self._is_direct:
             launch = direct_launch(kernel, rows, operands, outputs)
-            lines = [launch.call(self._launch_function(launch))]
+            lines = [launch.call(self.launch_functions.name_of(launch))]
         else:
             lines = launch_lines(kernel, rows, operands, outputs)
         self.helpers |= kernel.host_helpers
@@ -400,15 +344,6 @@ class HostProgram:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             lines = [f"if {rows}:", *indented(lines)]
         self.lines += lines
-
-    def _launch_function(self, launch: DirectLaunch) -> str:
-        """The name of the function of a launch, which equal launches share."""
-        for name, source in self.launch_functions.items():
-            if source == launch.function(name):
-                return name
-        name = self.names.fresh(f"launch_{launch.kernel}")
-        self.launch_functions[name] = launch.function(name)
-        return name
 
     def use_kernel(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
         """`kernel`, under the name of the one with the same code where the module has one."""
@@ -446,7 +381,7 @@ class HostProgram:
         self._variables[result] = self._dense[result] = name
         self._pack_count += 1
         if not is_kept:
-            self._keep(result, [name])
+            self.buffers.keep(result, [name])
             self.lines += compute(name)
             return
         self.helpers.add("PACKED")
@@ -469,14 +404,8 @@ class HostProgram:
         if place not in (None, self._place) and len(self.lines) > self._start:
             self.lines.insert(self._start, place)
             self._place = place
-        dead, self._temporaries = self._temporaries, []
-        position = self._position[op]
-        for root, storage in self._storage.items():
-            buffer = self._buffer.get(root)
-            taken_later = buffer is not None and self._takers[buffer]
-            if storage.last_use == position and not taken_later:
-                dead += storage.variables
-                storage.last_use = -1
+        dead = [*self._temporaries, *self.buffers.dead_after(op)]
+        self._temporaries = []
         if dead and not isinstance(op.next_op, ReturnOp):
             self.lines.append(f"del {', '.join(dict.fromkeys(dead))}")
 

@@ -76,6 +76,25 @@ class DirectLaunch:
         return f"{name}({', '.join(('stream', f'({numbers})', *self.tensors.values()))})"
 
 
+class LaunchFunctions:
+    """The functions of a module that launch kernels directly; equal launches share one."""
+
+    def __init__(self, names: NameAllocator):
+        self._names = names
+        self._by_text: dict[str, str] = {}
+        self.sources: list[str] = []
+        """Of the functions, in the order of their first launches."""
+
+    def name_of(self, launch: DirectLaunch) -> str:
+        """The name of the function of a launch."""
+        text = launch.function("")
+        if text not in self._by_text:
+            name = self._names.fresh(f"launch_{launch.kernel}")
+            self._by_text[text] = name
+            self.sources.append(launch.function(name))
+        return self._by_text[text]
+
+
 def direct_launch(
     kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
 ) -> DirectLaunch:

@@ -146,7 +146,7 @@ def _render(func: FuncOp, host: HostProgram) -> str:
         *(_kernel_text(used) for used in kernels),
         _kernel_names(kernels),
         render_host_helpers(host.helpers).rstrip(),
-        *host.launch_functions.values(),
+        *host.launch_functions.sources,
         _run(host),
     ]
     return "\n\n\n".join(section for section in sections if section) + "\n"

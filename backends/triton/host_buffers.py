@@ -1,0 +1,95 @@
+"""The memory of the values of a host program: whose buffer each takes, and when it is let go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from coda_ir.storage import is_view, overwritten, placement, storage_root
+
+SHARED_PREFIX = "b"
+"""Buffers of the plan whose name starts so may be shared; the others are reserved names."""
+
+
+class HostBuffers:
+    """Last uses, the buffers of `plan-buffers`, and the variables that keep memory alive."""
+
+    def __init__(self, func: FuncOp):
+        self._position: dict[Operation, int] = {}
+        self._last_use: dict[SSAValue, int] = {}
+        self._buffer: dict[SSAValue, str] = {}
+        self._takers = defaultdict[str, list[int]](list)
+        """Positions of the results that each buffer is still to hold."""
+        self._holder: dict[str, SSAValue] = {}
+        self._variables: dict[SSAValue, list[str]] = {}
+        self._dying = defaultdict[int, list[SSAValue]](list)
+        """Values with variables by the position of their last use."""
+        for position, op in enumerate(func.body.block.ops):
+            self._position[op] = position
+            for value in (*op.results, *op.operands):
+                self._last_use[storage_root(value)] = position
+            self._read_plan(op, position)
+
+    def _read_plan(self, op: Operation, position: int) -> None:
+        names = None if is_view(op) else op.attributes.get("coda.buffers")
+        if not isa(names, ArrayAttr[StringAttr]) or len(names.data) != len(op.results):
+            return
+        for result, name in zip(op.results, names.data, strict=True):
+            placed = placement(result)
+            whole = result if placed is None else placed[0].result
+            is_new = whole not in self._buffer and overwritten(whole) is None
+            if name.data.startswith(SHARED_PREFIX) and is_new:
+                self._buffer[whole] = name.data
+                self._takers[name.data].append(position)
+
+    def is_used(self, value: SSAValue) -> bool:
+        return value in self._last_use
+
+    def is_dead_before(self, value: SSAValue, op: Operation) -> bool:
+        """Whether the last use of the memory of `value` precedes `op`."""
+        return self._last_use[storage_root(value)] < self._position[op]
+
+    def buffer(self, value: SSAValue) -> str | None:
+        """The name of the buffer that the plan gives to a result."""
+        return self._buffer.get(value)
+
+    def holder(self, result: SSAValue) -> SSAValue | None:
+        """The value that had the buffer of `result` last; None where it is new."""
+        return self._holder.get(self._buffer.get(result, ""))
+
+    def keep(self, value: SSAValue, variables: Sequence[str]) -> None:
+        """Variables that keep the memory of a value alive. That of arguments is the caller's."""
+        root = storage_root(value)
+        if root in self._variables:
+            self._variables[root] += variables
+        elif not isinstance(root, BlockArgument):
+            self.own(root, variables)
+
+    def own(self, value: SSAValue, variables: Sequence[str]) -> None:
+        """Variables that alone keep the memory of a value alive, up to its last use."""
+        self._variables[value] = list(variables)
+        self._dying[self._last_use[value]].append(value)
+
+    def take(self, result: SSAValue, variable: str) -> None:
+        """Give a result its buffer, or one of its own, in a variable."""
+        previous = self.holder(result)
+        before = [] if previous is None else self._variables[previous]
+        self.keep(result, [*before, variable])
+        buffer = self._buffer.get(result)
+        if buffer is not None:
+            self._holder[buffer] = result
+            self._takers[buffer].pop(0)
+
+    def dead_after(self, op: Operation) -> list[str]:
+        """The variables of what has its last use in `op`, unless a later result takes it."""
+        dead: list[str] = []
+        for value in self._dying.pop(self._position[op], ()):
+            buffer = self._buffer.get(value)
+            if buffer is None or not self._takers[buffer]:
+                dead += self._variables[value]
+        return dead
