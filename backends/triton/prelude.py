@@ -303,6 +303,20 @@ def tma_tile(
 ''',
         ("SUM_TYPE", "dot", "load_box"),
     ),
+    "wait_for_earlier_kernels": _Helper('''\
+@triton.jit
+def wait_for_earlier_kernels():
+    """Until the kernels before have finished, and what they wrote can be read."""
+    if not INTERPRET:
+        gdc_wait()
+'''),
+    "start_next_kernel": _Helper('''\
+@triton.jit
+def start_next_kernel():
+    """The next kernel may take the place of programs that are done; it waits by itself."""
+    if not INTERPRET:
+        gdc_launch_dependents()
+'''),
     "row_partials": _Helper('''\
 @triton.jit
 def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTITY: tl.constexpr):
@@ -353,8 +367,13 @@ def sum_of_partials(
     place = pointer + tl.arange(0, row_mask.shape[0])[:, None] * COLUMNS + column
     mask = row_mask[:, None]
     acc = tl.load(place, mask=mask, other=0.0, cache_modifier=".cg").to(SUM_TYPE)
-    for split in tl.static_range(1, SPLIT_K):
-        acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    if SPLIT_K * STRIDE <= 16384:
+        # The loads do not wait for one another, as far as there are registers.
+        for split in tl.static_range(1, SPLIT_K):
+            acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    else:
+        for split in tl.range(1, SPLIT_K, num_stages=1):
+            acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
     return acc.to(tl.float32)
 ''',
         ("SUM_TYPE",),

@@ -23,6 +23,7 @@ from support.kernel_harness import (
 )
 
 from coda_ir.backends.triton import emit_module
+from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import NameAllocator
 from coda_ir.diagnostics import CodaError
@@ -171,3 +172,37 @@ def test_an_order_of_the_sum_is_not_split() -> None:
     (op,) = gemms_of(parse_module(text.replace("split_k = 2>", f"split_k = 2> {order}")))
     with pytest.raises(CodaError, match="split_k is 2, expected 1: K is summed in order"):
         emit_gemm(op, NameAllocator())
+
+
+@pytest.mark.parametrize(
+    ("target", "loop", "stages"),
+    [("sm_80", "pointer", 4), ("sm_90", "tma", 5), ("gfx942", "pointer", 2)],
+)
+def test_compiles_ahead_of_time(target: str, loop: str, stages: int) -> None:
+    """One row times a weight, and a small gradient of one."""
+    names = NameAllocator()
+    texts = (
+        programs.residual_norm("bf16", 4096, 4096, schedule(16, 32, 128, 4, 4, loop)),
+        gradients.weight_gradient("bf16", 512, 512, schedule(128, 128, 64, 8, 8, loop)),
+    )
+    depth = (f"stages = {stages}", f"stages = {min(stages, 3)}")
+    kernels = [
+        emit_gemm(gemms_of(parse_module(text.replace("stages = 3", each)))[0], names)
+        for text, each in zip(texts, depth, strict=True)
+    ]
+    level = "ptx" if target == "sm_90" else None
+    compiled = compile_kernels(kernels, target, level)
+    assert all(each.resources.fits and not each.resources.spills for each in compiled), compiled
+    if level is not None:
+        assert_published(compiled[0].text)
+
+
+def assert_published(ptx: str) -> None:
+    """Every warp has stored its sums before one thread counts, at a scope that others see."""
+    lines = [line.strip() for line in ptx.splitlines()]
+    count = next(i for i, line in enumerate(lines) if "atom.global.gpu.acq_rel.add" in line)
+    stores = [i for i, line in enumerate(lines) if "st.global" in line]
+    barriers = [i for i, line in enumerate(lines) if line.startswith("bar.sync")]
+    assert any(max(i for i in stores if i < count) < barrier < count for barrier in barriers)
+    loads = [i for i, line in enumerate(lines) if "ld.global.cg" in line]
+    assert loads and min(loads) > next(barrier for barrier in barriers if barrier > count)
