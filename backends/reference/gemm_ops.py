@@ -76,7 +76,7 @@ def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
         ranges = column_ranges(segment, op.schedule, op.order)
     except ValueError as error:
         raise CodaError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
-    cuts = [Cut(r.offset, r.extent, r.per_tile) for r in ranges]
+    cuts = [Cut(r.offset, r.extent, r.per_partial) for r in ranges]
     return Tiling(op.schedule.row_tile, cuts, op.order is not None)
 
 

@@ -203,13 +203,13 @@ class _GemmEmitter:
         start = 0
         for segment, ranges in zip(self.segments, self.ranges, strict=True):
             first = 0
-            segment_tiles = sum(columns.tiles for columns in ranges)
+            segment_partials = sum(columns.partials for columns in ranges)
             for columns in ranges:
                 emitter = SegmentEmitter(
                     segment=segment,
                     columns=columns,
-                    first_tile=first,
-                    segment_tiles=segment_tiles,
+                    first_partial=first,
+                    segment_partials=segment_partials,
                     arguments=self.arguments,
                     main_loop=self.main_loop,
                     names=self.names.scope(),
@@ -219,7 +219,7 @@ class _GemmEmitter:
                 )
                 tile = f"tile_n - {start}" if start else "tile_n"
                 lines += self._branch(segment, columns, start, emitter.emit(tile))
-                first += columns.tiles
+                first += columns.partials
                 start += columns.programs
         return lines
 

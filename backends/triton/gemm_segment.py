@@ -51,9 +51,9 @@ class SegmentEmitter:
 
     segment: Segment
     columns: ColumnRange
-    first_tile: int
-    """Tiles of the segment before the range."""
-    segment_tiles: int
+    first_partial: int
+    """Partials over columns before those of the range."""
+    segment_partials: int
     arguments: ArgumentList
     main_loop: MainLoop | None
     """None where the accumulators are there already."""
@@ -68,6 +68,11 @@ class SegmentEmitter:
 
     def __post_init__(self) -> None:
         self.lines: list[str] = []
+        self.program_tile = ""
+        """The number of the program's columns; `tile` is that of a part."""
+        self.before_parts: list[str] = []
+        self.after_parts: list[str] = []
+        """What is combined over parts: its start, and what becomes of it."""
         self.in_group: str | None = None
         """The mask of the lanes that have a column, where groups are padded."""
         self.port_values: dict[SSAValue, str] = {}
@@ -76,7 +81,7 @@ class SegmentEmitter:
     def emit(self, tile: str) -> list[str]:
         """The statements for program number `tile` (an expression) of this range."""
         parts = self.columns.parts
-        self.tile = self._tile_number(tile)
+        self.tile = self.program_tile = self._tile_number(tile)
         self._set_columns(self.columns.lanes * parts, "tile_" if parts > 1 else "")
         if self.split is None:
             self._load_partials()
@@ -106,8 +111,14 @@ class SegmentEmitter:
         self._load_ports(with_columns=False)
         before, self.lines = self.lines, []
         self._emit_part(accumulators)
+        self.lines = [*before, *self._loop_over_parts()]
+
+    def _loop_over_parts(self) -> list[str]:
+        """The statements of a part, which are in `lines`, for one part after the other."""
         loop = f"for part in tl.static_range({self.columns.parts}):"
-        self.lines = [*before, loop, *indented(without_unused(self.lines))]
+        used = without_unused([*self.lines, *self.after_parts])
+        body = used[: len(used) - len(self.after_parts)]
+        return [*self.before_parts, loop, *indented(body), *self.after_parts]
 
     def _emit_part(self, accumulators: list[str]) -> None:
         """One of several tiles of the program, number `part`."""
@@ -371,9 +382,7 @@ class SegmentEmitter:
         self._store(f"{pointer} + {place}", value, mask_of(columns))
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
-        combiner_attr = self.segment.results[index].port.combiner
-        assert isinstance(combiner_attr, CombinerAttr)
-        combiner = combiner_attr.data
+        combiner = self._combiner(index)
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
         reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
@@ -384,14 +393,39 @@ class SegmentEmitter:
             self.helpers.add(reduction)
         return f"{reduction}({value}, {axis})"
 
+    def _combiner(self, index: int) -> Combiner:
+        """How the elements of a partial are combined."""
+        combiner = self.segment.results[index].port.combiner
+        assert isinstance(combiner, CombinerAttr)
+        return combiner.data
+
     def _store_partial_row(self, index: int, pointer: str, value: str) -> None:
         lane_mask = self.lane_columns.mask
         combined = self._reduce(index, value, 1, lane_mask and f"{lane_mask}[None, :]")
-        place = f"{self.first_tile} + {self.tile}" if self.first_tile else self.tile
-        mask = "row_mask"
-        if self.columns.tiles % self.columns.parts:
-            mask += f" & ({self.tile} < {self.columns.tiles})"
-        self._store(f"{pointer} + row * {self.segment_tiles} + {place}", combined, mask)
+        columns, mask = self.columns, "row_mask"
+        tile = self.tile if columns.keeps_parts else self.program_tile
+        if columns.keeps_parts and columns.tiles % columns.parts:
+            mask += f" & ({tile} < {columns.tiles})"
+        place = f"{self.first_partial} + {tile}" if self.first_partial else tile
+        address = f"{pointer} + row * {self.segment_partials} + {place}"
+        if columns.keeps_parts or columns.parts == 1:
+            self._store(address, combined, mask)
+            return
+        total = self._combine_parts(index, combined)
+        self.after_parts.append(f"tl.store({address}, {total}, mask={mask})")
+
+    def _combine_parts(self, index: int, vector: str) -> str:
+        """The name of what one vector of each part, an element per row, is combined to."""
+        combiner = self._combiner(index)
+        total = self.names.fresh(f"{combiner.value}_of_parts")
+        self.before_parts.append(f"{total} = {self._full_row_vector(IDENTITY[combiner])}")
+        if combiner == Combiner.ADD:
+            self.lines.append(f"{total} += {vector}")
+        else:
+            helper = {Combiner.MAX: "maximum", Combiner.LSE: "lse_of_two"}[combiner]
+            self.helpers.add(helper)
+            self.lines.append(f"{total} = {helper}({total}, {vector})")
+        return total
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
@@ -406,6 +440,10 @@ class SegmentEmitter:
     def _row_tile(self) -> str:
         """The number of the tile of rows, as partial sums over rows count them."""
         return "tile_m"
+
+    def _full_row_vector(self, value: str) -> str:
+        """The same value for each row."""
+        return f"tl.full((BLOCK_M,), {value}, tl.float32)"
 
     def _row_vector(self, column: str) -> str:
         """A port of one element per row without its second dimension."""

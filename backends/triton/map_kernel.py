@@ -218,8 +218,8 @@ def emit_map(
     emitter = _MapEmitter(
         segment=segment,
         columns=tiling.columns,
-        first_tile=0,
-        segment_tiles=tiles,
+        first_partial=0,
+        segment_partials=tiles,
         arguments=arguments,
         main_loop=PointerMainLoop(arguments, op.results[0], 0, helpers),
         names=scope,

@@ -183,6 +183,14 @@ def reduce_lse(x, axis: tl.constexpr):
     shift = tl.where(largest == float("-inf"), 0.0, largest)
     return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
 '''),
+    "lse_of_two": _Helper('''\
+@triton.jit
+def lse_of_two(a, b):
+    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf."""
+    largest = tl.maximum(a, b)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
+'''),
     "column_part": _Helper('''\
 @triton.jit
 def column_part(x, part: tl.constexpr, PARTS: tl.constexpr):

@@ -38,6 +38,9 @@ class ColumnRange:
     group: int
     """Columns (pairs) of a group; 1 where the region does not reduce over groups."""
     parts: int = 1
+    keeps_parts: bool = False
+    """Whether every part has its own partial over the columns, as a stated order of sums wants;
+    otherwise a program has one."""
 
     @property
     def padded_group(self) -> int:
@@ -61,6 +64,16 @@ class ColumnRange:
     def programs(self) -> int:
         """Programs in one row of tiles."""
         return -(-self.tiles // self.parts)
+
+    @property
+    def partials(self) -> int:
+        """Partials over the columns: the T of a `partial_row`."""
+        return self.tiles if self.keeps_parts else self.programs
+
+    @property
+    def per_partial(self) -> int:
+        """Columns (pairs) that a partial covers."""
+        return self.per_tile if self.keeps_parts else self.per_tile * self.parts
 
     @property
     def is_even(self) -> bool:
@@ -90,7 +103,9 @@ def column_ranges(
     ranges: list[ColumnRange] = []
     offset = 0
     for weights, extent in _weight_extents(segment):
-        columns = ColumnRange(weights, offset, extent, lanes // parts, group, parts)
+        columns = ColumnRange(
+            weights, offset, extent, lanes // parts, group, parts, keeps_parts=order is not None
+        )
         _check_groups(columns, segment)
         ranges.append(columns)
         offset += extent
@@ -200,7 +215,7 @@ def row_partial_tiles(
     segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None = None
 ) -> int:
     """T of the `partial_row` results (M x T) of a segment."""
-    return sum(columns.tiles for columns in column_ranges(segment, schedule, order))
+    return sum(columns.partials for columns in column_ranges(segment, schedule, order))
 
 
 def known_tiles(partials: SSAValue) -> int | None:

@@ -73,20 +73,26 @@ KERNEL_FAULTS = (
     _Kernel(
         "kernel: partial stored at the next tile",
         f"{SEGMENT}_store_partial_row",
-        'place = f"{self.first_tile} + {self.tile}" if self.first_tile else self.tile',
-        'place = f"{self.first_tile} + {self.tile} + 1"',
+        'place = f"{self.first_partial} + {tile}" if self.first_partial else tile',
+        'place = f"{self.first_partial} + {tile} + 1"',
     ),
     _Kernel(
         "kernel: partials of joined weights overwrite each other",
         f"{SEGMENT}_store_partial_row",
-        'place = f"{self.first_tile} + {self.tile}" if self.first_tile else self.tile',
-        "place = self.tile",
+        'place = f"{self.first_partial} + {tile}" if self.first_partial else tile',
+        "place = tile",
+    ),
+    _Kernel(
+        "kernel: a part takes the place of those before",
+        f"{SEGMENT}_combine_parts",
+        "{total} += {vector}",
+        "{total} = {vector}",
     ),
     _Kernel(
         "kernel: partials of one row in the place of another",
         f"{SEGMENT}_store_partial_row",
-        "row * {self.segment_tiles}",
-        "row * {self.columns.tiles}",
+        "row * {self.segment_partials}",
+        "row * {self.columns.partials}",
     ),
     _Kernel(
         "kernel: rows past the end count in partials of columns",

@@ -146,12 +146,15 @@ def own_helper_names() -> frozenset[str]:
 
 def translated(text: str) -> str:
     """Statements in `tl` as statements in Gluon, which call the helpers in Gluon."""
-    text = re.sub(r"\btl\.", "gl.", text).replace("@triton.jit", "@gluon.jit")
+    text = re.sub(r"\btl\.(?!PropagateNan)", "gl.", text).replace("@triton.jit", "@gluon.jit")
     text = re.sub(r"gl\.broadcast_to\((\w+), (\w+)\.shape\)", r"gl.broadcast(\1, \2)[0]", text)
     return _HELPER_NAME.sub(lambda match: PREFIX + match[0], text)
 
 
-_HELPER_NAME = re.compile(rf"(?<![.\w])({'|'.join(sorted(helper_names() - {'SUM_TYPE'}))})\b(?=\()")
+_HELPER_NAME = re.compile(
+    # A helper is called, or handed to another one.
+    rf"(?<![.\w])({'|'.join(sorted(helper_names() - {'SUM_TYPE'}))})\b(?=[(),])"
+)
 
 
 def render_gluon_prelude(helpers: Iterable[str]) -> str:

@@ -238,12 +238,12 @@ class _Emitter:
         partials = self._names_of_partials()
         for index, (segment, columns) in enumerate(self.ranges):
             key = id(segment)
-            total = sum(c.tiles for s, c in self.ranges if s is segment)
+            total = sum(c.partials for s, c in self.ranges if s is segment)
             emitter = GroupSegmentEmitter(
                 segment=segment,
                 columns=columns,
-                first_tile=first.get(key, 0),
-                segment_tiles=total,
+                first_partial=first.get(key, 0),
+                segment_partials=total,
                 arguments=self.arguments,
                 main_loop=None,
                 names=self.names.scope(),
@@ -256,7 +256,7 @@ class _Emitter:
             )
             bodies.append(emitter.emit(self._tile(index)))
             emitters.append(emitter)
-            first[key] = first.get(key, 0) + columns.tiles
+            first[key] = first.get(key, 0) + columns.partials
         fetches = self._branches([each.first_fetches() for each in emitters])
         return [
             *self._before_tiles(),

@@ -76,12 +76,11 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.fetches: list[_Fetch] = []
         self.stored: dict[SlotShape, int] = {}
         """How often a part has stored through slots of a shape so far."""
-        self.tile_of_program = ""
         self.lane_columns = ColumnIndex("part", self.columns.extent, None)
 
     def emit(self, tile: str) -> list[str]:
         """The statements behind the main loop of tile number `tile`."""
-        self.tile_of_program = tile if tile.isidentifier() else f"({tile})"
+        self.program_tile = tile if tile.isidentifier() else f"({tile})"
         parts = self._emit_parts()
         self.lines += [
             f"LAYOUT: tl.constexpr = {parts[0]}[0].type.layout",
@@ -95,8 +94,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         self._load_ports(with_columns=False)
         before, self.lines = self.lines, []
         self._emit_part(parts)
-        loop = f"for part in tl.static_range({self.columns.parts}):"
-        lines = without_unused([*before, loop, *indented(without_unused(self.lines))])
+        lines = without_unused([*before, *self._loop_over_parts()])
         if self.fetches:
             lines.append(f"loaded += {self.columns.parts // self.staging.depth}")
         return lines
@@ -109,7 +107,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             for part in range(depth)
             for fetch in self.fetches
             for line in fetch.statement(
-                f"({self.tile_of_program} * {count} + {part})", self._slot(str(part))
+                f"({self.program_tile} * {count} + {part})", self._slot(str(part))
             )
         ]
 
@@ -128,7 +126,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _emit_part(self, accumulators: Sequence[str]) -> None:
         self.tile = "part_tile"
-        self.lines.append(f"part_tile = {self.tile_of_program} * {self.columns.parts} + part")
+        self.lines.append(f"part_tile = {self.program_tile} * {self.columns.parts} + part")
         self._set_columns(self.columns.lanes)
         self._emit_tile(
             [
@@ -144,6 +142,9 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _row_tile(self) -> str:
         return self.row_tile
+
+    def _full_row_vector(self, value: str) -> str:
+        return f"tl.full(({self.group_rows},), {value}, tl.float32, tl.SliceLayout(1, LAYOUT))"
 
     def _row_vector(self, column: str) -> str:
         flat = f"tl.reshape({column}, ({self.group_rows},))"

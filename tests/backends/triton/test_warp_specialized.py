@@ -158,6 +158,7 @@ def test_ahead_of_time():
         programs.swiglu("bf16", 2048, 5632, schedule(stages=4)),
         gradients.merged_weight_gradients("bf16", 2048, (2048, 512), schedule()),
         programs.residual_norm("bf16", 2048, 2048, ping_pong("64x256")),
+        programs.lm_head("bf16", 2048, 32000, schedule()),
     ]
     names = NameAllocator()
     kernels = [emit_gemm(op, names) for text in texts for op in gemms_of(parse_module(text))]
