@@ -28,7 +28,13 @@ SOURCE = r"""
 enum { MOST_PARAMETERS = 128, MOST_FUNCTIONS = 256, MOST_BYTES = 1 << 20 };
 
 typedef struct { uint32_t count; uint32_t sizes[MOST_PARAMETERS]; } parameters_t;
-typedef struct { uint32_t grid[3], block[3], shared; void *stream; } config_t;
+typedef struct { uint32_t id, padding; uint8_t value[64]; } attribute_t;
+typedef struct {
+  uint32_t grid[3], block[3], shared;
+  void *stream;
+  const attribute_t *attributes;
+  uint32_t attribute_count;
+} config_t;
 
 static parameters_t next_parameters, functions[MOST_FUNCTIONS];
 static uint64_t function_count;
@@ -60,7 +66,9 @@ int cuLaunchKernelEx(const config_t *config, void *function, void **values, void
   if (!fake_records) return 0;
   const parameters_t *parameters = &functions[(uint64_t)function - 1];
   uint64_t head[] = {(uint64_t)function, config->grid[0], config->grid[1], config->grid[2],
-                     config->block[0], config->shared, (uint64_t)config->stream, 0};
+                     config->block[0], config->shared, (uint64_t)config->stream, 0, 0};
+  for (uint32_t i = 0; i < config->attribute_count; i++)
+    head[8] |= (uint64_t)1 << config->attributes[i].id;
   for (uint32_t i = 0; i < parameters->count; i++) head[7] += parameters->sizes[i];
   record(head, sizeof head);
   for (uint32_t i = 0; i < parameters->count; i++) record(values[i], parameters->sizes[i]);
@@ -110,7 +118,7 @@ int cuPointerGetAttribute(uint64_t *value, int attribute, uint64_t pointer) {
 }
 """
 
-WORDS = 8
+WORDS = 9
 """Of 64 bits, before the parameters of a recorded launch."""
 
 
@@ -123,6 +131,8 @@ class Launch:
     threads: int
     shared: int
     stream: int
+    attributes: int
+    """A bit for each attribute, by its number in `CUlaunchAttributeID`."""
     parameters: bytes
 
 
@@ -162,9 +172,10 @@ def _launches(data: bytes) -> Iterator[Launch]:
     place = 0
     while place < len(data):
         head = memoryview(data)[place : place + 8 * WORDS].cast("Q")
-        function, x, y, z, threads, shared, stream, size = head
+        function, x, y, z, threads, shared, stream, size, attributes = head
         place += 8 * WORDS
-        yield Launch(function, (x, y, z), threads, shared, stream, data[place : place + size])
+        parameters = data[place : place + size]
+        yield Launch(function, (x, y, z), threads, shared, stream, attributes, parameters)
         place += size
 
 

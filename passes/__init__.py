@@ -33,6 +33,7 @@ PASS_CLASSES = {
     "move-scales": "MoveScalesPass",
     "outline-pointwise": "OutlinePointwisePass",
     "outline-rope": "OutlineRopePass",
+    "overlap-launches": "OverlapLaunchesPass",
     "pair-glu": "PairGluPass",
     "pair-rope": "PairRopePass",
     "place-column-scale": "PlaceColumnScalePass",

@@ -29,6 +29,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
+from coda_ir.passes.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.support.unfusing import BY, unfuse
 from coda_ir.passes.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
@@ -60,7 +61,7 @@ class SchedulePass(ModulePass):
     and tuning may find another form to be faster.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
-    `absorb-finalize`).
+    `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`).
 
     With `tune=measure` the best few are measured on the GPU for those `sizes`, within `budget`
     seconds, and results are stored; `tune=stored` measures nothing (docs/tuning.md).
@@ -80,6 +81,7 @@ class SchedulePass(ModulePass):
     tune: str | None = None
     budget: int | float = 60.0
     absorb: bool = False
+    pdl: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self._check_options()
@@ -96,6 +98,8 @@ class SchedulePass(ModulePass):
             self._take(gemm, choices[key], tuned.get(key), rows.of(gemm))
         if self.absorb:
             AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
+        if self.pdl:
+            OverlapLaunchesPass(self.target).apply(ctx, op)
 
     def _take(self, op: FusedOp, choice: Ranked, answer: Answer | None, rows: int | None) -> None:
         """Give `op` the schedule that was tuned, else the model's."""

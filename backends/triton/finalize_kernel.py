@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator, indented
 from coda_ir.backends.triton.memory import (
@@ -70,8 +71,9 @@ class _FinalizeEmitter:
         for index, value in enumerate(region.yields):
             self._store(index, value)
         self.arguments.append(KernelArgument("count", "i32", "{rows}"))
-        block = self.block
+        block, launch = self.block, Launch.of(self.op)
         lines = [
+            *launch.wait_and_start_next(self.helpers),
             f"element = tl.program_id(0) * {block} + tl.arange(0, {block})[:, None]",
             "exists = element < count",
             *self.lines,
@@ -83,6 +85,9 @@ class _FinalizeEmitter:
             arguments=tuple(self.arguments),
             grid=f"triton.cdiv({{rows}}, {block})",
             helpers=frozenset(self.helpers),
+            imports=launch.imports,
+            host_helpers=launch.host_helpers,
+            is_dependent=launch.is_dependent,
             description=summary,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
 
+from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import (
     docstring,
     gemm_kernel_name,
@@ -93,6 +94,7 @@ class _GemmEmitter:
             variables += SPLIT_NAMES
         self.names = NameAllocator((*_RESERVED, *variables, *helper_names(), self.name))
         self.helpers = {"grouped_tile"}
+        self.launch = Launch.of(op)
         self.arguments = ArgumentList(op, self.names)
         self.main_loop = self._main_loop()
         self.split = SplitK.of(schedule, self.arguments)
@@ -120,7 +122,7 @@ class _GemmEmitter:
         return sum(columns.programs for ranges in self.ranges for columns in ranges)
 
     def emit(self) -> EmittedKernel:
-        body = [*self._emit_prologue(), *self._emit_segments()]
+        body = [*self.launch.wait(self.helpers), *self._emit_prologue(), *self._emit_segments()]
         summary = summary_of(self.op, self.schedule)
         rows = depth_argument() if self.op.is_transposed else KernelArgument("M", "i32", "{rows}")
         shared = () if self.split is None else self.split.parameters
@@ -142,7 +144,9 @@ class _GemmEmitter:
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
             description=summary,
-            imports=self.main_loop.imports,
+            imports=self.main_loop.imports | self.launch.imports,
+            host_helpers=self.launch.host_helpers,
+            is_dependent=self.launch.is_dependent,
             shared_tiles=self._shared_tiles(),
         )
 
@@ -215,6 +219,7 @@ class _GemmEmitter:
                     names=self.names.scope(),
                     helpers=self.helpers,
                     is_ordered=self.op.order is not None,
+                    is_dependent=self.launch.is_dependent,
                     split=self.split,
                 )
                 tile = f"tile_n - {start}" if start else "tile_n"

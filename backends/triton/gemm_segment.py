@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.kernel import NameAllocator, indented, without_unused
 from coda_ir.backends.triton.mainloop import MainLoop
@@ -63,6 +64,8 @@ class SegmentEmitter:
     """Whether sums have a stated order, which `tl.sum` has not."""
     split: SplitK | None = None
     """How several programs share K; None where one has all of it."""
+    is_dependent: bool = False
+    """Whether the next kernel may begin when the main loop is done."""
     partials: dict[Port, str] = field(default_factory=dict[Port, str])
     """The names of partials that are loaded already."""
 
@@ -86,6 +89,8 @@ class SegmentEmitter:
         if self.split is None:
             self._load_partials()
         accumulators = self._emit_main_loop()
+        if self.is_dependent:
+            self.lines += start_next_kernel(self.helpers)
         if self.split is None:
             self._emit_parts_of(accumulators)
         else:

@@ -52,6 +52,18 @@ def tile_counters(tiles, device, known=None):
         counters = COUNTERS[stream] = fresh()
     return counters
 ''',
+    "OVERLAPPING": '''\
+def overlapping():
+    """Options of a launch that may overlap with the kernel before, where Triton knows them."""
+    if INTERPRET.value:
+        return {}
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    return {"launch_pdl": True} if hasattr(CUDAOptions, "launch_pdl") else {}
+
+
+OVERLAPPING = overlapping()
+''',
     "attention": ATTENTION,
     "expect": '''\
 def expect(x, dtype, shape, call):
@@ -166,11 +178,13 @@ HOST_NAMES = (
     *ATTENTION_NAMES,
     *DIRECT_NAMES,
     *GRADIENT_HELPERS,
+    "OVERLAPPING",
     "are_dense",
     "dense",
     "expect",
     "library_gemm",
     "multiprocessors",
+    "overlapping",
     "programs",
     "scaled",
     "tile_counters",

@@ -92,6 +92,8 @@ class EmittedKernel:
     """Assignments behind the imports that host and kernel refer to."""
     host_helpers: frozenset[str] = field(default=frozenset())
     """Functions of `host_prelude.py` that the grid calls."""
+    is_dependent: bool = False
+    """Whether it waits for the kernels before, so that its launch may overlap with them."""
     shared_tiles: SharedTiles | None = None
     """None where one program computes a tile."""
     language: Literal["triton", "gluon"] = "triton"
@@ -112,6 +114,8 @@ class EmittedKernel:
         lines += [f"    num_warps={self.num_warps},", f"    num_stages={self.num_stages},"]
         if not self.fp_fusion:
             lines.append("    enable_fp_fusion=False,")
+        if self.is_dependent:
+            lines.append("    **OVERLAPPING,")
         return [*lines, ")"]
 
 

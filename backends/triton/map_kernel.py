@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
@@ -227,7 +228,9 @@ def emit_map(
         is_ordered=segment.order is not None,
         tiling=tiling,
     )
+    launch = Launch.of(op)
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
+    lines = [*launch.wait_and_start_next(helpers), *lines]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
     grid = f"triton.cdiv({{rows}}, {tiling.rows})"
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
@@ -238,6 +241,9 @@ def emit_map(
         arguments=parameters,
         grid=f"{grid} * {tiles}" if tiles > 1 else grid,
         helpers=frozenset(helpers),
+        imports=launch.imports,
+        host_helpers=launch.host_helpers,
+        is_dependent=launch.is_dependent,
         description=summary,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),
     )

@@ -19,6 +19,7 @@ from coda_ir.dialects.gemm.attrs import (
     ScheduleAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE
 from coda_ir.dialects.gemm.library_op import LibraryOp
 from coda_ir.dialects.gemm.numerics import (
     NUMERICS_ATTRIBUTE,
@@ -63,6 +64,7 @@ Gemm = Dialect(
 )
 
 __all__ = [
+    "DEPENDENT_ATTRIBUTE",
     "NUMERICS_ATTRIBUTE",
     "TUNED_ATTRIBUTE",
     "ColumnOp",

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -82,10 +82,18 @@ def check_level(arch: Architecture, level: MachineLevel | None) -> None:
 def device_source(kernels: Sequence[EmittedKernel]) -> str:
     """A module of the kernels and what they call, without the host program and its torch."""
     header = MODULE_HEADER.replace("import torch\n", "")
-    imports = "\n".join(import_lines([k for k in kernels if k.language == "gluon"]))
+    imports = "\n".join(
+        import_lines([k if k.language == "gluon" else _without_host(k) for k in kernels])
+    )
     sources = [kernel.source for kernel in kernels]
     sections = (header, imports, *device_functions(kernels), *sources)
     return "\n\n".join(section for section in sections if section)
+
+
+def _without_host(kernel: EmittedKernel) -> EmittedKernel:
+    """A kernel in `tl` with the imports that its text needs, not those of its launch."""
+    of_device = {line for line in kernel.imports if line.startswith("from triton.language")}
+    return replace(kernel, imports=frozenset(of_device), constants=frozenset())
 
 
 def available_cores() -> int:

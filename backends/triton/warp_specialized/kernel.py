@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from textwrap import wrap
 
+from coda_ir.backends.triton.dependent_launch import Launch, start_next_kernel
 from coda_ir.backends.triton.gemm_names import (
     docstring,
     gemm_kernel_name,
@@ -91,6 +92,7 @@ class _Emitter:
             (*_RESERVED, *helper_names(), *own_helper_names(), *NAMES, self.name)
         )
         self.helpers = {"grouped_tile", "accumulate", "finish"}
+        self.launch = Launch.of(op)
         self.arguments = ArgumentList(op, self.names)
         self.descriptors = BoxDescriptors(op, self.arguments)
         self.depths = Depths(op, self.arguments)
@@ -160,9 +162,10 @@ class _Emitter:
             num_warps=4,
             num_stages=self.schedule.stages.data,
             description=self.summary,
-            imports=IMPORTS,
+            imports=IMPORTS | self.launch.imports,
             constants=self.descriptors.layouts.constants(),
-            host_helpers=frozenset({"programs"}),
+            host_helpers=self.launch.host_helpers | {"programs"},
+            is_dependent=self.launch.is_dependent,
             language="gluon",
             runs_without_rows=self.op.is_transposed,
         )
@@ -180,6 +183,7 @@ class _Emitter:
             *self._constants(),
             "step = 0",
             *self._tile_loop(self._branches(branches)),
+            *(start_next_kernel(self.helpers) if self.launch.is_dependent else []),
         ]
 
     @staticmethod
@@ -345,6 +349,7 @@ class _Emitter:
         body = [
             *docstring(self.op, self.summary),
             *self.memory.emit(),
+            *self.launch.wait(self.helpers),
             "tl.warp_specialize(",
             "    [",
             *indented(

@@ -194,6 +194,24 @@ def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
         assert fake_cuda.compare_launches(layer, run, fake) == LAUNCHES
 
 
+PROGRAMMATIC_STREAM_SERIALIZATION = 6
+"""The number of the attribute of a launch that overlaps with the kernel before."""
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_launches_that_overlap(fake: fake_cuda.FakeCuda, overlaps: bool):
+    schedule = f"{SCHEDULE} pdl={str(overlaps).lower()}"
+    scheduled = Lowering(parse(PROGRAM), schedule).module("scheduled")
+    layer: Any = load_source(emit_program(scheduled, direct_launch=True).source, "overlapping")
+    inputs = layer_inputs(3)
+    run = partial(layer.run, *inputs)
+    assert fake_cuda.compare_launches(layer, run, fake) == LAUNCHES
+    fake.record()
+    run()
+    found = {launch.attributes for launch in fake.recorded()}
+    assert found == {overlaps << PROGRAMMATIC_STREAM_SERIALIZATION}
+
+
 def test_results_of_a_layer_have_the_stated_types(layer: Any):
     results = layer.run(*layer_inputs(3))
     assert [(tuple(r.shape), r.dtype) for r in results] == [((2, 3, 64), torch.bfloat16)] * 2

@@ -1,0 +1,63 @@
+"""Kernels whose launches overlap with the kernels before: programmatic dependent launch of Hopper.
+
+    @triton.jit
+    def gemm(...):
+        wait_for_earlier_kernels()
+        ...                              # the main loop
+        start_next_kernel()
+        ...                              # the epilogue
+
+The GPU may start such a kernel when all programs of the one before have called
+`start_next_kernel` or are done, instead of when its results are in memory. So each of them waits
+first: it reads what earlier kernels wrote, and it writes where they may still read. As a kernel
+starts the next one only behind its own wait, waiting for one kernel is waiting for all before.
+
+What differs between versions of Triton is here: the functions of the device (since 3.4), and the
+option of a launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE
+
+_IMPORT = "from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait"
+
+
+def start_next_kernel(helpers: set[str]) -> list[str]:
+    """The statement behind which the next kernel may begin."""
+    helpers.add("start_next_kernel")
+    return ["start_next_kernel()"]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the kernel of an operator is launched, and what its text needs for that."""
+
+    is_dependent: bool
+
+    @staticmethod
+    def of(op: Operation) -> Launch:
+        return Launch(DEPENDENT_ATTRIBUTE in op.attributes)
+
+    @property
+    def imports(self) -> frozenset[str]:
+        return frozenset({_IMPORT} if self.is_dependent else ())
+
+    @property
+    def host_helpers(self) -> frozenset[str]:
+        return frozenset({"OVERLAPPING"} if self.is_dependent else ())
+
+    def wait(self, helpers: set[str]) -> list[str]:
+        """Statements before the first access to memory."""
+        if not self.is_dependent:
+            return []
+        helpers.add("wait_for_earlier_kernels")
+        return ["wait_for_earlier_kernels()"]
+
+    def wait_and_start_next(self, helpers: set[str]) -> list[str]:
+        """The same for a kernel that is over soon: the next one may begin at once, and waits."""
+        return [*self.wait(helpers), *(start_next_kernel(helpers) if self.is_dependent else [])]

@@ -1,0 +1,42 @@
+"""Pass `overlap-launches`: kernels start while the kernels before end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import UnitAttr
+
+from coda_ir.cost_model import DEVICES
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE, FinalizeOp, FusedOp, MapOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+
+
+@dataclass(frozen=True)
+class OverlapLaunchesPass(FunctionPass):
+    """Kernels of the GEMM level are launched dependently: they wait for the kernels before inside.
+
+        gemm.fused %x ...    ->    gemm.fused %x ... attributes {coda.dependent}
+
+    The launch, and what a kernel does before it reads memory, run while the kernel before writes
+    its last tiles (programmatic dependent launch). Always legal: a kernel waits before it reads or
+    writes memory, whatever ran before, and kernels that do not wait are launched as ever. Hopper
+    has the instructions; other targets are refused.
+    """
+
+    name: ClassVar[str] = "overlap-launches"
+    target: str = "sm_90"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        # Both came with Hopper.
+        able = [name for name, device in DEVICES.items() if device.has_tma]
+        if self.target not in able:
+            raise CodaError(
+                f"overlap-launches: target {self.target} has no programmatic dependent launch",
+                f"use {', '.join(able)}",
+            )
+        for op in rewriter.ops:
+            if isinstance(op, FusedOp | MapOp | FinalizeOp):
+                op.attributes[DEPENDENT_ATTRIBUTE] = UnitAttr()
+                rewriter.passed(op, "its launch overlaps with the kernel before")

@@ -1,0 +1,50 @@
+// RUN: coda-opt %s -p overlap-launches | filecheck %s
+// RUN: not coda-opt %s -p "overlap-launches{target=sm_80}" 2>&1 | filecheck %s --check-prefix=OTHER
+
+// OTHER: error: overlap-launches: target sm_80 has no programmatic dependent launch
+// OTHER: help: use sm_90, h200
+
+// Kernels of the GEMM level wait for the kernels before by themselves. What else runs is launched as
+// ever.
+
+func.func @norm(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<?x32xbf16> {
+  %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.map tile(%z : tensor<?x32xbf16>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x32xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  %e = coda.softmax %y : (tensor<?x32xbf16>) -> tensor<?x32xbf16>
+  func.return %e : tensor<?x32xbf16>
+}
+
+// CHECK:      func.func @norm(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     } attributes {coda.dependent}
+// CHECK-NEXT:   %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   } attributes {coda.dependent}
+// CHECK-NEXT:   %y = gemm.map tile(%z : tensor<?x32xbf16>) col(%s : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %b : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     } attributes {coda.dependent}
+// CHECK-NEXT:   %e = coda.softmax %y : (tensor<?x32xbf16>) -> tensor<?x32xbf16>
+// CHECK-NEXT:   func.return %e : tensor<?x32xbf16>
+// CHECK-NEXT: }
