@@ -30,7 +30,7 @@ from harness import (
     wanted,
     wanted_sizes,
 )
-from launches import Gemm, Program, kernel_counts, label, queued_us, sequence_us
+from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
 from layer_errors import check, exact_gradients, gradient_errors
 from llama_layer import PROGRAM, LayerShape, Tensors, make_inputs
 from rich.console import Console
@@ -43,8 +43,6 @@ from coda_ir.dialects.gemm import FusedOp
 FORWARD, BACKWARD = "forward", "backward"
 DEFAULT = ""
 """The schedule that the device has by default."""
-
-COPIED_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -223,14 +221,6 @@ class Times:
 
 def _medians(rounds: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
-
-
-def copy_rate(device: torch.device) -> float:
-    """Bytes a microsecond that a copy moves, read and written."""
-    size = COPIED_BYTES if device.type == "cuda" else 1 << 20
-    source = torch.randint(255, (size,), dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    return 2 * size / queued_us(lambda: target.copy_(source), device)
 
 
 def print_kernels(title: str, found: Mapping[str, Found]) -> None:

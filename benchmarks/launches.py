@@ -31,6 +31,8 @@ from coda_ir.tuning.problem import ENTRY, Problem
 
 Call = Callable[[], object]
 
+COPIED_BYTES = 1 << 29
+
 AHEAD_CYCLES = 20_000_000
 """Cycles for which the GPU sleeps, some milliseconds, while the host queues calls."""
 
@@ -144,6 +146,14 @@ def queued_us(call: Call, device: torch.device, count: int = 20) -> float:
     end.record()
     torch.cuda.synchronize()
     return 1000 * start.elapsed_time(end) / count
+
+
+def copy_rate(device: torch.device) -> float:
+    """Bytes a microsecond that a copy moves, read and written."""
+    size = COPIED_BYTES if device.type == "cuda" else 1 << 20
+    source = torch.randint(255, (size,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * size / queued_us(lambda: target.copy_(source), device)
 
 
 @dataclass(frozen=True)
