@@ -325,20 +325,6 @@ def start_next_kernel():
     if not INTERPRET:
         gdc_launch_dependents()
 '''),
-    "wait_for_earlier_kernels": _Helper('''\
-@triton.jit
-def wait_for_earlier_kernels():
-    """Until the kernels before have finished, and what they wrote can be read."""
-    if not INTERPRET:
-        gdc_wait()
-'''),
-    "start_next_kernel": _Helper('''\
-@triton.jit
-def start_next_kernel():
-    """The next kernel may take the place of programs that are done; it waits by itself."""
-    if not INTERPRET:
-        gdc_launch_dependents()
-'''),
     "row_partials": _Helper('''\
 @triton.jit
 def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTITY: tl.constexpr):
