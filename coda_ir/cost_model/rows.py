@@ -34,9 +34,11 @@ class RowCounts:
         return None if shapes is None else SymbolicSize.product(shapes.dims(op.x)[:-1])
 
     def of(self, op: FusedOp) -> int | None:
-        """M of `op`, K where x is transposed; None where a symbol has no size."""
-        if not self.sizes:
-            return None
+        """M of `op`, K where x is transposed; None where a symbol has no size, or none has one."""
+        return self.exact(op) if self.sizes else None
+
+    def exact(self, op: FusedOp) -> int | None:
+        """The same, also where no symbol has a size and the types say all."""
         size = self.size(op)
         if size is None or not size.symbols <= self.sizes.keys():
             return None

@@ -26,10 +26,13 @@ them.
 OTHER_SPLITS = 2
 """Numbers of programs for a tile that are measured beside that of the best shape."""
 
-UNLIKELY = 1.5
-"""Other main loops, and unfused kernels of ours, are measured where the model gives them less than
-so many times the time of the best.
+NEARLY = 1.15
+"""The best of another main loop is measured in any case where the model gives it less than so many
+times the time of the best.
 """
+
+UNLIKELY = 1.5
+"""The same for an unfused kernel of ours, which has the same main loop, and more bytes."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
     """
     first, *ranked = shapes
     of_loop = {each.schedule.mainloop: each for each in reversed(ranked)}
-    limit = UNLIKELY * min(each.us for each in shapes)
+    limit = NEARLY * min(each.us for each in shapes)
     wanted = [each for each in of_loop.values() if each.us < limit]
     by_rank = [each for each in ranked if each not in wanted]
     taken = [*wanted, *by_rank][: MOST_SHAPES - 1]
@@ -120,7 +123,8 @@ def _products(request: Request) -> Ranked | None:
         return None
     module = problem.in_form("unfused")
     bare = next(op for op in module.walk() if isinstance(op, FusedOp))
-    ranking = rank(bare, _wide(request), request.device, problem.rows)
+    space = replace(_wide(request), all_warps=False)
+    ranking = rank(bare, space, request.device, problem.rows)
     return ranking[0] if ranking else None
 
 

@@ -44,7 +44,7 @@ class Problem:
     @staticmethod
     def of(op: FusedOp, counts: RowCounts) -> Problem | None:
         """None where the sizes of `counts` do not say how large the operands are."""
-        shapes, rows = counts.shapes(op), counts.of(op)
+        shapes, rows = counts.shapes(op), counts.exact(op)
         if shapes is None or rows is None or rows < 1:
             return None
         symbols = _Symbols(shapes, counts.sizes)

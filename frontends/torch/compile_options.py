@@ -19,13 +19,13 @@ Backward: TypeAlias = Literal["derived", "autograd"]
 REMARKS_VARIABLE = "CODA_REMARKS"
 """Environment variable with the kinds of remarks to show: `CODA_REMARKS=missed,passed`, `all`."""
 
-MODES: Mapping[str, bool] = {
-    "default": False,
-    "reduce-overhead": True,
-    "max-autotune": True,
-    "max-autotune-no-cudagraphs": False,
+MODES: Mapping[str, Mapping[str, bool]] = {
+    "default": {},
+    "reduce-overhead": {"cuda_graphs": True},
+    "max-autotune": {"cuda_graphs": True, "tune": True},
+    "max-autotune-no-cudagraphs": {"tune": True},
 }
-"""The modes of `torch.compile`, and whether each replays CUDA graphs. None searches schedules."""
+"""The modes of `torch.compile`, and the options that each stands for."""
 
 
 class OptionError(CodaError):
@@ -54,6 +54,10 @@ class Options:
     """Parts in which logits are computed again for their gradient, so that they are not saved."""
     fuse_gradient_accumulation: bool = False
     """Have the GEMMs of gradients add to the `.grad` that parameters have."""
+    tune: bool | float | Literal["stored"] = False
+    """Measure schedules on the GPU (docs/tuning.md): for at most a minute per graph, or so many
+    seconds; `"stored"` uses results that are there. Where there is no GPU, nothing is measured.
+    """
     cuda_graphs: bool = False
     """Replay programs without gradients as CUDA graphs, one for each combination of sizes."""
     pack_weights: bool = False
@@ -76,7 +80,7 @@ class Options:
                 raise OptionError(
                     f"unknown option '{name}' of the backend coda", f"use {', '.join(names)}"
                 )
-        values: dict[str, Any] = {"cuda_graphs": MODES[mode or "default"], **(given or {})}
+        values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)
         options._check()
         return options
@@ -90,6 +94,7 @@ class Options:
         _check_type("stream_logits", self.stream_logits or 0, int, "a number of parts")
         _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
+        _check_tune(self.tune)
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
         if self.numerics is not None:
@@ -110,6 +115,12 @@ class Options:
 def _check_choice(name: str, value: object, choices: Any) -> None:
     if value not in choices:
         raise OptionError(f"unknown {name} '{value}'", f"use {', '.join(choices)}")
+
+
+def _check_tune(value: object) -> None:
+    is_known = value == "stored" or isinstance(value, bool | int | float)
+    if not is_known:
+        raise OptionError(f"option tune is {value!r}", "use True, False, seconds, or 'stored'")
 
 
 def _check_type(name: str, value: object, expected: type, example: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -18,10 +19,10 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import torch
 from torch.fx import GraphModule
 
-from coda_ir.api import CompiledFunction, compile
+from coda_ir.api import CompiledFunction, Target, compile
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.cuda_graphs import CudaGraphs, CudaRecorder
@@ -55,6 +56,7 @@ from coda_ir.frontends.torch.training_graphs import (
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training import TrainableFunction
+from coda_ir.tuning.context import current_device
 
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph: takes the list of its inputs, which it may clear."""
@@ -65,11 +67,12 @@ logger = logging.getLogger(__name__)
 class Choices(TypedDict):
     """Arguments of `coda_ir.compile`."""
 
-    target: Literal["triton", "reference"]
+    target: Target
     device: torch.device
     schedule: str | None
     numerics: str | None
     pack_weights: bool
+    tune: bool | float | Literal["stored"]
 
 
 def coda(
@@ -160,7 +163,10 @@ class GraphCompiler:
     def _compile(self, graph: GraphModule) -> GraphRunner:
         captured = DynamoGraph(graph, () if self._is_backward else weight_positions())
         imported, remarks = self._import(captured)
-        compiled: CompiledFunction = compile(imported.module, **self._choices(captured.device))
+        choices = self._choices(captured.device)
+        with _tensors_with_data():
+            compiled: CompiledFunction = compile(imported.module, **choices)
+            compiled.prepare(captured.size_hints)
         self._report([*remarks, *compiled.remarks])
         if not _has_gemm(compiled):
             raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
@@ -176,13 +182,24 @@ class GraphCompiler:
 
     def _choices(self, device: torch.device) -> Choices:
         """What is handed to `coda_ir.compile`."""
+        target = self._target(device)
         return {
-            "target": self._target(device),
+            "target": target,
             "device": device,
             "schedule": self.options.schedule,
             "numerics": self.options.numerics,
             "pack_weights": self.options.pack_weights,
+            "tune": self._tune(target),
         }
+
+    def _tune(self, target: Target) -> bool | float | Literal["stored"]:
+        """The option `tune`, where there is something to measure on."""
+        if self.options.tune is False or target != "triton":
+            return False
+        if current_device() is None:
+            logger.info("a graph is not tuned: there is no GPU to measure on")
+            return False
+        return self.options.tune
 
     def _report(self, remarks: Sequence[Remark]) -> None:
         log_remarks(remarks, self.options.shown_remarks)
@@ -197,7 +214,7 @@ class GraphCompiler:
             return None
         return lambda run, runner: CudaGraphs(run, CudaRecorder(compiled.device), runner.fixed)
 
-    def _target(self, device: torch.device) -> Literal["triton", "reference"]:
+    def _target(self, device: torch.device) -> Target:
         if self.options.target != "auto":
             return self.options.target
         if device.type == "cpu" and os.environ.get("TRITON_INTERPRET", "0") in ("", "0"):
@@ -229,15 +246,17 @@ class TrainingCompiler(GraphCompiler):
     def _compile(self, graph: GraphModule) -> GraphRunner:
         captured = DynamoGraph(graph, weight_positions())
         imported, remarks = self._import(captured)
-        trained = compile(
-            imported.module,
-            training=True,
-            memory_budget=self.options.memory_budget,
-            stream_logits=self.options.stream_logits,
-            fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
-            **self._choices(captured.device),
-        )
-        trained.prepare(_with_gradients(captured, imported), captured.size_hints)
+        wrt = _with_gradients(captured, imported)
+        with _tensors_with_data():
+            trained = compile(
+                imported.module,
+                training=True,
+                memory_budget=self.options.memory_budget,
+                stream_logits=self.options.stream_logits,
+                fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
+                **self._choices(captured.device),
+            )
+            trained.prepare(wrt, captured.size_hints)
         self._report([*remarks, *trained.remarks])
         if not _has_gemm(trained):
             raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
@@ -249,6 +268,11 @@ def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]
     required = inputs_with_gradients()
     named = zip(imported.inputs, captured.inputs, strict=True)
     return [name for name, given in named if name and required[captured.position(given.node)]]
+
+
+def _tensors_with_data() -> AbstractContextManager[None]:
+    """Leaves the mode in which AOTAutograd traces, whose tensors nothing can be measured on."""
+    return import_module("torch._subclasses.fake_tensor").unset_fake_temporarily()
 
 
 def _boxed(runner: Runner) -> Any:
@@ -273,4 +297,4 @@ def _why_not_captured(compiled: CompiledFunction) -> str | None:
 
 
 def _has_gemm(program: CompiledFunction | TrainableFunction) -> bool:
-    return FusedOp.name in program.operators
+    return any(op.name in program.operators for op in (FusedOp, LibraryOp))

@@ -214,6 +214,7 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
         (None, {"cuda_graphs": "yes"}, "option cuda_graphs is 'yes'"),
         (None, {"pack_weights": 1}, "option pack_weights is 1"),
         (None, {"schedule": 8}, "option schedule is 8"),
+        (None, {"tune": "always"}, "option tune is 'always'"),
     ],
 )
 def test_wrong_options(mode: str | None, options: dict[str, Any], message: str):
@@ -228,7 +229,9 @@ def test_modes(mode: str):
     with torch.no_grad():
         fast = torch_compile(model, backend="coda", mode=mode)
         torch.testing.assert_close(fast(x), model(x))
-    assert Options.of(mode, None).cuda_graphs == (mode in ("reduce-overhead", "max-autotune"))
+    chosen = Options.of(mode, None)
+    assert chosen.cuda_graphs == (mode in ("reduce-overhead", "max-autotune"))
+    assert chosen.tune == mode.startswith("max-autotune")
 
 
 def test_the_backend_is_an_entry_point():
