@@ -114,6 +114,24 @@ HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
 PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'
 PARTS = _schedule(32, 128, 16, warps=1)
 
+SPLIT_CHAIN = f"""
+func.func @f(%x: tensor<?x80xf32>, %u: tensor<40x80xf32>, %w: tensor<24x40xf32>)
+    -> tensor<?x24xf32> {{
+  %y = gemm.fused %x : tensor<?x80xf32> schedule<{SMALL}, split_k = 3>
+      columns(%u : tensor<40x80xf32>) -> (tile : tensor<?x40xf32>) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  %z = gemm.fused %y : tensor<?x40xf32> schedule<{SMALL}, split_k = 2>
+      columns(%w : tensor<24x40xf32>) -> (tile : tensor<?x24xf32>) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  func.return %z : tensor<?x24xf32>
+}}
+"""
+"""Both kernels count with the same counters."""
+
 PARTIAL_COLUMNS = f"""
 func.func @f(%x: tensor<?x40xf32>, %w: tensor<72x40xf32>)
     -> (tensor<?x72xf32>, tensor<?x72xf32>, tensor<72xf32>) {{
@@ -247,6 +265,10 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "loss head": KernelCase(programs.lm_head("f32", 40, 70, SMALL), "", {"?": 83}),
         "head norm": KernelCase(
             programs.qkv_rope("f32", 24, 12, (5, 3), SMALL, norm=True), "", rows
+        ),
+        "split, chain": KernelCase(SPLIT_CHAIN, "", {"?": 35}),
+        "split, two weights": KernelCase(
+            programs.swiglu("f32", 40, 42, f"{SMALL}, split_k = 2"), "", rows
         ),
         "partial columns": KernelCase(PARTIAL_COLUMNS, "", {"?": 35}),
         "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),

@@ -9,8 +9,15 @@ from faults.kernel_faults import KERNEL_FAULTS
 from faults.legality_faults import LEGALITY_FAULTS
 from faults.pass_cases import pass_checks
 from faults.pass_faults import PASS_FAULTS
+from faults.split_faults import SPLIT_FAULTS
 
-FAULTS: tuple[Fault, ...] = (*PASS_FAULTS, *LEGALITY_FAULTS, *KERNEL_FAULTS, *HOPPER_FAULTS)
+FAULTS: tuple[Fault, ...] = (
+    *PASS_FAULTS,
+    *LEGALITY_FAULTS,
+    *KERNEL_FAULTS,
+    *SPLIT_FAULTS,
+    *HOPPER_FAULTS,
+)
 
 
 CHECKS: Mapping[Corpus, Mapping[str, Check]] = {

@@ -348,7 +348,10 @@ def finalize(
 
 def draw_schedule(b: FunctionBuilder) -> ScheduleAttr:
     tile = (b.choices.pick((16, 32)), b.choices.pick((32, 16, 64, 128)), b.choices.pick((16, 32)))
-    return ScheduleAttr.get("pointer", tile, warps=b.choices.pick((4, 1, 8)), stages=1, group_m=2)
+    warps = b.choices.pick((4, 1, 8))
+    # No choice of its own, so that seeds keep their programs.
+    split_k = 3 if tile[1] == 64 else 1
+    return ScheduleAttr.get("pointer", tile, warps=warps, stages=1, group_m=2, split_k=split_k)
 
 
 def fits(op: FusedOp, schedule: ScheduleAttr) -> bool:
