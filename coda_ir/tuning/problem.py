@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
     ModuleOp,
     StringAttr,
+    TensorType,
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -21,6 +23,7 @@ from coda_ir.backends.triton import EmittedProgram, emit_program
 from coda_ir.cache.decision import Form
 from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.passes.plan_buffers import PlanBuffersPass
 from coda_ir.passes.support.unfusing import BY, unfuse, why_not_unfused
@@ -123,7 +126,8 @@ class _Symbols:
 
 
 def _isolated(op: FusedOp, operands: list[SSAValue], dims: list[tuple[Dim, ...]]) -> ModuleOp:
-    block = Block(arg_types=[value.type for value in operands])
+    argument_types = [_sized(value, each) for value, each in zip(operands, dims, strict=True)]
+    block = Block(arg_types=argument_types)
     copy = op.clone(dict(zip(operands, block.args, strict=True)))
     copy.schedule = None
     copy.attributes.clear()
@@ -139,8 +143,14 @@ def _isolated(op: FusedOp, operands: list[SSAValue], dims: list[tuple[Dim, ...]]
         DictionaryAttr({"coda.name": StringAttr(f"x{index}"), "coda.dims": dims_attribute(each)})
         for index, each in enumerate(dims)
     ]
-    types = FunctionType.from_lists([v.type for v in operands], [v.type for v in op.results])
+    types = FunctionType.from_lists(argument_types, [v.type for v in op.results])
     return ModuleOp([FuncOp(ENTRY, types, Region(block), arg_attrs=ArrayAttr(attributes))])
+
+
+def _sized(value: SSAValue, dims: Sequence[Dim]) -> AnyTensor:
+    """The type of a value with the extents that are known: the number of partials is."""
+    extents = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
+    return TensorType(element_type_of(value), extents)
 
 
 def _gemm_of(module: ModuleOp) -> FusedOp:

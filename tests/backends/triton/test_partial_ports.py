@@ -13,8 +13,10 @@ from coda_ir.backends.triton import emit_module
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
+from coda_ir.tuning.problem import Problem
 
 POINTER = 'pointer, "32x64x32", warps = 4, stages = 2, group_m = 2'
 IN_PARTS = 'pointer, "64x64x32", warps = 1, stages = 1, group_m = 2'
@@ -128,3 +130,14 @@ def test_ahead_of_time(schedule: str):
     kernel = emit_gemm(op, NameAllocator())
     (compiled,) = compile_kernels([kernel], "sm_90")
     assert compiled.resources.spills == 0
+
+
+def test_alone_as_tuning_measures_it():
+    """The number of partials is known without the GEMM that makes them."""
+    module = parse("examples/llama_layer.coda", constants={"D": 128, "F": 192, "HEAD": 32})
+    lowered = Lowering(module, "target=interpreter absorb=true").module("scheduled")
+    readers = [op for op in gemms_of(lowered) if "partial_add" in str(op.segment_attrs)]
+    assert len(readers) == 2
+    for op in readers:
+        problem = Problem.of(op, RowCounts({"B": 2, "T": 3}))
+        assert problem is not None and problem.emit(op.schedule).source
