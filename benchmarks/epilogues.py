@@ -26,6 +26,7 @@ from harness import (
     print_errors,
     print_timings,
     publish,
+    reset_compilers,
     time_interleaved,
     timings_data,
     wanted,
@@ -123,6 +124,7 @@ def measure(
 ) -> tuple[dict[str, Timing], dict[str, dict[str, float]]]:
     names = VARIANTS if options.variants == "all" else wanted(options.variants)
     tensors = case.draw(sizes, options.device)
+    reset_compilers()
     with torch.no_grad():
         made = candidates(case, sizes, tensors, names)
         results = {name: call() for name, call in made.items() if name != BASELINE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -70,6 +71,15 @@ def peak_memory(candidate: Candidate) -> float | None:
     candidate()
     torch.cuda.synchronize()
     return (torch.cuda.max_memory_allocated() - before) / 2**30
+
+
+def reset_compilers() -> None:
+    """Forget what was compiled for another part: beyond a few graphs of one function, torch.compile
+    runs it as it is.
+    """
+    dynamo: Any = import_module("torch._dynamo")
+    dynamo.reset()
+    gc.collect()
 
 
 @dataclass

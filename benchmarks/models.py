@@ -15,7 +15,6 @@ same run. Needs transformers.
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +28,7 @@ from harness import (
     peak_memory,
     print_timings,
     publish,
+    reset_compilers,
     time_interleaved,
     timings_data,
     wanted,
@@ -105,13 +105,6 @@ def measure(part: Part, names: Sequence[str], rounds: int) -> Found:
     if isinstance(part, Decode):
         found.floor_ms = part.read_bytes / copy_rate(part.model.device) / 1000
     return found
-
-
-def reset_compilers() -> None:
-    """Forget the graphs of another part, which count against a limit of recompilations."""
-    dynamo: Any = getattr(torch, "_dynamo")  # noqa: B009 (without types)
-    dynamo.reset()
-    gc.collect()
 
 
 def compare(found: Found, exact: Mapping[str, torch.Tensor]) -> None:
