@@ -18,6 +18,7 @@ from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.plan_buffers import PlanBuffersPass
 from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.remarks import collect_remarks
 from generator.case import Case
 from generator.choices import Choices
@@ -125,6 +126,8 @@ def _draw_pass(choices: Choices, names: Sequence[str]) -> ModulePass:
             return PlaceColumnScalePass(fold=choices.chance(70))
         case "schedule":
             return SchedulePass(target=choices.pick(TARGETS))
+        case "unfuse-gemms":
+            return UnfuseGemmsPass(choices.pick(("kernels", "library")))
         case _:
             return get_all_passes()[name]()()
 
@@ -140,6 +143,17 @@ def check_idempotent(case: Case, lowered: ModuleOp) -> None:
             case.notes.append(f"second run: {step.name} finds more to do")
     if text != str(lowered):
         case.check_meaning(again, IDEMPOTENT, "coda-to-gemm twice")
+
+
+def take_apart(case: Case, lowered: ModuleOp, by: str) -> ModuleOp:
+    """The program with the epilogues of its GEMMs in kernels of their own; its meaning stays."""
+    module = lowered.clone()
+    step = UnfuseGemmsPass(by)
+    apply(case, step, module, EVERY_PASS, step.name)
+    with expected_to_work(EVERY_PASS, step.name):
+        module.verify()
+    case.check_meaning(module, EVERY_PASS, step.name)
+    return module
 
 
 def schedule(case: Case, lowered: ModuleOp, target: str, mainloop: str = "pointer") -> ModuleOp:

@@ -21,6 +21,7 @@ from generator.lowering import (
     check_random_pipeline,
     lower_to_gemm,
     schedule,
+    take_apart,
 )
 from generator.program import Generator
 from generator.round_trip import check_round_trip
@@ -82,6 +83,15 @@ def emitted_triton(case: Case, choices: Choices) -> None:
     check_emitted(case, Rounding(case), scheduled)
 
 
+def emitted_apart(case: Case, choices: Choices) -> None:
+    """The products of GEMMs stored, by kernels or by PyTorch's library, and epilogues on them."""
+    apart = take_apart(case, _lowered(case), choices.pick(("library", "kernels")))
+    scheduled = schedule(case, apart, "interpreter")
+    rounding = Rounding(case)
+    check_stated(rounding, scheduled, "products apart")
+    check_emitted(case, rounding, scheduled)
+
+
 def emitted_unfused(case: Case, choices: Choices) -> None:
     """The block level as it is, with only its linear maps as GEMMs."""
     check_emitted(case, Rounding(case), schedule(case, case.program.module, "interpreter"))
@@ -118,6 +128,7 @@ PROPERTIES: Mapping[str, Property] = {
     "folded weights": Property(folded_weights, 8),
     "idempotent": Property(idempotent, 10),
     "emitted triton": Property(emitted_triton, 10),
+    "emitted apart": Property(emitted_apart, 20),
     "emitted unfused": Property(emitted_unfused, 40),
 }
 
