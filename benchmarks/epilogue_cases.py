@@ -191,7 +191,7 @@ def _text(arguments: str, body: str, *, heads: bool = False) -> str:
 
 CASES = (
     Case("residual", _text("r: bf16[M, N]", "r + linear(x, w)"), _residual),
-    Case("bias, GELU", _text("weight b: bf16[N]", "gelu(linear(x, w, b))"), _bias_gelu),
+    Case("bias + GELU", _text("weight b: bf16[N]", "gelu(linear(x, w, b))"), _bias_gelu),
     Case(
         "SwiGLU",
         _text("weight v: bf16[N, K]", "silu(linear(x, w)) * linear(x, v)"),

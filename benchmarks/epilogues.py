@@ -23,6 +23,7 @@ from harness import (
     Candidate,
     Timing,
     add_common_options,
+    chosen,
     print_errors,
     print_timings,
     publish,
@@ -122,7 +123,7 @@ def check(case: Case, tensors: Tensors, results: Mapping[str, Any]) -> dict[str,
 def measure(
     case: Case, sizes: Sizes, options: argparse.Namespace
 ) -> tuple[dict[str, Timing], dict[str, dict[str, float]]]:
-    names = VARIANTS if options.variants == "all" else wanted(options.variants)
+    names = chosen(options.variants, VARIANTS)
     tensors = case.draw(sizes, options.device)
     reset_compilers()
     with torch.no_grad():

@@ -7,7 +7,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -108,6 +108,18 @@ class Budget:
 def wanted(text: str) -> list[str]:
     """The words of an option such as `forward,backward`."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def chosen(text: str, known: Sequence[str]) -> list[str]:
+    """The words of an option, which are among the `known` ones, or `all`.
+
+    Raises SystemExit for another one.
+    """
+    names = list(known) if text == "all" else wanted(text)
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown '{name}': use {', '.join(known)}, or all")
+    return names
 
 
 def wanted_sizes(text: str) -> list[int]:

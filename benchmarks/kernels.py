@@ -25,9 +25,9 @@ import torch
 from harness import (
     Budget,
     add_common_options,
+    chosen,
     print_errors,
     publish,
-    wanted,
     wanted_sizes,
 )
 from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
@@ -41,6 +41,7 @@ from coda_ir import CompiledFunction
 from coda_ir.dialects.gemm import FusedOp
 
 FORWARD, BACKWARD = "forward", "backward"
+PARTS = (FORWARD, BACKWARD)
 DEFAULT = ""
 """The schedule that the device has by default."""
 
@@ -305,7 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not budget.allows(f"D = {d}"):
             break
         inputs = make_inputs(shape, options.device)
-        for part, make in makers(shape, inputs, wanted(options.parts)).items():
+        for part, make in makers(shape, inputs, chosen(options.parts, PARTS)).items():
             section = f"{part}, D = {d}"
             if not budget.allows(section):
                 break

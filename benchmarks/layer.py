@@ -24,6 +24,7 @@ from harness import (
     Candidate,
     Timing,
     add_common_options,
+    chosen,
     peak_memory,
     print_errors,
     print_timings,
@@ -31,7 +32,6 @@ from harness import (
     reset_compilers,
     time_interleaved,
     timings_data,
-    wanted,
     wanted_sizes,
 )
 from layer_errors import check, exact_gradients, gradient_errors
@@ -117,8 +117,7 @@ def measure_training(
 
 def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
     """All parts of one size."""
-    names = VARIANTS if options.variants == "all" else wanted(options.variants)
-    parts = wanted(options.parts)
+    names, parts = chosen(options.variants, VARIANTS), chosen(options.parts, PARTS)
     inputs = make_inputs(shape, options.device)
     reset_compilers()
     variants = make_variants(

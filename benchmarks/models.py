@@ -25,13 +25,13 @@ from harness import (
     Candidate,
     Timing,
     add_common_options,
+    chosen,
     peak_memory,
     print_timings,
     publish,
     reset_compilers,
     time_interleaved,
     timings_data,
-    wanted,
 )
 from launches import copy_rate
 from layer_variants import first_seconds
@@ -43,7 +43,7 @@ from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.dynamo import coda
 
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
-COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile, CUDA graphs", "coda, CUDA graphs"
+COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile + CUDA graphs", "coda + CUDA graphs"
 MAX_AUTOTUNE = "max-autotune"
 VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, MAX_AUTOTUNE, CODA, CODA_GRAPHS)
 UNASKED = {
@@ -66,11 +66,11 @@ def backends(device: str) -> dict[str, Backend]:
     }
 
 
-def chosen(options: argparse.Namespace, part: str) -> list[str]:
+def variants_of(options: argparse.Namespace, part: str) -> list[str]:
     """The variants of a part."""
     if options.variants is None:
         return list(UNASKED[part])
-    names = list(VARIANTS) if options.variants == "all" else wanted(options.variants)
+    names = chosen(options.variants, VARIANTS)
     is_training = part == "training"  # ours has no CUDA graphs where there are gradients
     return [name for name in names if not (is_training and name == CODA_GRAPHS)]
 
@@ -139,14 +139,14 @@ def run_model(
     model = make_model(name, options.device, options.layers, small=options.small)
     layers = model.config.num_hidden_layers
     parts: dict[str, Part] = {}
-    for kind in wanted(options.parts):
+    for kind in chosen(options.parts, list(PARTS)):
         tokens = options.context if kind == "decode" else options.tokens
         section = f"{name}, {layers} layers, {kind}, {tokens} tokens"
         if not budget.allows(section):
             break
         with budget.part():
             parts[section] = PARTS[kind](model, tokens)
-            found[section] = measure(parts[section], chosen(options, kind), options.rounds)
+            found[section] = measure(parts[section], variants_of(options, kind), options.rounds)
     reset_compilers()
     with in_float64(model):
         for section, part in parts.items():
@@ -173,7 +173,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--models", default="llama", help=f"of {', '.join(MODELS)}")
     parser.add_argument("--parts", default=",".join(PARTS), help="which, with commas")
-    parser.add_argument("--variants", help=f"of {'; '.join(VARIANTS)}; or all")
+    parser.add_argument("--variants", help=f"of {', '.join(VARIANTS)}; or all")
     parser.add_argument("--layers", type=int, help="of each model (default: all that it has)")
     parser.add_argument("--tokens", type=int, default=2048, help="of prefill and training")
     parser.add_argument("--context", type=int, default=512, help="tokens of the cache that decodes")
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.default_generator.manual_seed(0)
     budget = Budget(options.budget)
     found: dict[str, Found] = {}
-    for name in wanted(options.models):
+    for name in chosen(options.models, list(MODELS)):
         if not budget.allows(name):
             break
         run_model(name, options, budget, found)

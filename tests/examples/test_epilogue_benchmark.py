@@ -25,6 +25,11 @@ def test_nothing_is_begun_that_does_not_fit_the_budget(
 ):
     path = tmp_path / "epilogues.json"
     options = ["--variants", "eager", "--rounds", "1", "--budget", "0", "--json", str(path)]
-    epilogues.main(["--device", "cpu", "--shapes", "24x32x16", "--cases", "e", *options])
+    epilogues.main(["--device", "cpu", "--shapes", "24x32x16", *options])
     assert list(json.loads(path.read_text())["milliseconds"]) == ["residual, 24x32x16"]
-    assert "without bias, GELU, 24x32x16" not in capsys.readouterr().out  # was not asked for
+    assert "without bias + GELU, 24x32x16" in capsys.readouterr().out
+
+
+def test_an_unknown_variant_is_told():
+    with pytest.raises(SystemExit, match="unknown .torch.: use coda, eager,"):
+        epilogues.main(["--device", "cpu", "--shapes", "8x8x8", "--variants", "torch"])
