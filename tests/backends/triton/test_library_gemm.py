@@ -1,0 +1,77 @@
+"""GEMMs of PyTorch's library in emitted modules: layouts, transposed operands and results, sums."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import coda_ir
+from coda_ir.api import CompiledFunction
+from coda_ir.float64 import relative_error
+
+PRODUCTS = """
+func.func @products(%x: tensor<?x5x8x{T}> {{coda.dims = ["B", 5, 8]}}, %w: tensor<16x8x{T}>,
+    %v: tensor<8x16x{T}>, %one: tensor<8x{T}>)
+    -> (tensor<?x5x16x{T}>, tensor<?x5x16xf32>, tensor<16x?x5x{T}>, tensor<8x16xf32>,
+        tensor<16x{T}>) {{
+  %a = gemm.library %x : tensor<?x5x8x{T}> columns(%w : tensor<16x8x{T}>) -> tensor<?x5x16x{T}>
+  %b = gemm.library %x : tensor<?x5x8x{T}> + %x : tensor<?x5x8x{T}> columns(%w : tensor<16x8x{T}>)
+    + (%w : tensor<16x8x{T}>) -> tensor<?x5x16xf32>
+  %c = gemm.library %x : tensor<?x5x8x{T}> columns(%v : tensor<8x16x{T}>) kn
+    -> tile_t tensor<16x?x5x{T}>
+  %d = gemm.library transposed %x : tensor<?x5x8x{T}> columns(%a : tensor<?x5x16x{T}>) kn
+    -> tensor<8x16xf32>
+  %e = gemm.library %one : tensor<8x{T}> columns(%w : tensor<16x8x{T}>) -> tensor<16x{T}>
+  func.return %a, %b, %c, %d, %e
+    : tensor<?x5x16x{T}>, tensor<?x5x16xf32>, tensor<16x?x5x{T}>, tensor<8x16xf32>, tensor<16x{T}>
+}}
+"""
+
+TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+
+FUSED = """
+fn gated(x: bf16[B, T, 32], r: bf16[B, T, 48], gate: bf16[48, 32], up: bf16[48, 32]) {
+    return r + silu(linear(x, gate)) * linear(x, up)
+}
+"""
+
+
+def inputs(dtype: torch.dtype) -> list[torch.Tensor]:
+    """The first is strided."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(5, 3, 8, generator=generator).transpose(0, 1)
+    others = [torch.randn(shape, generator=generator) for shape in ((16, 8), (8, 16), (8,))]
+    return [tensor.to(dtype) for tensor in (x, *others)]
+
+
+@pytest.mark.parametrize("element", TYPES)
+def test_products_are_rounded_once(element: str):
+    function = coda_ir.compile(PRODUCTS.format(T=element), device="cpu")
+    tensors = inputs(TYPES[element])
+    found, expected = function(*tensors), function.reference(tensors, precision="stated")
+    assert [x.dtype for x in found] == [x.dtype for x in expected]
+    for value, wanted in zip(found, expected, strict=True):
+        assert value.shape == wanted.shape and value.is_contiguous()
+        # Products of 16-bit numbers are exact in float32: sums of 8 differ by their order only.
+        assert relative_error(value, wanted.double()) < (
+            1e-6 if value.dtype == torch.float32 else 4e-3
+        )
+
+
+def layer(form: str) -> CompiledFunction:
+    return coda_ir.compile(FUSED, device="cpu", schedule=f"target=interpreter gemms={form}")
+
+
+def test_every_form_computes_the_same():
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((2, 9, 32), (2, 9, 48), (48, 32), (48, 32))
+    tensors = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
+    results = {form: layer(form)(*tensors) for form in ("fused", "unfused", "library")}
+    for result in results.values():
+        assert torch.equal(result, results["fused"])
+    assert [layer(form).operators.get("gemm.map", 0) for form in results] == [0, 1, 1]
+
+
+def test_what_is_called_shows_in_the_text():
+    assert "library_gemm(torch.float32, x.flatten(0, -2), gate.t())" in layer("library").source
+    assert "library_gemm" not in layer("unfused").source
