@@ -13,12 +13,19 @@ import argparse
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from harness import Candidate, peak_memory, print_timings, time_interleaved, write_json
+from harness import (
+    Candidate,
+    add_common_options,
+    peak_memory,
+    print_timings,
+    publish,
+    time_interleaved,
+    timings_data,
+)
 from rich.console import Console
 from rich.table import Table
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -174,14 +181,12 @@ def print_accuracy(found: Mapping[str, Accuracy], peaks: Mapping[str, float | No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--kv-heads", type=int, default=8)
     parser.add_argument("--head-dim", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=5)
+    add_common_options(parser)
     given = parser.parse_args(arguments)
     sizes = Sizes(given.batch, given.time, given.heads, given.kv_heads, given.head_dim)
     inputs = sizes.inputs(given.device)
@@ -202,9 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     for part, found in timings.items():
         print_timings(f"attention, {part}, {sizes}", found, CODA)
-    if given.json is not None:
-        facts = {name: vars(found) for name, found in accuracy.items()}
-        write_json(given.json, timings, accuracy=facts, peak_gib=peaks)
+    facts = {name: vars(found) for name, found in accuracy.items()}
+    publish(given, accuracy=facts, peak_gib=peaks, milliseconds=timings_data(timings))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
-from harness import Candidate, Timing, print_timings, time_interleaved, write_json
+from harness import (
+    Budget,
+    Candidate,
+    Timing,
+    add_common_options,
+    print_timings,
+    publish,
+    time_interleaved,
+    timings_data,
+    wanted_sizes,
+)
 from llama_layer import LayerShape
 from rich.console import Console
 
@@ -187,7 +196,7 @@ def stacked(results: torch.Tensor | Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def measure(
-    case: Case, rows: int, schedules: Sequence[str], device: str
+    case: Case, rows: int, schedules: Sequence[str], device: str, rounds: int
 ) -> tuple[dict[str, Timing], dict[str, float]]:
     """Timings of a case by schedule, and errors of a sample against float64."""
     operands = Operands.draw(case, rows, device)
@@ -198,7 +207,7 @@ def measure(
         gemm = coda_ir.compile(case.program(), device=device, schedule=schedule_options(text, None))
         candidates[text] = partial(gemm, *arguments)
         errors[text] = operands.error(stacked(gemm(*arguments)))
-    return time_interleaved(candidates), errors
+    return time_interleaved(candidates, rounds=rounds), errors
 
 
 def compile_only(case: Case, schedules: Sequence[str], arch: str, console: Console) -> None:
@@ -220,14 +229,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=16384)
     parser.add_argument("--only", default="", help="part of the names of the GEMMs, such as dW")
     parser.add_argument("--schedule", action="append", help='such as "tma 128x256x64 stages=4"')
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--aot", metavar="ARCH", help="compile for ARCH without running")
-    parser.add_argument("--json", type=Path)
+    add_common_options(parser)
     arguments = parser.parse_args()
     schedules, console = arguments.schedule or SCHEDULES, Console()
+    budget = Budget(arguments.budget)
     timings: dict[str, dict[str, Timing]] = {}
     errors: dict[str, dict[str, float]] = {}
-    for d in map(int, arguments.sizes.split(",")):
+    for d in wanted_sizes(arguments.sizes):
         for case in cases(d):
             if arguments.only not in case.name:
                 continue
@@ -235,13 +244,16 @@ def main() -> None:
                 compile_only(case, schedules, arguments.aot, console)
                 continue
             section = f"D = {d}, {case.name}: {2e-12 * arguments.rows * case.work:.3f} TFLOP"
-            timings[section], errors[section] = measure(
-                case, arguments.rows, schedules, arguments.device
-            )
+            if not budget.allows(section):
+                return
+            with budget.part():
+                timings[section], errors[section] = measure(
+                    case, arguments.rows, schedules, arguments.device, arguments.rounds
+                )
             print_timings(section, timings[section], BASELINE)
             console.print({name: f"{error:.2e}" for name, error in errors[section].items()})
-            if arguments.json:
-                write_json(arguments.json, timings, rows=arguments.rows, errors=errors)
+            facts = {"rows": arguments.rows, "errors": errors}
+            publish(arguments, **facts, milliseconds=timings_data(timings))
 
 
 if __name__ == "__main__":
