@@ -1,12 +1,13 @@
 """The benchmark of kernels, small and on the CPU."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import kernels
 import pytest
 import torch
-from launches import Gemm, label, sequence_us
+from launches import Gemm, Recorded, kernel_counts, label, sequence_us
 
 import coda_ir
 from coda_ir.dialects.gemm import FusedOp
@@ -71,3 +72,35 @@ def test_calls_take_turns():
     for _ in range(2):
         assert len(sequence_us(sequences, [1, 1], CPU)) == 2
     assert seen == ["a", "x", "a", "x"]
+
+
+class Clock:
+    """A GPU whose kernels take what their calls say."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.recorded: list[Recorded] = []
+
+    def kernel(self, duration: float) -> None:
+        self.recorded.append(Recorded("kernel", self.now, duration))
+        self.now += duration
+
+    def record(self, call: Callable[[], object]) -> list[Recorded]:
+        self.recorded = []
+        call()
+        return self.recorded
+
+
+def test_kernels_belong_to_the_calls_that_launch_them(monkeypatch: pytest.MonkeyPatch):
+    clock, gpu = Clock(), torch.device("cuda")
+    monkeypatch.setattr("launches.record_on_gpu", clock.record)
+    times = iter([7.0, 9.0, 11.0] * 10)  # of one call, after those that count kernels
+
+    def split() -> None:
+        clock.kernel(2.0)
+        clock.kernel(3.0)
+
+    sequences = [[split], [lambda: clock.kernel(next(times))]]
+    counts = kernel_counts([calls[0] for calls in sequences], gpu)
+    assert counts == [2, 1]
+    assert sequence_us(sequences, counts, gpu, repeats=3) == [5.0, 9.0]
