@@ -9,7 +9,7 @@ epilogue works on at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
@@ -55,6 +55,20 @@ class Moves:
     stores: tuple[SlotShape, ...]
     parts: int
 
+    def in_place(self) -> dict[int, int]:
+        """Stores that can go where a tile was loaded: the numbers of the load by that of the store.
+
+        The last stores do, so that those which take turns in slots are as far apart as they can be.
+        """
+        free = list(enumerate(self.loads))
+        found: dict[int, int] = {}
+        for store, shape in reversed(list(enumerate(self.stores))):
+            slot = next((slot for slot in free if slot[1] == shape), None)
+            if slot is not None:
+                free.remove(slot)
+                found[store] = slot[0]
+        return found
+
 
 @dataclass(frozen=True)
 class Staging:
@@ -66,16 +80,32 @@ class Staging:
     """The slots of one part's ports: there are `depth` of each."""
     stores: Mapping[SlotShape, int]
     """How many slots of a shape results take turns in."""
+    loads_all: bool = False
+    """Whether the tiles of all parts are loaded under the main loop, each into a slot of its own,
+    where results are stored in their place."""
+
+    def in_place(self, moves: Moves) -> dict[int, int]:
+        """The stores of a part that go where a tile was loaded (see `Moves.in_place`)."""
+        return moves.in_place() if self.loads_all else {}
+
+    def turns(self, moves: Moves) -> list[SlotShape]:
+        """The stores of a part that take turns in slots."""
+        in_place = self.in_place(moves)
+        return [shape for store, shape in enumerate(moves.stores) if store not in in_place]
+
+    def pending(self, moves: Moves, shape: SlotShape) -> int:
+        """How many stores may be under way when a slot of that shape is written again.
+
+        Between two uses of a slot are the stores through all others of its shape, and in as many
+        parts as these take those in place.
+        """
+        count, per_part = self.stores[shape], self.turns(moves).count(shape)
+        return count - 1 + count // per_part * len(self.in_place(moves))
 
     @property
     def bytes(self) -> int:
         ahead = self.depth * sum(map(slot_bytes, self.loads))
         return ahead + sum(count * slot_bytes(shape) for shape, count in self.stores.items())
-
-    @property
-    def pending(self) -> int:
-        """How many stores may be under way when a slot is written again."""
-        return min(self.stores.values(), default=1) - 1
 
 
 def slot_bytes(shape: SlotShape) -> int:
@@ -140,21 +170,32 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
         return "its column ranges load different tiles"
     room = (SHARED_MEMORY - RESERVED - schedule.stages.data * stage_bytes(schedule)) // GROUPS
     ahead = next(iter(loads), ())
-    is_even = all(each.parts % 2 == 0 for each in moves if each.loads)
-    for depth in (2, 1) if ahead and is_even else (1,):
+    for depth, loads_all in _depths(moves):
         for most in range(MOST_SLOTS, 0, -1):
-            found = Staging(depth, ahead, _store_slots(moves, most))
+            found = Staging(depth, ahead, {}, loads_all)
+            found = replace(found, stores=_store_slots(found, moves, most))
             if found.bytes <= room:
                 return found
     return f"its tiles do not fit beside {schedule.stages.data} stages in shared memory"
 
 
-def _store_slots(moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
+def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
+    """How many parts ahead tiles can be loaded, the best first, and whether that is all parts."""
+    parts = {each.parts for each in moves if each.loads}
+    if not parts:
+        return [(1, False)]
+    depths = [(2, False)] if all(count % 2 == 0 for count in parts) else []
+    return [*((count, True) for count in parts if len(parts) == 1), *depths, (1, False)]
+
+
+def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
     """At most `most` slots of each shape; a tile uses all of them equally often."""
     counts: dict[SlotShape, int] = {}
     for each in moves:
-        for shape in set(each.stores):
-            stored = each.parts * each.stores.count(shape)
+        turns = staged.turns(each)
+        # In their order, which kernels name them by.
+        for shape in dict.fromkeys(turns):
+            stored = each.parts * turns.count(shape)
             counts[shape] = gcd(counts.get(shape, stored), stored)
     return {
         shape: max(n for n in range(1, most + 1) if count % n == 0)

@@ -13,8 +13,8 @@ HOPPER_FAULTS = (
     _Kernel(
         "hopper: a stage is handed back while it is read",
         f"{W}gluon:_HELPERS[accumulate]",
-        "(step + STAGES - 1) % STAGES), pred=k > 0",
-        "stage), pred=k > 0",
+        "(step + STAGES - 1) % STAGES), pred=RESUMES or k > 0",
+        "stage), pred=RESUMES or k > 0",
     ),
     _Kernel(
         "hopper: the last stage of a tile is not handed back",
@@ -24,9 +24,27 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: a slot is written while it is stored",
-        f"{W}gluon:_HELPERS[put]",
-        "tma.store_wait(PENDING)",
-        "tma.store_wait(PENDING + 1)",
+        "coda_ir.dialects.gemm.warp_specialized:Staging.pending",
+        "return count - 1",
+        "return count",
+    ),
+    _Kernel(
+        "hopper: a slot is filled while it is stored",
+        f"{SEGMENT}_main_loop",
+        '["tma.store_wait(0)", *fetches]',
+        "fetches",
+    ),
+    _Kernel(
+        "hopper: ports of a part are those of the part before",
+        f"{SEGMENT}_load_ports",
+        "self.ahead.call('part + 1')",
+        "self.ahead.call('part')",
+    ),
+    _Kernel(
+        "hopper: the last stage before a pause is not handed back",
+        f"{W}kernel:_Emitter._products",
+        "resumes=True",
+        "resumes=False",
     ),
     _Kernel(
         "hopper: a slot is stored before all of it is seen",
@@ -50,7 +68,7 @@ HOPPER_FAULTS = (
         "hopper: a port is loaded for the wrong part",
         f"{SEGMENT}_load_port",
         "(part_tile + {depth})",
-        "(part_tile + 1)",
+        "(part_tile + {depth + 1})",
     ),
     _Kernel(
         "hopper: both groups take the same rows",

@@ -284,6 +284,10 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "hopper, narrow tiles": SimulatedCase(
             programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300
         ),
+        "hopper, more stages": SimulatedCase(
+            programs.residual_norm("bf16", 200, 512, HOPPER.replace("stages = 3", "stages = 4")),
+            300,
+        ),
         "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
         "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
         "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),

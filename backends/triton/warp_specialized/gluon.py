@@ -46,9 +46,8 @@ def fetch(descriptor, row, column, ready, slot):
 ''',
     "put": '''\
 @gluon.jit
-def put(descriptor, row, column, slot, value, PENDING: gl.constexpr):
-    """Store a box through `slot`, once all but the last PENDING stores have read theirs."""
-    tma.store_wait(PENDING)
+def put(descriptor, row, column, slot, value):
+    """Store a box through `slot`, which nothing is read from any more."""
     slot.store(value)
     fence_async_shared()
     tma.async_copy_shared_to_global(descriptor, [row, column], slot)
@@ -87,31 +86,38 @@ def split_columns(x, PARTS: gl.constexpr):
         first, second = gl.split(halves)
         return split_columns(first, PARTS // 2) + split_columns(second, PARTS // 2)
 ''',
+    "accumulators": '''\
+@gluon.jit
+def accumulators(ROWS: gl.constexpr, COLUMNS: gl.constexpr):
+    """Zeros where products of four warps are accumulated."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, COLUMNS, 16]
+    )
+    return gl.zeros((ROWS, COLUMNS), gl.float32, LAYOUT)
+''',
     "accumulate": '''\
 @gluon.jit
 def accumulate(
+    acc,
     a_stages,
     b_stages,
     full,
     empty,
     step,
     STEPS,
+    RESUMES: gl.constexpr,
     FIRST_ROW: gl.constexpr,
-    ROWS: gl.constexpr,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
 ):
-    """ROWS rows of a @ b in float32, from FIRST_ROW on, over the next STEPS stages.
+    """Rows of a @ b added to acc, those of a stage from FIRST_ROW on, over the next STEPS stages.
 
     A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
-    handed back when the products after its own have begun; the last ones are still under way.
+    handed back when the products after its own have begun; the last ones are still under way,
+    which a call that RESUMES finds so.
     """
     STAGES: gl.constexpr = a_stages.shape[0]
-    BLOCK_N: gl.constexpr = b_stages.shape[1 + B_AXIS]
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
-    )
-    acc = gl.zeros((ROWS, BLOCK_N), gl.float32, LAYOUT)
+    ROWS: gl.constexpr = acc.shape[0]
     for k in range(0, STEPS):
         stage = step % STAGES
         mbarrier.wait(full.index(stage), (step // STAGES) & 1)
@@ -123,7 +129,7 @@ def accumulate(
             b = b.permute((1, 0))
         acc = warpgroup_mma(a, b, acc, is_async=True)
         acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
-        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
+        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=RESUMES or k > 0)
         step += 1
     return acc, step
 ''',

@@ -32,6 +32,7 @@ from coda_ir.backends.triton.warp_specialized.gluon import (
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
 from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.segment import (
+    Ahead,
     GroupSegmentEmitter,
     group_partials,
 )
@@ -49,10 +50,14 @@ from coda_ir.remarks import format_location
 REGISTERS = (240, 24)
 """Of the second group that computes, and of the warp that loads; the first gets the rest."""
 
+_HEAD = 2
+"""Steps whose products are under way when the slots of the tile before are filled again."""
+
 _RESERVED = (
     *("M", "K", "STAGES", "STAGE_BYTES", "STEPS", "GROUP", "LAYOUT", "TILES_N"),
     *("tile", "tile_m", "tile_n", "tiles", "program", "step", "stage", "k", "acc", "part"),
-    *("part_tile", "rows", "row", "row_mask", "first_row", "loaded", "slots", "steps", "turn"),
+    *("part_tile", "rows", "row", "row_mask", "first_row", "loaded", "ahead", "slots", "steps"),
+    *("turn", "head"),
     *SHARED,
     TURNS,
 )
@@ -85,13 +90,16 @@ class _Emitter:
         self.op = op
         self.schedule = schedule
         self.staging = staged
+        self.module_names = module_names
+        self.ahead: list[Ahead] = []
+        """Functions that load ports ahead of their part."""
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.names = NameAllocator(
             (*_RESERVED, *helper_names(), *own_helper_names(), *NAMES, self.name)
         )
-        self.helpers = {"grouped_tile", "accumulate", "finish"}
+        self.helpers = {"grouped_tile", "accumulators", "accumulate", "finish"}
         self.launch = Launch.of(op)
         self.arguments = ArgumentList(op, self.names)
         self.descriptors = BoxDescriptors(op, self.arguments)
@@ -146,6 +154,7 @@ class _Emitter:
         arguments = (*named, KernelArgument(self.extent, "i32", "{rows}"))
         sections = [
             self._function(self.load_name, load, arguments, ()),
+            *("\n".join(ahead.source()) for ahead in self.ahead),
             self._function(self.compute_name, compute, arguments, ("GROUP: tl.constexpr",)),
             self._entry(load, compute, arguments),
         ]
@@ -236,10 +245,10 @@ class _Emitter:
     # Computing
 
     def _emit_compute(self) -> list[str]:
-        emitters: list[GroupSegmentEmitter] = []
         bodies: list[list[str]] = []
         first: dict[int, int] = {}
         partials = self._names_of_partials()
+        bn = self.schedule.block_n.data
         for index, (segment, columns) in enumerate(self.ranges):
             key = id(segment)
             total = sum(c.partials for s, c in self.ranges if s is segment)
@@ -256,12 +265,14 @@ class _Emitter:
                 row_tile=self.row_tile,
                 staging=self.staging,
                 descriptors=self.descriptors,
+                ahead_name=self.module_names.fresh(f"{self.name}_ports"),
                 partials=partials,
             )
-            bodies.append(emitter.emit(self._tile(index)))
-            emitters.append(emitter)
+            accumulators = f"acc = accumulators({self.schedule.row_tile}, {bn})"
+            bodies.append([accumulators, *emitter.emit(self._tile(index), self._products)])
+            if emitter.ahead is not None:
+                self.ahead.append(emitter.ahead)
             first[key] = first.get(key, 0) + columns.partials
-        fetches = self._branches([each.first_fetches() for each in emitters])
         return [
             *self._before_tiles(),
             *self._tile_loop(
@@ -271,8 +282,6 @@ class _Emitter:
                         f"{name} = {group_partials(port, self.arguments, self.schedule.row_tile)}"
                         for port, name in partials.items()
                     ),
-                    *fetches,
-                    *self._products(),
                     *self._branches(bodies),
                 ],
                 alternate=self.alternates,
@@ -300,14 +309,18 @@ class _Emitter:
             *(["loaded = 0"] if self.staging.loads else []),
         ]
 
-    def _products(self) -> list[str]:
-        """The statements that leave the accumulators of a tile in `acc`."""
-        rows = self.schedule.row_tile
-        first = "0" if self.alternates else f"GROUP * {rows}"
-        axes = f"{int(self.op.is_transposed)}, {int(self.has_column_stages)}"
-        product = [
-            f"acc, step = accumulate({', '.join(SHARED)}, step, steps, {first}, {rows}, {axes})"
-        ]
+    def _products(self, between: Sequence[str]) -> list[str]:
+        """The statements that leave the accumulators of a tile in `acc`, with those `between`
+        when its first products are under way.
+        """
+        product = [*self._accumulate("steps")]
+        if between:
+            product = [
+                f"head = tl.minimum(steps, {_HEAD})",
+                *self._accumulate("head"),
+                *between,
+                *self._accumulate("steps - head", resumes=True),
+            ]
         finish = ["acc = finish(acc, empty, step, steps)"]
         if not self.alternates:
             return [*product, *finish]
@@ -321,6 +334,12 @@ class _Emitter:
             "step += steps",
             "turn += 1",
         ]
+
+    def _accumulate(self, steps: str, *, resumes: bool = False) -> list[str]:
+        first = "0" if self.alternates else f"GROUP * {self.schedule.row_tile}"
+        arguments = ("acc", *SHARED, "step", steps, str(resumes), first)
+        axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
+        return [f"acc, step = accumulate({', '.join([*arguments, *axes])})"]
 
     # Functions
 

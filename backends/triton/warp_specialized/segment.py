@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
-from coda_ir.backends.triton.kernel import indented, without_unused
+from coda_ir.backends.triton.kernel import definition, indented, without_unused
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
@@ -47,6 +48,37 @@ class _Fetch:
         return call("fetch", (self.descriptor, *corner, *places))
 
 
+_OF_A_TILE = ("rows", "row", "tile", "tile_n", "M")
+"""What loads of a part may depend on, beside parameters of the kernel."""
+
+Products = Callable[[Sequence[str]], list[str]]
+"""The statements of a main loop, with others when its first products are under way."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A device function that loads the ports of a part, which one part asks for the next one."""
+
+    name: str
+    loaded: Sequence[str]
+    """The names of what it returns."""
+    body: Sequence[str]
+    parameters: Sequence[str]
+    """Names of the kernel that it uses."""
+
+    def call(self, part: str) -> str:
+        return f"{self.name}({', '.join([*self.parameters, part, 'LAYOUT'])})"
+
+    def source(self) -> list[str]:
+        parameters = [*self.parameters, "part: tl.constexpr", "LAYOUT: tl.constexpr"]
+        body = [
+            '"""What a part needs that varies by column."""',
+            *self.body,
+            f"return ({', '.join(self.loaded)},)",
+        ]
+        return ["@triton.jit", *definition(self.name, parameters), *indented(body)]
+
+
 def group_partials(port: Port, arguments: ArgumentList, rows: int) -> str:
     """The partials of a group's rows, as an expression of `first_row`."""
     pointer = arguments.operand(port.value, port.kind.value)
@@ -70,20 +102,33 @@ class GroupSegmentEmitter(SegmentEmitter):
     """The number of these rows among all: an expression of `tile_m` and `GROUP`."""
     staging: Staging = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
+    ahead_name: str = field(kw_only=True)
+    """The name of the device function that loads ports ahead of their part."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.fetches: list[_Fetch] = []
-        self.stored: dict[SlotShape, int] = {}
-        """How often a part has stored through slots of a shape so far."""
+        self.moves = moves_of(self.segment, self.columns, self.group_rows)
+        self.stores = 0
+        """How many tiles a part has stored so far."""
+        self.turns: dict[SlotShape, int] = {}
+        """How many of them took turns in slots of a shape."""
+        self.ahead: Ahead | None = None
+        """What loads the ports of a part that vary by column, but for tiles."""
+        self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
+        """The statements that load such a port, and how its elements become float32, by name."""
         self.lane_columns = ColumnIndex("part", self.columns.extent, None)
 
-    def emit(self, tile: str) -> list[str]:
-        """The statements behind the main loop of tile number `tile`."""
+    def emit(self, tile: str, products: Products) -> list[str]:
+        """The statements for tile number `tile`, whose main loop is `products`.
+
+        What the first part needs is asked for before the main loop, which hides that.
+        """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
-        parts = self._emit_parts()
+        self.helpers.add("split_columns")
+        pieces = self.columns.parts * self.segment.accumulator_count
         self.lines += [
-            f"LAYOUT: tl.constexpr = {parts[0]}[0].type.layout",
+            f"LAYOUT: tl.constexpr = split_columns(acc, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.group_rows}, tl.SliceLayout(1, LAYOUT))",
             "row_mask = rows < M",
             "# Rows past the end repeat the last one, so that loads need no mask.",
@@ -93,14 +138,25 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.accumulator_columns = [self.lane_columns] * self.segment.accumulator_count
         self._load_ports(with_columns=False)
         before, self.lines = self.lines, []
+        parts = self._emit_parts()
+        split, self.lines = self.lines, []
         self._emit_part(parts)
-        lines = without_unused([*before, *self._loop_over_parts()])
+        loop = self._loop_over_parts()
         if self.fetches:
-            lines.append(f"loaded += {self.columns.parts // self.staging.depth}")
-        return lines
+            loop.append(f"loaded += {self.columns.parts // self.staging.depth}")
+        if self.ahead is not None:
+            before.append(f"ahead = {self.ahead.call('0')}")
+        return without_unused([*before, *self._main_loop(products), *split, *loop])
 
-    def first_fetches(self) -> list[str]:
-        """The statements before the main loop, known after `emit`: boxes of the first parts."""
+    def _main_loop(self, products: Products) -> list[str]:
+        fetches = self._first_fetches()
+        if self.staging.loads_all:
+            # Slots that results are stored from are filled when the next products are under way.
+            return products(["tma.store_wait(0)", *fetches])
+        return [*fetches, *products([])]
+
+    def _first_fetches(self) -> list[str]:
+        """The boxes of the first parts."""
         depth, count = self.staging.depth, self.columns.parts
         return [
             line
@@ -113,7 +169,6 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _emit_parts(self) -> list[str]:
         """The names of the accumulators' parts."""
-        self.helpers.add("split_columns")
         names = self._accumulator_names()
         sources = ["acc"]
         if len(names) == 2:
@@ -123,6 +178,39 @@ class GroupSegmentEmitter(SegmentEmitter):
             self._let(f"{name}_parts", f"split_columns({source}, {self.columns.parts})")
             for name, source in zip(names, sources, strict=True)
         ]
+
+    def _load_ports(self, *, with_columns: bool) -> None:
+        if not with_columns:
+            super()._load_ports(with_columns=False)
+            return
+        before = list(self.lines)
+        super()._load_ports(with_columns=True)
+        if not self.loaded_ahead:
+            return
+        loads = [line for lines, _ in self.loaded_ahead.values() for line in lines]
+        returned = f"return {', '.join(self.loaded_ahead)}"
+        body = without_unused([*before, *loads, returned])[:-1]
+        words = set(re.findall(r"\w+", "\n".join(body)))
+        names = (*_OF_A_TILE, *(argument.name for argument in self.arguments.arguments))
+        self.ahead = Ahead(
+            self.ahead_name, [*self.loaded_ahead], body, [name for name in names if name in words]
+        )
+        lines = [
+            f"{name} = ahead[{index}]{extension}"
+            for index, (name, (_, extension)) in enumerate(self.loaded_ahead.items())
+        ]
+        if self.columns.parts > 1:
+            lines = [
+                *(f"{name} = ahead[{index}]" for index, name in enumerate(self.loaded_ahead)),
+                f"if part < {self.columns.parts - 1}:",
+                f"    ahead = {self.ahead.call('part + 1')}",
+                *(
+                    f"{name} = {name}{extension}"
+                    for name, (_, extension) in self.loaded_ahead.items()
+                    if extension
+                ),
+            ]
+        self.lines[len(before) : len(before)] = lines
 
     def _emit_part(self, accumulators: Sequence[str]) -> None:
         self.tile = "part_tile"
@@ -191,7 +279,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
         if port.kind not in TILE_PORTS:
-            return super()._load_port(hint, port, columns)
+            return self._load_ahead(hint, port, columns)
         self.helpers.add("fetch")
         depth, parts = self.staging.depth, self.columns.parts
         is_transposed = port.kind == PortKind.TILE_T
@@ -217,6 +305,18 @@ class GroupSegmentEmitter(SegmentEmitter):
             self.lines += [f"if part < {parts - depth}:", *indented(later)]
         return name
 
+    def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+        """Load what varies by column one part ahead, as it is stored: conversions would wait."""
+        if not port.kind.has_columns:
+            return super()._load_port(hint, port, columns)
+        before, self.lines = self.lines, []
+        name = super()._load_port(hint, port, columns)
+        lines, self.lines = self.lines, before
+        extension = ".to(tl.float32)" if lines[-1].endswith(".to(tl.float32)") else ""
+        lines[-1] = lines[-1].removesuffix(extension)
+        self.loaded_ahead[name] = lines, extension
+        return name
+
     def _slot_of(self, value: SSAValue, *, transposed: bool) -> SlotShape:
         element = element_type_of(value)
         return slot_of(self.columns, self.group_rows, element, transposed=transposed)
@@ -234,13 +334,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.helpers.add("put")
         port, element = self._port_of(output), element_type_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
-        shape = self._slot_of(output, transposed=is_transposed)
-        count, before = self.staging.stores[shape], self.stored.get(shape, 0)
-        self.stored[shape] = before + 1
-        per_part = moves_of(self.segment, self.columns, self.group_rows).stores.count(shape)
-        position = f"{per_part} * part" if per_part > 1 else "part"
-        number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
-        slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
+        slot = self._slot_of_store(self._slot_of(output, transposed=is_transposed))
         corner = ("first_row", self._first_column(columns))
         value = rounded(value, element, self.helpers)
         if is_transposed:
@@ -248,9 +342,22 @@ class GroupSegmentEmitter(SegmentEmitter):
         existing = overwritten(output)
         stored = output if existing is None else existing
         descriptor = self._descriptor(stored, "tile", transposed=is_transposed)
-        slots = f"{slots_name(self.staging, shape)}.index({slot})"
-        pending = str(self.staging.pending)
-        self.lines += call("put", (descriptor, *corner, slots, value, pending))
+        self.lines += call("put", (descriptor, *corner, slot, value))
+
+    def _slot_of_store(self, shape: SlotShape) -> str:
+        """The slot of the next store, which it waits for where stores take turns."""
+        load = self.staging.in_place(self.moves).get(self.stores)
+        self.stores += 1
+        if load is not None:
+            return f"port{load}_slots.index({self._slot('part')})"
+        count, before = self.staging.stores[shape], self.turns.get(shape, 0)
+        self.turns[shape] = before + 1
+        self.lines.append(f"tma.store_wait({self.staging.pending(self.moves, shape)})")
+        per_part = self.staging.turns(self.moves).count(shape)
+        position = f"{per_part} * part" if per_part > 1 else "part"
+        number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
+        slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
+        return f"{slots_name(self.staging, shape)}.index({slot})"
 
     def _port_of(self, output: SSAValue) -> ResultPortAttr:
         return self.segment.results[list(self.segment.outputs).index(output)].port

@@ -12,7 +12,15 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import NameAllocator
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
-from coda_ir.dialects.gemm.warp_specialized import SHARED_MEMORY, Staging, stage_bytes, staging
+from coda_ir.dialects.gemm.tiling import column_ranges
+from coda_ir.dialects.gemm.warp_specialized import (
+    SHARED_MEMORY,
+    Moves,
+    Staging,
+    moves_of,
+    stage_bytes,
+    staging,
+)
 
 
 def schedule(columns: int = 256, stages: int = 3, group_m: int = 2) -> str:
@@ -112,18 +120,33 @@ class TestStaging:
         assert op.schedule is not None
         return staging(op, op.schedule)
 
-    def test_what_is_loaded_and_stored(self):
-        found = self.found(programs.residual_norm("bf16", 72, 512, schedule()))
+    def test_tiles_of_all_parts_wait_in_slots_that_results_are_stored_from(self):
+        text = programs.residual_norm("bf16", 72, 512, schedule())
+        found = self.found(text)
         assert isinstance(found, Staging)
-        assert [shape[:2] for shape in found.loads] == [(64, 64)] and found.depth == 2
-        assert [(*shape[:2], count) for shape, count in found.stores.items()] == [(64, 64, 2)]
+        assert [shape[:2] for shape in found.loads] == [(64, 64)]
+        assert (found.depth, found.loads_all) == (4, True)
+        # Of two results one takes turns with itself, while the other goes where the tile was.
+        moves = self.moves(text)
+        assert found.in_place(moves) == {1: 0}
+        assert [(*shape[:2], count) for shape, count in found.stores.items()] == [(64, 64, 1)]
+        assert found.pending(moves, moves.stores[0]) == 1
         tile = ScheduleAttr.get("warp_specialized", (128, 256, 64), warps=8, stages=3)
         assert 2 * found.bytes + 3 * stage_bytes(tile) < SHARED_MEMORY
 
     def test_fewer_slots_beside_more_stages(self):
-        found = self.found(programs.residual_norm("bf16", 72, 512, schedule(stages=4)))
+        text = programs.residual_norm("bf16", 72, 512, schedule(stages=4))
+        found = self.found(text)
         assert isinstance(found, Staging)
-        assert (found.depth, *found.stores.values()) == (1, 1) and found.pending == 0
+        assert (found.depth, found.loads_all, *found.stores.values()) == (1, False, 1)
+        assert found.pending(self.moves(text), found.loads[0]) == 0
+
+    def moves(self, text: str) -> Moves:
+        (op,) = gemms_of(parse_module(text))
+        (segment,) = op.segments()
+        assert op.schedule is not None
+        (columns,) = column_ranges(segment, op.schedule)
+        return moves_of(segment, columns, 64)
 
     @pytest.mark.parametrize(
         ("text", "reason"),
