@@ -1,11 +1,14 @@
-"""Tuning the layer between two attentions: the model's ranking against the measured one, the time
-that it takes, and what it gains.
+"""Tuning the layer between two attentions: the model's ranking against the measured one, fused
+kernels against cuBLAS and unfused ones, the time that it takes, and what it gains.
 
     python benchmarks/tune_layer.py --size 2048 --json tune_layer.json
+    python benchmarks/tune_layer.py --size 2048 --training
+    python benchmarks/tune_layer.py --size 4096 --tokens 16
 
-bf16, batch 2 x 8192 tokens, random normal data. The caches, CODA IR's and Triton's, are empty at
-the start unless `--keep-caches`. Both programs are compared with float64 in the same run, and timed
-in turn beside the four cuBLAS GEMMs. Needs a GPU.
+bf16, batch 2 x 8192 tokens or `--tokens` of one sequence, random normal data. `--training` tunes
+and times a forward and backward step instead. The caches, CODA IR's and Triton's, are empty at the
+start unless `--keep-caches`. Both programs are compared with float64 in the same run (gradients
+with those of the untuned program), and timed in turn beside the cuBLAS GEMMs. Needs a GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +25,16 @@ from typing import Literal
 import torch
 from harness import Candidate, print_errors, print_timings, time_interleaved, write_json
 from layer_errors import check
-from llama_layer import PROGRAM, LayerShape, Tensors, forward_gemms, make_inputs, pack
+from llama_layer import (
+    PROGRAM,
+    LayerShape,
+    Tensors,
+    backward_gemms,
+    forward_gemms,
+    leaves,
+    make_inputs,
+    pack,
+)
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +42,8 @@ import coda_ir
 from coda_ir.cache.decision import Decision, Tried, table
 from coda_ir.cache.folder import cached_files
 from coda_ir.cache.tuned import TunedEntry, read
+from coda_ir.float64 import relative_error
+from coda_ir.tuning import BUDGET_S
 
 
 def results() -> list[TunedEntry]:
@@ -95,9 +109,8 @@ def first_call(
     return function, perf_counter() - start
 
 
-def measure(d: int, budget: float, path: Path | None) -> None:
-    shape = LayerShape(d)
-    inputs = make_inputs(shape)
+def measure(shape: LayerShape, budget: float, path: Path | None) -> None:
+    d, inputs = shape.d, make_inputs(shape)
     cold, first_cold = first_call(shape, inputs, False)
     tuned, first_tuned = first_call(shape, inputs, budget)
     _, first_again = first_call(shape, inputs, "stored")
@@ -123,10 +136,56 @@ def measure(d: int, budget: float, path: Path | None) -> None:
         write_json(path, section, errors=errors, first_call_s=seconds, decisions=decisions)
 
 
+def measure_training(shape: LayerShape, budget: float, path: Path | None) -> None:
+    """Steps of the untuned and of the tuned program beside the twelve GEMMs by cuBLAS."""
+    inputs = leaves(make_inputs(shape))
+    wanted = [tensor for tensor in inputs.values() if tensor.requires_grad]
+    seconds: dict[str, float] = {}
+    candidates: dict[str, Candidate] = {}
+    found: dict[str, Sequence[torch.Tensor]] = {}
+    options: dict[str, bool | float] = {"coda": False, "coda, tuned": budget}
+    for name, tune in options.items():
+        start = perf_counter()
+        function = coda_ir.compile(
+            PROGRAM, constants=shape.constants, device="cuda", training=True, tune=tune
+        )
+        step = training_step(function, inputs, wanted)
+        candidates[name], found[name] = step, step()
+        torch.cuda.synchronize()
+        seconds[name] = perf_counter() - start
+        print(f"first step, {name}: {seconds[name]:.2f} s")
+    entries = results()
+    print_rankings(entries)
+    worst = max(map(relative_error, found["coda, tuned"], (x.double() for x in found["coda"])))
+    print(f"gradients of the tuned step differ from those of the untuned one by {worst:.1e}")
+    packed = pack({name: tensor.detach() for name, tensor in inputs.items()})
+    forward, backward = forward_gemms(packed, shape), backward_gemms(packed, shape)
+    timings = time_interleaved({"12 cuBLAS GEMMs": lambda: (forward(), backward()), **candidates})
+    title = f"layer forward + backward, D = {shape.d}, M = {shape.rows}"
+    print_timings(title, timings, "12 cuBLAS GEMMs")
+    if path is not None:
+        decisions = [{"gemm": e.gemm, **e.decision.to_data()} for e in entries]
+        write_json(path, {title: timings}, first_step_s=seconds, decisions=decisions)
+
+
+def training_step(
+    function: Callable[..., Sequence[torch.Tensor]], inputs: Tensors, wanted: Sequence[torch.Tensor]
+) -> Callable[[], Sequence[torch.Tensor]]:
+    """A forward and a backward, for upstream gradients that stay the same."""
+    results = function(**inputs)
+    generator = torch.Generator(results[0].device).manual_seed(0)
+    upstream = [
+        torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator) for x in results
+    ]
+    return lambda: torch.autograd.grad(function(**inputs), wanted, upstream)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--size", type=int, default=2048, help="hidden size")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds for tuning")
+    parser.add_argument("--tokens", type=int, help="rows; by default two sequences of 8192")
+    parser.add_argument("--training", action="store_true", help="a forward and backward step")
+    parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds for tuning")
     parser.add_argument("--keep-caches", action="store_true", help="start from what is stored")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
@@ -135,7 +194,11 @@ def main() -> None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coda_tune_")))
             os.environ["CODA_CACHE_DIR"] = str(folder / "coda")
             os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
-        measure(arguments.size, arguments.budget, arguments.json)
+        shape = LayerShape(arguments.size)
+        if arguments.tokens is not None:
+            shape = LayerShape(arguments.size, batch=1, time=arguments.tokens)
+        run = measure_training if arguments.training else measure
+        run(shape, arguments.budget, arguments.json)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class SchedulePass(ModulePass):
     explain: bool = False
     gemms: str | None = None
     tune: str | None = None
-    budget: int | float = 60.0
+    budget: int | float = 50.0
     absorb: bool = False
     pdl: bool = False
 

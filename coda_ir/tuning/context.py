@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coda_ir.tuning.measurer import Measurer
 
-BUDGET_S = 60.0
-"""Seconds that tuning a program may take where nothing else is asked for."""
+BUDGET_S = 50.0
+"""Seconds that tuning a program may take where nothing else is asked for: a first call then takes
+at most a minute, with what else it does.
+"""
 
 _measurer: ContextVar[Measurer | None] = ContextVar("coda_measurer", default=None)
 
