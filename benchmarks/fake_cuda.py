@@ -16,6 +16,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -248,22 +249,84 @@ def compare_launches(module: Any, run: Callable[[], object], fake: FakeCuda) -> 
     original = module.DirectLaunch.__call__
     count = 0
 
-    def both(self: Any, stream: int | None, numbers: Any, *tensors: Any) -> None:
+    def both(self: Any, call: Any, numbers: Any, *tensors: Any) -> None:
         nonlocal count
-        assert stream is not None, "nothing is launched directly"
-        original(self, stream, numbers, *tensors)
+        assert call.stream is not None, "nothing is launched directly"
+        original(self, call, numbers, *tensors)
         recorded: list[list[Launch]] = []
-        for chosen in (None, stream):
+        for stream in (None, call.stream):
             fake.record()
-            original(self, chosen, numbers, *tensors)
+            original(self, module.Call(stream), numbers, *tensors)
             recorded.append(fake.recorded())
         assert any(self.prepared), "the launch was not prepared"
         assert recorded[0] == recorded[1], f"{self.kernel}: {recorded}"
         count += len(recorded[0])
 
     module.DirectLaunch.__call__ = both
+    calls = getattr(module, "CALLS", None)
+    if calls is not None:
+        calls.known.clear()
     try:
         run()
     finally:
         module.DirectLaunch.__call__ = original
     return count
+
+
+def _always(value: Any, *arguments: object) -> Any:
+    return value
+
+
+def compare_repeated(module: Any, run: Callable[[], object], fake: FakeCuda) -> int:
+    """Compare a call that repeats an earlier one with calls that launch each kernel, directly and
+    through Triton; gives the number of launches.
+
+    Raises AssertionError where they pass different parameters to the driver, and where no call is
+    repeated. Allocations of all calls are the same tensors, `run` allocates nothing else.
+    """
+    memory: list[Any] = []
+    allocate = import_module("torch").empty_strided
+    launched: list[int] = []
+    original, empty_on, direct_stream = (
+        getattr(module, name) for name in ("DirectLaunch", "empty_on", "direct_stream")
+    )
+    launch = original.__call__
+
+    def counting(self: Any, *arguments: Any) -> None:
+        launched.append(1)
+        launch(self, *arguments)
+
+    def recorded(*, is_triton: bool) -> list[Launch]:
+        place = iter(range(1 << 30))
+
+        def empty(shape: Any, strides: Any, dtype: Any) -> Any:
+            index = next(place)
+            if index == len(memory):
+                memory.append(allocate(shape, strides, dtype=dtype))
+            assert memory[index].shape == shape and memory[index].dtype == dtype
+            return memory[index]
+
+        module.empty_on = partial(_always, empty)
+        module.direct_stream = partial(_always, None) if is_triton else direct_stream
+        fake.record()
+        run()
+        return fake.recorded()
+
+    original.__call__ = counting
+    try:
+        run()  # to know the bytes of temporaries
+        run()  # to have every kernel compiled
+        module.CALLS.known.clear()
+        recorded(is_triton=False)
+        each = recorded(is_triton=False)
+        assert launched and len(module.CALLS.known) == 1, "the call was not kept"
+        launched.clear()
+        repeated = recorded(is_triton=False)
+        assert not launched, "the call was not repeated"
+        by_triton = recorded(is_triton=True)
+        assert len(launched) == len(by_triton)
+    finally:
+        original.__call__ = launch
+        module.empty_on, module.direct_stream = empty_on, direct_stream
+    assert each == repeated == by_triton
+    return len(repeated)

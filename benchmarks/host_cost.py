@@ -158,7 +158,12 @@ class Layer:
         """What makes `run` launch nothing, without descriptors."""
         module: dict[str, Any] = self.generated.__dict__
         if self.kind == "direct":
-            return dict.fromkeys(filter(lambda name: name.startswith("launch_"), module), nothing)
+            calls = module["Calls"]()
+            calls.sizes = module["CALLS"].sizes
+            known = module["CALLS"].known.items()
+            calls.known = {key: (nothing,) * len(launches) for key, launches in known}
+            launches = filter(lambda name: name.startswith("launch_"), module)
+            return {**dict.fromkeys(launches, nothing), "CALLS": calls}
         kernels: dict[str, object] = {name: NoKernel() for name in self.function.kernels}
         for name in ("TensorDescriptor", "TileDescriptor"):
             if name in module:

@@ -41,6 +41,11 @@ def direct_stream(device):
     return driver.get_current_stream(device.index) or ~(device.index or 0)
 
 
+def direct_call(device):
+    """A call on the current stream of a device."""
+    return Call(direct_stream(device))
+
+
 @functools.cache
 def empty_on(device):
     """A function of shape, strides and element type that allocates on a device, the current one.
@@ -69,8 +74,39 @@ class Recorder:
 RECORDER = Recorder()
 
 
+class Call:
+    """A call of `run`: the stream, or None, and, where all of the call may be repeated, what is
+    collected for that: launches, and bytes of temporaries.
+    """
+
+    def __init__(self, stream, calls=None, sizes=None, allocate=None, work=None, key=None):
+        self.stream = stream
+        self.calls, self.sizes, self.allocate = calls, sizes, allocate
+        self.work, self.key = work, key
+        self.used = 0
+        self.launches = None if key is None else []
+
+    def empty(self, shape, strides, dtype):
+        """A temporary: a part of the memory of all of them, where that is known."""
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        start = self.used
+        self.used += (size + 255) // 256 * 256
+        if self.work is None:
+            return self.allocate(shape, strides, dtype)
+        return self.work[start : start + size].view(dtype).view(shape)
+
+    def keep(self):
+        """Remember what was collected."""
+        if self.work is None:
+            keep(self.calls.sizes, self.sizes, self.used)
+        elif self.launches is not None:
+            keep(self.calls.known, self.key, self.launches)
+
+
 class DirectLaunch:
-    """A function that launches a kernel, given the kernel, numbers and tensors.
+    """A function that launches a kernel, given a Call, numbers and tensors.
 
     A launch on the same stream with the numbers and addresses of an earlier one passes what that
     one passed. Other arguments are prepared for the kernel that Triton compiled for arguments that
@@ -85,7 +121,8 @@ class DirectLaunch:
         self.prepared = {}
         self.compiled = {}
 
-    def __call__(self, stream, numbers, *tensors):
+    def __call__(self, call, numbers, *tensors):
+        stream = call.stream
         if stream is None:
             self.launch(self.kernel, *numbers, *tensors)
             return
@@ -94,9 +131,12 @@ class DirectLaunch:
         if prepared is None:
             prepared = self.prepare(stream, numbers, self.launch(RECORDER, *numbers, *tensors))
             if prepared is None:
+                call.launches = None
                 return
             keep(self.prepared, key, prepared)
         prepared()
+        if call.launches is not None:
+            call.launches.append(prepared)
 
     def prepare(self, stream, numbers, recorded):
         """The launch that was recorded as a function; None where Triton has launched it."""
@@ -112,9 +152,11 @@ class DirectLaunch:
             if launcher is not None and fits:
                 keep(self.compiled, place, launcher)
             return None
-        for index, descriptor in reversed(launcher.descriptors.items()):
+        for index in sorted(launcher.descriptors, reverse=True):
+            descriptor = launcher.descriptors[index]
             values[index : index + 1] = descriptor.values(values[index], arguments[index])
-        return launcher.prepared((*grid, 1, 1)[:3], max(stream, 0), values)
+        grid = (*grid, 1, 1)[:3]
+        return launcher.prepared(grid, stream if stream > 0 else 0, values)
 
 
 def direct(kernel):
@@ -167,14 +209,14 @@ class Launcher:
         self.descriptors = descriptors
         self.fixed = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
         metadata = (compiled.packed_metadata, None, None, None)
-        self.has_tuple = hasattr(run, "kernel_signature")
+        self.has_tuple = getattr(run, "kernel_signature", None) is not None
         if self.has_tuple:
             self.fixed += (*metadata, None, None, run.arg_annotations, run.kernel_signature)
         else:
             self.fixed += (None, None, *metadata)
 
     def prepared(self, grid, stream, values):
-        values = (tuple(values),) if self.has_tuple else values
+        values = ((*values,),) if self.has_tuple else values
         return functools.partial(self.launch, *grid, stream, *self.fixed, *values)
 
 
@@ -202,8 +244,56 @@ def launcher_of(compiled, arguments):
     return Launcher(compiled, launch, dict(zip(places, map(Descriptors, layouts))))
 '''
 
+REPLAY = '''\
+IS_CONTIGUOUS = torch.Tensor.is_contiguous
+
+
+class Calls:
+    """The calls of `run` so far: the launches of each by stream, sizes and addresses.
+
+    A call like earlier ones, whose arguments, results and temporaries are at the same places, is
+    these launches. They are collected in the second one. No tensor is kept.
+    """
+
+    MOST_BYTES = 32 << 20
+    """Of the temporaries of a call that are allocated, and freed, together. Those of a larger call,
+    which takes longer on the GPU than on the host, are freed one by one."""
+
+    def __init__(self):
+        self.sizes = {}
+        self.known = {}
+
+    def begin(self, stream, allocate, sizes, *tensors):
+        """Repeat an earlier call, and give None; else the Call that is to be made."""
+        size = self.sizes.get(sizes)
+        if size is None or size > self.MOST_BYTES:
+            return Call(stream, self, sizes, allocate)
+        work = allocate((size,), (1,), torch.uint8)
+        if stream is None or not all(map(IS_CONTIGUOUS, tensors)):
+            return Call(stream, self, sizes, allocate, work)
+        key = (stream, sizes, ADDRESS(work), *map(ADDRESS, tensors))
+        launches = self.known.get(key)
+        if launches:
+            for launch in launches:
+                launch()
+            return None
+        # Copies of arguments are elsewhere in the next call.
+        if launches is None and are_dense(*tensors):
+            keep(self.known, key, ())
+        if launches is None:
+            return Call(stream, self, sizes, allocate)
+        return Call(stream, self, sizes, allocate, work, key)
+
+
+CALLS = Calls()
+'''
+
 DIRECT_NAMES = (
     "ADDRESS",
+    "CALLS",
+    "Call",
+    "Calls",
+    "IS_CONTIGUOUS",
     "KNOWN_LAUNCHERS",
     "RECORDER",
     "Descriptors",
@@ -211,7 +301,9 @@ DIRECT_NAMES = (
     "Launcher",
     "Recorder",
     "address",
+    "call",
     "direct",
+    "direct_call",
     "direct_driver",
     "direct_stream",
     "empty",

@@ -19,6 +19,7 @@ from coda_ir.backends.triton.host_names import (
     wrapped,
 )
 from coda_ir.backends.triton.host_prelude import HOST_NAMES
+from coda_ir.backends.triton.host_replay import Replay
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     NameAllocator,
@@ -60,6 +61,8 @@ class HostProgram:
         self.symbols = SymbolNames(self.names)
         self.launch_functions = LaunchFunctions(self.names)
         self.buffers = HostBuffers(func)
+        wanted = direct_launch and not self.is_boxed
+        self._replay = Replay(func, self.shapes, is_wanted=wanted)
         self.lines: list[str] = []
         self._bindings: list[tuple[BlockArgument, list[str]]] = []
         self._dense_arguments: set[SSAValue] = set()
@@ -131,6 +134,7 @@ class HostProgram:
             return self._variables[value]
         if value not in self._dense:
             self.helpers.add("dense")
+            self._replay.refuse()
             name = self.names.fresh(f"dense_{self._variables[value]}")
             self.lines.append(f"{name} = dense({self._variables[value]})")
             self.buffers.keep(value, [name])
@@ -140,6 +144,7 @@ class HostProgram:
     def dense_expanded(self, value: SSAValue, dims: Dims, *, add_column: bool = False) -> str:
         """A contiguous tensor with the elements of `value` broadcast to `dims`."""
         self.helpers.add("dense")
+        self._replay.refuse()
         source = self.variable(value) + ("[..., None]" if add_column else "")
         name = self.names.fresh(f"expanded_{self._variables[value]}")
         extents = ", ".join(map(self.symbols.extent, dims))
@@ -187,6 +192,7 @@ class HostProgram:
         """Give a result the value of a PyTorch expression."""
         name = self.names.fresh(result.name_hint, hint)
         self.lines.append(f"{name} = {expression}")
+        self._replay.computed(result, is_dense=is_dense)
         self._variables[result] = name
         self.buffers.keep(result, [name])
         if is_dense:
@@ -198,6 +204,7 @@ class HostProgram:
         self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
     ) -> None:
         """Give several results the tensors of a PyTorch expression."""
+        self._replay.refuse()
         names = [self.names.fresh(result.name_hint, hint) for result in results]
         self.lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
@@ -217,6 +224,7 @@ class HostProgram:
         shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
         dtype = torch_type(element_type_of(result))
         self.helpers.add("expect")
+        self._replay.refuse()
         self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
     def owned(self, value: SSAValue) -> str:
@@ -226,6 +234,7 @@ class HostProgram:
         name = self.operand(value)
         if may_be_overwritten(value):
             return name
+        self._replay.refuse()
         copy = self.names.fresh(f"{name}_copy")
         self.lines.append(f"{copy} = {name}.clone()")
         self.buffers.keep(value, [copy])
@@ -246,6 +255,7 @@ class HostProgram:
         previous = self.buffers.holder(result)
         if previous is None:
             self.lines.append(self.empty(name, result))
+            self._replay.allocated(result, self.lines[-1])
         else:
             tensor, dead = self._reused(previous, result), self._variables[previous]
             self.lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
@@ -296,6 +306,7 @@ class HostProgram:
     def counters(self, tiles: str) -> str:
         """Zeros for the tiles of a kernel, which leaves zeros for the next one."""
         self.helpers.add("tile_counters")
+        self._replay.refuse()
         known = "" if self._counters is None else f", {self._counters}"
         self._counters = self._counters or self.names.fresh("counters")
         self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
@@ -380,6 +391,7 @@ class HostProgram:
         name = self.names.fresh(result.name_hint, "packed")
         self._variables[result] = self._dense[result] = name
         self._pack_count += 1
+        self._replay.refuse()
         if not is_kept:
             self.buffers.keep(result, [name])
             self.lines += compute(name)
@@ -411,6 +423,8 @@ class HostProgram:
 
     def returned(self, op: ReturnOp) -> None:
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
+        if self._replay.is_possible:
+            self.helpers |= {"are_dense", "replay"}
 
     def render_body(self) -> list[str]:
         """The statements of `run`, or of `run_boxed` where the function is boxed."""
@@ -422,13 +436,18 @@ class HostProgram:
         if not self.is_boxed:
             device = f"{self.parameters[0]}.device" if self.parameters else 'torch.device("cpu")'
             head.append(f"device = {device}")
-        if self._is_direct:
-            head += ["stream, empty = direct_stream(device), empty_on(device)"]
         if self._unused:
             head.append(f"del {', '.join(self._unused)}")
-        head += self._packs
-        head += self._made_dense()
-        return wrapped([*head, *self.lines], limit=96)
+        if not self._is_direct:
+            return wrapped([*head, *self._packs, *self._made_dense(), *self.lines], limit=96)
+        lines = self.lines
+        if self._replay.is_possible:
+            start = self._replay.head(self.symbols.extent, self.variable, lines[-1])
+            head += ["stream, empty = direct_stream(device), empty_on(device)", *start]
+            lines = self._replay.body(lines)
+        else:
+            head.append("call, empty = direct_call(device), empty_on(device)")
+        return wrapped([*head, *self._packs, *self._made_dense(), *lines], limit=96)
 
     def _made_dense(self) -> list[str]:
         """Copies of the arguments that kernels cannot take, looked for in one call."""

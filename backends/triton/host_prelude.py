@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from coda_ir.backends.triton.attention_prelude import ATTENTION, ATTENTION_NAMES
-from coda_ir.backends.triton.direct_prelude import DIRECT, DIRECT_NAMES
+from coda_ir.backends.triton.direct_prelude import DIRECT, DIRECT_NAMES, REPLAY
 from coda_ir.backends.triton.gradient_prelude import GRADIENT_HELPERS
 
 _HELPERS: dict[str, str] = {
@@ -164,6 +164,7 @@ PACKED = PackedWeights()
 ''',
     **GRADIENT_HELPERS,
     "direct": DIRECT,
+    "replay": REPLAY,
 }
 
 _IMPORTS: dict[str, tuple[str, ...]] = {

@@ -71,6 +71,19 @@ def test_launches_are_direct(direct: CompiledFunction):
     assert launches and all(launch.prepared for launch in launches.values())
 
 
+@pytest.mark.skipif(torch.version.hip is not None, reason="launches are Triton's own on AMD GPUs")
+@pytest.mark.parametrize("time", [1, 64])
+def test_repeated_calls(plain: CompiledFunction, direct: CompiledFunction, time: int):
+    """Tensors stay where they are, their values change."""
+    inputs = inputs_of(plain, time)
+    for seed in range(8):
+        for tensor, new in zip(inputs, inputs_of(plain, time + seed), strict=True):
+            tensor.copy_(new.flatten()[: tensor.numel()].view(tensor.shape))
+        assert_same(direct(*inputs), plain(*inputs))
+    module: Any = direct._generated  # pyright: ignore[reportPrivateUsage]
+    assert any(module.CALLS.known.values())
+
+
 def test_in_a_cuda_graph(plain: CompiledFunction, direct: CompiledFunction):
     inputs, fresh = inputs_of(plain, 64), inputs_of(plain, 64)
     for _ in range(3):

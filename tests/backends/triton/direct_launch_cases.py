@@ -5,10 +5,10 @@ process of their own, since Triton must not be in its interpreter.
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import fake_cuda
@@ -93,6 +93,11 @@ def layer_inputs(time: int) -> list[torch.Tensor]:
     return [*(torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes), *tables]
 
 
+def call(stream: int | None) -> Any:
+    """A call of which nothing is collected."""
+    return SimpleNamespace(stream=stream, launches=None)
+
+
 def both(
     fake: fake_cuda.FakeCuda, launch: Any, numbers: tuple[int, ...], *tensors: torch.Tensor
 ) -> bool:
@@ -101,10 +106,10 @@ def both(
     Asserts that all pass the same.
     """
     recorded: list[list[fake_cuda.Launch]] = []
-    launch(0, numbers, *tensors)  # which may be the first one of its kind
+    launch(call(0), numbers, *tensors)  # which may be the first one of its kind
     for stream in (None, 0, 0):
         fake.record()
-        launch(stream, numbers, *tensors)
+        launch(call(stream), numbers, *tensors)
         recorded.append(fake.recorded())
     assert len(recorded[0]) == 1
     assert recorded[0] == recorded[1] == recorded[2]
@@ -212,6 +217,71 @@ def test_launches_that_overlap(fake: fake_cuda.FakeCuda, overlaps: bool):
     assert found == {overlaps << PROGRAMMATIC_STREAM_SERIALIZATION}
 
 
+def test_repeated_calls_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
+    for time in (1, 3, 64, 65):
+        run = partial(layer.run, *layer_inputs(time))
+        assert fake_cuda.compare_repeated(layer, run, fake) == LAUNCHES
+
+
+def launches_of(fake: fake_cuda.FakeCuda, run: Callable[[], object]) -> list[fake_cuda.Launch]:
+    fake.record()
+    run()
+    return fake.recorded()
+
+
+def test_what_a_repeated_call_depends_on(fake: fake_cuda.FakeCuda, layer: Any):
+    """Other sizes, addresses, strides and streams are other calls."""
+    inputs = layer_inputs(4)
+    strided = [torch.stack([x, x], -1)[..., 0] for x in inputs]
+    shifted = [torch.zeros(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape) for x in inputs]
+    others = [layer_inputs(8), layer_inputs(4), strided, shifted]
+    for _ in range(4):
+        launches_of(fake, partial(layer.run, *inputs))
+    for stream in (0, 64):
+        fake.stream = stream
+        for other in (*others, inputs):
+            for _ in range(4):
+                launches = launches_of(fake, partial(layer.run, *other))
+                assert len(launches) == LAUNCHES
+                assert {launch.stream for launch in launches} == {stream}
+                first = int.from_bytes(launches[0].parameters[:8], "little")
+                is_taken = other is not strided and other is not shifted
+                assert (first == other[0].data_ptr()) is is_taken
+    fake.stream = 0
+    assert all(len(key) == 3 + len(inputs) + 2 for key in layer.CALLS.known)
+
+
+def test_nothing_of_a_repeated_call_is_kept_alive(layer: Any):
+    inputs = layer_inputs(4)
+    references = [weakref.ref(x) for x in inputs]
+    for _ in range(5):
+        references += map(weakref.ref, layer.run(*inputs))
+    assert any(layer.CALLS.known.values())
+    del inputs
+    gc.collect()
+    assert not any(reference() is not None for reference in references)
+
+
+def test_temporaries_of_large_calls_are_allocated_one_by_one(
+    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(layer.Calls, "MOST_BYTES", 1000)
+    monkeypatch.setattr(layer, "CALLS", layer.Calls())
+    for _ in range(3):
+        for time in (3, 64):
+            assert len(launches_of(fake, partial(layer.run, *layer_inputs(time)))) == LAUNCHES
+    assert set(layer.CALLS.sizes) == {(2, 3), (2, 64)}
+    assert {key[1] for key in layer.CALLS.known} == {(2, 3)}
+
+
+def test_calls_that_are_known_are_bounded(layer: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(layer.DirectLaunch, "MOST", 3)
+    kept = [layer_inputs(4) for _ in range(8)]
+    for inputs in kept:
+        layer.run(*inputs)
+        assert len(layer.CALLS.known) <= 3
+
+
 def test_results_of_a_layer_have_the_stated_types(layer: Any):
     results = layer.run(*layer_inputs(3))
     assert [(tuple(r.shape), r.dtype) for r in results] == [((2, 3, 64), torch.bfloat16)] * 2
@@ -223,7 +293,7 @@ def test_one_stream_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
     both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
     for stream in (64, 128, 64, 0):
         fake.record()
-        kernels.launch_add_rows(stream, (2, 16, 7), x, out)
+        kernels.launch_add_rows(call(stream), (2, 16, 7), x, out)
         assert [launch.stream for launch in fake.recorded()] == [stream]
 
 
@@ -326,7 +396,7 @@ def test_the_default_streams_of_several_devices(kernels: Any):
     x, out = torch.zeros(64), torch.zeros(64)
     launch = kernels.launch_add_rows
     for stream in (~0, ~0, ~1, ~1):
-        launch(stream, (2, 16, 7), x, out)
+        launch(call(stream), (2, 16, 7), x, out)
     assert {key[0] for key in launch.prepared} == {~0, ~1}
 
 
