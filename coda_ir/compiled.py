@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -104,11 +104,11 @@ class CompiledFunction:
         """`run_checked` with a list that the program of a boxed function empties: what nobody else
         holds is freed after its last use.
         """
-        import torch
-
         if 0 in sizes.values():
             return self._run_empty(tensors, sizes)
-        if torch.is_autocast_enabled(self.device.type):
+        if self._is_autocast():
+            import torch
+
             with torch.autocast(self.device.type, enabled=False):
                 return self.run_boxed(tensors, sizes)
         results = self._run_boxed(tensors)
@@ -216,15 +216,21 @@ class CompiledFunction:
         boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
         return (lambda tensors: self._run(*tensors)) if boxed is None else boxed
 
+    @cached_property
+    def _is_autocast(self) -> Callable[[], bool]:
+        import torch
+
+        return partial(torch.is_autocast_enabled, self.device.type)
+
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without any check, for callers that know their tensors: always gives a tuple.
 
         Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
         whose types are stated.
         """
-        import torch
+        if self._is_autocast():
+            import torch
 
-        if torch.is_autocast_enabled(self.device.type):
             with torch.autocast(self.device.type, enabled=False):
                 return self.unchecked(*tensors)
         results = self._run(*tensors)
@@ -257,6 +263,8 @@ class CompiledFunction:
 
 def unpack(results: Results | list[torch.Tensor]) -> Results:
     """A single result by itself, several as a tuple."""
-    if not isinstance(results, tuple | list):
+    if isinstance(results, list):
+        results = tuple(results)
+    if not isinstance(results, tuple):
         return results
-    return results[0] if len(results) == 1 else tuple(results)
+    return results if len(results) != 1 else results[0]
