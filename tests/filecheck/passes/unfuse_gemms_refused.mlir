@@ -144,3 +144,31 @@ func.func @scheduled(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The GEMM combines partials of its rows, which pointwise kernels do not.
+
+func.func @combined_inside(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x?xf32>) -> tensor<?x16xbf16> {
+  %y = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) partial_add(%p : tensor<?x?xf32>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32, %sum: f32):
+      %0 = arith.mulf %acc, %sum : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @combined_inside(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x?xf32>) -> tensor<?x16xbf16> {
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) partial_add(%p : tensor<?x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %sum: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %sum : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: pointwise kernels have no port partial_add; failed condition: pointwise kernels have the ports of the epilogue; costs 4*d1*d2 + 48*d0 + 256 bytes
