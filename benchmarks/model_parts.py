@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -84,8 +83,10 @@ def make_model(name: str, device: str, layers: int | None, *, small: bool) -> An
 class Part(ABC):
     """One thing that a model does, of which each variant has its own step."""
 
+    trains = False
+
     def __init__(self, model: Any, tokens: int):
-        self.model = model
+        self.model = model.train(self.trains)
         shape = (1, tokens)
         high = model.config.vocab_size
         self.ids = torch.randint(3, high, shape, device=model.device)
@@ -111,7 +112,7 @@ class Prefill(Part):
         return prefill
 
     def exact(self) -> Tensors:
-        return self.step(self.model)()
+        return self.step(self.model.eval())()
 
 
 class Decode(Part):
@@ -128,6 +129,7 @@ class Decode(Part):
 
     def exact(self) -> Tensors:
         """From the keys and values of the model in bf16, which all steps start from."""
+        self.model.eval()
         cache = self._filled()
         for layer, known in zip(cache.layers, self._known.layers, strict=True):
             layer.keys.copy_(known.keys)
@@ -165,6 +167,8 @@ def _bytes_read(model: Any) -> int:
 class Training(Part):
     """The loss of all tokens, and the gradients of all parameters."""
 
+    trains = True
+
     def step(self, function: Any) -> Step:
         def train() -> Tensors:
             self.model.zero_grad(set_to_none=True)
@@ -180,9 +184,7 @@ class Training(Part):
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name in checked)
         self.model.gradient_checkpointing_enable({"use_reentrant": False})
-        self.model.train()
-        found = self.step(self.model)()
-        self.model.eval()
+        found = self.step(self.model.train())()
         self.model.gradient_checkpointing_disable()
         return found
 
@@ -206,17 +208,6 @@ class Training(Part):
 
 
 PARTS: dict[str, type[Part]] = {"prefill": Prefill, "decode": Decode, "training": Training}
-
-
-@dataclass(frozen=True)
-class Backend:
-    """What compiles a model, by the options of torch.compile; None leaves it as it is."""
-
-    options: dict[str, Any] | None
-
-    def compile(self, model: Any) -> Any:
-        torch_compile: Any = import_module("torch").compile
-        return model if self.options is None else torch_compile(model, **self.options)
 
 
 @contextmanager

@@ -5,8 +5,9 @@
 
 The shapes of Llama 7B, Qwen3 8B and Gemma 2B, random weights, bf16, batch 1. Prefill: logits of
 2048 tokens without a cache. Decode: one token after 511 in a static cache of 512. Training: loss
-and gradients of all parameters for 2048 tokens. Eager PyTorch, torch.compile and coda, which is
-torch.compile(backend="coda"); those that decode replay CUDA graphs. `--variants all` adds what is
+and gradients of all parameters for 2048 tokens. Eager PyTorch, Liger where it is installed,
+torch.compile, and coda, which is torch.compile(backend="coda"); what compiles decoding replays CUDA
+graphs. `--variants all` adds what is
 not the default of a part, and max-autotune, which compiles for minutes. The logits, the loss and
 the gradients of the first and the last layer are compared with the same model in float64 in the
 same run. Needs transformers.
@@ -15,8 +16,10 @@ same run. Needs transformers.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -35,7 +38,8 @@ from harness import (
 )
 from launches import copy_rate
 from layer_variants import first_seconds
-from model_parts import MODELS, PARTS, Backend, Decode, Part, Tensors, in_float64, make_model
+from liger_model import LigerModel
+from model_parts import MODELS, PARTS, Decode, Part, Tensors, in_float64, make_model
 from rich.console import Console
 from rich.table import Table
 
@@ -44,25 +48,32 @@ from coda_ir.frontends.torch.dynamo import coda
 
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
 COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile + CUDA graphs", "coda + CUDA graphs"
-MAX_AUTOTUNE = "max-autotune"
-VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, MAX_AUTOTUNE, CODA, CODA_GRAPHS)
+MAX_AUTOTUNE, LIGER = "max-autotune", "Liger"
+VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, MAX_AUTOTUNE, CODA, CODA_GRAPHS, LIGER)
 UNASKED = {
-    "prefill": (EAGER, COMPILED, CODA),
+    "prefill": (EAGER, COMPILED, LIGER, CODA),
     "decode": (EAGER, COMPILED_GRAPHS, CODA_GRAPHS),
-    "training": (EAGER, COMPILED, CODA),
+    "training": (EAGER, COMPILED, LIGER, CODA),
 }
 
+torch_compile: Any = import_module("torch").compile  # has no complete types
 
-def backends(device: str) -> dict[str, Backend]:
+
+Compiler = Callable[[Any], Any]
+"""Gives something that is called as the model is. Raises ImportError where it is not there."""
+
+
+def compilers(device: str) -> dict[str, Compiler]:
     """Those of all variants; kernels of the CPU are those of the reference backend."""
     ours: dict[str, Any] = {"target": "reference"} if device == "cpu" else {}
     return {
-        EAGER: Backend(None),
-        COMPILED: Backend({}),
-        COMPILED_GRAPHS: Backend({"mode": "reduce-overhead"}),
-        MAX_AUTOTUNE: Backend({"mode": "max-autotune"}),
-        CODA: Backend({"backend": coda, "options": ours}),
-        CODA_GRAPHS: Backend({"backend": coda, "options": {**ours, "cuda_graphs": True}}),
+        EAGER: lambda model: model,
+        COMPILED: partial(torch_compile),
+        COMPILED_GRAPHS: partial(torch_compile, mode="reduce-overhead"),
+        MAX_AUTOTUNE: partial(torch_compile, mode="max-autotune"),
+        CODA: partial(torch_compile, backend=coda, options=ours),
+        CODA_GRAPHS: partial(torch_compile, backend=coda, options={**ours, "cuda_graphs": True}),
+        LIGER: LigerModel,
     }
 
 
@@ -92,10 +103,14 @@ def measure(part: Part, names: Sequence[str], rounds: int) -> Found:
     """Times, memory and results of one part."""
     found = Found()
     steps: dict[str, Candidate] = {}
-    all_backends = backends(part.model.device.type)
+    compile_by_name = compilers(part.model.device.type)
     reset_compilers()
     for name in names:
-        step = part.step(all_backends[name].compile(part.model))
+        try:
+            step = part.step(compile_by_name[name](part.model))
+        except ImportError as error:
+            print(f"without {name}: {error}")
+            continue
         found.first_call_s[name] = first_seconds(step)
         step()  # CUDA graphs are captured in the second call
         found.results[name] = {key: value.clone() for key, value in step().items()}
