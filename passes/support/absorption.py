@@ -17,6 +17,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.legality import name_of
+from coda_ir.passes.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 
 MOST_PARTIALS = 64
@@ -42,6 +43,12 @@ def check_absorption(op: FinalizeOp) -> list[FusedOp] | Refusal:
 
 
 def _check_form(op: FinalizeOp) -> Refusal | None:
+    if BUFFERS_ATTRIBUTE in op.attributes:
+        return Refusal(
+            "buffers are not planned yet",
+            "the memory of the partials may be taken again before the GEMMs read them",
+            "run absorb-finalize before plan-buffers",
+        )
     if op.axis.data != "row":
         return Refusal(
             "the finalize has one result per row", "it combines the partials of each column"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from faults.absorption_faults import ABSORPTION_FAULTS
 from faults.fault import Check, Corpus, Fault
 from faults.hopper_faults import HOPPER_FAULTS
 from faults.kernel_cases import kernel_checks
@@ -17,6 +18,7 @@ FAULTS: tuple[Fault, ...] = (
     *KERNEL_FAULTS,
     *SPLIT_FAULTS,
     *HOPPER_FAULTS,
+    *ABSORPTION_FAULTS,
 )
 
 

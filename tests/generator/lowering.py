@@ -14,6 +14,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes import get_all_passes
+from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.plan_buffers import PlanBuffersPass
@@ -156,16 +157,19 @@ def take_apart(case: Case, lowered: ModuleOp, by: str) -> ModuleOp:
     return module
 
 
-def schedule(case: Case, lowered: ModuleOp, target: str, mainloop: str = "pointer") -> ModuleOp:
+def schedule(case: Case, lowered: ModuleOp, target: str, *, absorb: bool = False) -> ModuleOp:
     """The program with schedules and buffers; its meaning stays.
 
+    With `absorb`, GEMMs combine the partials of their rows wherever that is legal.
     Raises CodaError where the pass `schedule` says that it cannot schedule it.
     """
     module = lowered.clone()
     where = f"schedule for {target}"
     with expected_to_work("block = GEMM level = scheduled", where):
         try:
-            SchedulePass(target=target, mainloop=mainloop).apply(make_context(), module)
+            SchedulePass(target=target).apply(make_context(), module)
+            if absorb:
+                AbsorbFinalizePass(always=True).apply(make_context(), module)
         except CodaError as error:
             raise Violation("block = GEMM level = scheduled", where, str(error)) from error
         PlanBuffersPass().apply(make_context(), module)

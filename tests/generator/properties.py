@@ -72,14 +72,15 @@ def idempotent(case: Case, choices: Choices) -> None:
 def levels(case: Case, choices: Choices) -> None:
     """Block level, GEMM level and scheduled, in float64 and in stated precision."""
     lowered = _lowered(case)
-    scheduled = schedule(case, lowered, choices.pick(("interpreter", "portable", "sm_90")))
+    target = choices.pick(("interpreter", "portable", "sm_90"))
+    scheduled = schedule(case, lowered, target, absorb=choices.chance(50))
     rounding = Rounding(case)
     check_stated(rounding, lowered, "GEMM level")
     check_stated(rounding, scheduled, "scheduled")
 
 
 def emitted_triton(case: Case, choices: Choices) -> None:
-    scheduled = schedule(case, _lowered(case), "interpreter")
+    scheduled = schedule(case, _lowered(case), "interpreter", absorb=choices.chance(50))
     check_emitted(case, Rounding(case), scheduled)
 
 

@@ -34,6 +34,33 @@ func.func @f(%x: tensor<?x{k}x{dtype}>, %w: {w}, %x0: {tile}, %gamma: tensor<{n}
 """
 
 
+def scaled_rows(
+    combiner: str, tiles: int | str, schedule: str, *, pairs: bool = False, dtype: str = "bf16"
+) -> str:
+    """Two ranges of columns, times and plus what the `tiles` partials of a row combine to."""
+    x, w, y = f"tensor<?x72x{dtype}>", f"tensor<272x72x{dtype}>", f"tensor<?x272x{dtype}>"
+    half, port = f"tensor<?x136x{dtype}>", f"partial_{combiner}(%p : tensor<?x{tiles}xf32>)"
+    pairing, accs = ("pair<halves>", "%acc : f32, %other : f32") if pairs else ("", "%acc : f32")
+    kind, first = ("half", half) if pairs else ("tile", y)
+    return f"""
+func.func @f(%x: {x}, %w: {w}, %w2: {w}, %p: tensor<?x{tiles}xf32>) -> ({first}, {y}) {{
+  %y, %z = gemm.fused %x : {x}
+      {_schedule(schedule)}
+      columns(%w : {w}) {pairing} {port} -> ({kind} : {first}) {{
+  ^epilogue({accs}, %s : f32):
+    %0 = arith.mulf %acc, %s : f32
+    gemm.yield %0 : f32
+  }}
+      columns(%w2 : {w}) {port} -> (tile : {y}) {{
+  ^epilogue(%acc : f32, %s : f32):
+    %0 = arith.addf %acc, %s : f32
+    gemm.yield %0 : f32
+  }}
+  func.return %y, %z : {first}, {y}
+}}
+"""
+
+
 SILU_MUL = """
     %n = arith.negf %gate : f32
     %e = math.exp %n : f32

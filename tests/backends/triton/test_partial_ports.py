@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.emitted import load_module
+from support.gemm_programs import scaled_rows
 from support.inputs import random_inputs
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
 
@@ -23,33 +24,6 @@ IN_PARTS = 'pointer, "64x64x32", warps = 1, stages = 1, group_m = 2'
 TMA = 'tma, "64x64x32", warps = 4, stages = 2, group_m = 2'
 WARP_SPECIALIZED = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
 PING_PONG = 'ping_pong, "64x256x64", warps = 8, stages = 3, group_m = 2'
-
-
-def scaled_rows(
-    combiner: str, tiles: int | str, schedule: str, *, pairs: bool = False, dtype: str = "bf16"
-) -> str:
-    """Two ranges of columns, both times what the partials of a row combine to."""
-    x, w, y = f"tensor<?x72x{dtype}>", f"tensor<272x72x{dtype}>", f"tensor<?x272x{dtype}>"
-    half, port = f"tensor<?x136x{dtype}>", f"partial_{combiner}(%p : tensor<?x{tiles}xf32>)"
-    pairing, accs = ("pair<halves>", "%acc : f32, %other : f32") if pairs else ("", "%acc : f32")
-    kind, first = ("half", half) if pairs else ("tile", y)
-    return f"""
-func.func @f(%x: {x}, %w: {w}, %w2: {w}, %p: tensor<?x{tiles}xf32>) -> ({first}, {y}) {{
-  %y, %z = gemm.fused %x : {x}
-      schedule<{schedule}>
-      columns(%w : {w}) {pairing} {port} -> ({kind} : {first}) {{
-  ^epilogue({accs}, %s : f32):
-    %0 = arith.mulf %acc, %s : f32
-    gemm.yield %0 : f32
-  }}
-      columns(%w2 : {w}) {port} -> (tile : {y}) {{
-  ^epilogue(%acc : f32, %s : f32):
-    %0 = arith.addf %acc, %s : f32
-    gemm.yield %0 : f32
-  }}
-  func.return %y, %z : {first}, {y}
-}}
-"""
 
 
 @pytest.mark.parametrize(

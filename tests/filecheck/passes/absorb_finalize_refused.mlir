@@ -239,3 +239,34 @@ func.func @expensive(%x: tensor<?x8xf32>, %w: tensor<1024x8xf32>, %a: tensor<?x1
     }
   func.return %y, %z : tensor<?x4096xf32>, tensor<?x1024xf32>
 }
+
+// -----
+
+// The memory of the partials is given to another value.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the memory of the partials may be taken again before the GEMMs read them; failed condition: buffers are not planned yet
+// CHECK-LABEL: func.func @planned(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @planned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>) -> (tensor<?x8xf32>, tensor<?x16xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  } attributes {coda.buffers = ["b0"]}
+  %y = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %z : tensor<?x8xf32>, tensor<?x16xf32>
+}

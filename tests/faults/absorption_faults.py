@@ -1,0 +1,49 @@
+"""Faults of GEMMs that combine the partials of their rows: which rows, which code."""
+
+from functools import partial
+
+from faults.fault import Fault
+
+T = "coda_ir.backends.triton."
+CODE = "coda_ir.passes.support.absorption:AbsorbedCode."
+
+_Kernel = partial(Fault, corpus="kernels")
+
+ABSORPTION_FAULTS = (
+    Fault(
+        "absorbed finalize: its first result for each of them",
+        f"{CODE}result",
+        "terminator.operands[index]",
+        "terminator.operands[0]",
+    ),
+    Fault(
+        "absorbed finalize: partials are added whatever their combination is",
+        f"{CODE}_port",
+        "PortKind.partial(combiner)",
+        "PortKind.PARTIAL_ADD",
+    ),
+    _Kernel(
+        "partials: rows lie as if they had one each",
+        f"{T}prelude:_HELPERS[row_partials]",
+        "row[:, None] * TILES",
+        "row[:, None]",
+    ),
+    _Kernel(
+        "partials: what is not there counts",
+        f"{T}ports:partial_extents",
+        "tiles, 1 << (tiles - 1).bit_length()",
+        "1 << (tiles - 1).bit_length(), 1 << (tiles - 1).bit_length()",
+    ),
+    _Kernel(
+        "hopper: partials of the first group's rows",
+        f"{T}warp_specialized.gluon:_HELPERS[group_partials]",
+        "rows = first_row + gl.arange",
+        "rows = first_row // 128 * 128 + gl.arange",
+    ),
+    _Kernel(
+        "hopper: partials that are not there count as zeros",
+        f"{T}warp_specialized.gluon:_HELPERS[group_partials]",
+        "other=IDENTITY",
+        "other=0.0",
+    ),
+)
