@@ -6,7 +6,7 @@
 GPU, calls are enqueued without waiting for them, so few at a time that the queue does not fill, in
 turn with those of eager PyTorch and of torch.compile, as it is and with CUDA graphs; the kernels
 of a call are counted by the profiler. The results of both kinds of launch are compared with float64
-and have to be the same bits. Without a GPU, kernels are compiled for an H100 and launched through a
+and have to be the same bits; `CUDA graph` is `CompiledFunction.graphed`. Without a GPU, kernels are compiled for an H100 and launched through a
 driver that does nothing (`fake_cuda.py`): what is left is the work of Python and of Triton's
 launchers. Then both kinds have to pass the same parameters to the driver.
 
@@ -240,6 +240,8 @@ def measure(
     report: dict[str, Any] = {"schedule": schedule, "kernels": len(layers[0].function.kernels)}
     calls: dict[str, Call] = {layer.kind: layer.call for layer in layers}
     with torch.no_grad():
+        if not fake:
+            calls["CUDA graph"] = partial(layers[-1].function.graphed(), **inputs)
         if with_peers and not fake:
             calls |= peers(inputs)
         for call in calls.values():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
     from coda_ir.cache.artifact import Artifact
+    from coda_ir.graphed import GraphedFunction
     from coda_ir.remarks import Remark
 
 Target: TypeAlias = Literal["triton", "reference"]
@@ -75,6 +76,20 @@ class CompiledFunction:
             return unpack(self.unchecked(*fitting))
         tensors, bindings = self.signature.check(self.signature.collect(args, kwargs), self.device)
         return unpack(self.run_checked(tensors, bindings))
+
+    def fitting(
+        self, args: Sequence[torch.Tensor], kwargs: Mapping[str, torch.Tensor]
+    ) -> Sequence[torch.Tensor] | None:
+        """The arguments of a call by position where it is plain that they fit, ready for
+        `unchecked`; None where a call would raise an ArgumentError, or a size is 0.
+        """
+        return self._arguments.find(args, kwargs)
+
+    def graphed(self) -> GraphedFunction:
+        """The function with calls that replay a CUDA graph; see `GraphedFunction`."""
+        from coda_ir.graphed import GraphedFunction
+
+        return GraphedFunction(self)
 
     @cached_property
     def _arguments(self) -> CallCheck:
