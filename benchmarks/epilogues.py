@@ -6,13 +6,15 @@
 A shape is M x N x K; there are N columns of each weight (of SwiGLU two). bf16, random normal data,
 weights scaled by 1/sqrt(K). coda, eager PyTorch, torch.compile, Liger and XLA where they are
 installed, in turn and in one process, the L2 cache cleared between calls. Results are compared with
-float64 in the same run. `--variants all` adds torch.compile's max-autotune.
+float64 in the same run. `--variants all` adds what measures alternatives: torch.compile's
+max-autotune, and coda with tuning.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -32,7 +34,17 @@ from harness import (
     timings_data,
     wanted,
 )
-from layer_variants import CODA, COMPILED, EAGER, LIGER, MAX_AUTOTUNE, UNASKED, VARIANTS, XLA
+from layer_variants import (
+    CODA,
+    CODA_TUNED,
+    COMPILED,
+    EAGER,
+    LIGER,
+    MAX_AUTOTUNE,
+    UNASKED,
+    VARIANTS,
+    XLA,
+)
 from llama_layer import Tensors
 from xla_layer import jax_on, to_jax
 
@@ -52,10 +64,9 @@ def candidates(
     """What can be had here, by name; says what cannot, and why."""
     device, library = tensors["x"].device, Torch()
     found: dict[str, Candidate] = {BASELINE: lambda: tensors["x"] @ tensors["packed"].T}
-    if CODA in names:
-        function = coda_ir.compile(case.text, constants=case.constants(sizes), device=device)
-        own = [tensors[spec.name] for spec in function.signature.arguments]
-        found[CODA] = lambda: function(*own)
+    for name, tune in {CODA: False, CODA_TUNED: True}.items():
+        if name in names and (not tune or device.type == "cuda"):
+            found[name] = _coda(case, sizes, tensors, tune=tune)
     if EAGER in names:
         found[EAGER] = lambda: case.function(library, tensors)
     for name, mode in {COMPILED: None, MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}.items():
@@ -71,6 +82,12 @@ def candidates(
             if made is not None:
                 found[name] = made
     return found
+
+
+def _coda(case: Case, sizes: Sizes, tensors: Tensors, *, tune: bool) -> Candidate:
+    constants, device = case.constants(sizes), tensors["x"].device
+    function = coda_ir.compile(case.text, constants=constants, device=device, tune=tune)
+    return partial(function, *(tensors[spec.name] for spec in function.signature.arguments))
 
 
 def _compiled(case: Case, tensors: Tensors, library: Library, mode: str | None) -> Candidate:

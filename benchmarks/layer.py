@@ -8,7 +8,8 @@ coda, PyTorch eager, torch.compile, Liger and XLA where they are installed, and 
 alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal data, weights scaled
 by 1/sqrt(K). Results and gradients of all variants are compared with float64 in the same run.
 PyTorch and XLA get packed gate/up and q/k/v weights, which suits them best. `--variants all` adds
-torch.compile's max-autotune, which compiles for two minutes more. Liger's backward overwrites what
+what measures alternatives: torch.compile's max-autotune, for two minutes, and coda with tuning, for
+at most a minute of the forward and one of the training. Liger's backward overwrites what
 was saved, and XLA's is one program with the forward: they are not timed alone.
 """
 

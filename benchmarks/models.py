@@ -49,7 +49,9 @@ from coda_ir.frontends.torch.dynamo import coda
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
 COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile + CUDA graphs", "coda + CUDA graphs"
 MAX_AUTOTUNE, LIGER = "max-autotune", "Liger"
-VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, MAX_AUTOTUNE, CODA, CODA_GRAPHS, LIGER)
+CODA_TUNED = "coda + tuning"
+"""With CUDA graphs where nothing is trained."""
+VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, MAX_AUTOTUNE, CODA, CODA_GRAPHS, CODA_TUNED, LIGER)
 UNASKED = {
     "prefill": (EAGER, COMPILED, LIGER, CODA),
     "decode": (EAGER, COMPILED_GRAPHS, CODA_GRAPHS),
@@ -66,13 +68,15 @@ Compiler = Callable[[Any], Any]
 def compilers(device: str) -> dict[str, Compiler]:
     """Those of all variants; kernels of the CPU are those of the reference backend."""
     ours: dict[str, Any] = {"target": "reference"} if device == "cpu" else {}
+    graphs = {**ours, "cuda_graphs": True}
     return {
         EAGER: lambda model: model,
         COMPILED: partial(torch_compile),
         COMPILED_GRAPHS: partial(torch_compile, mode="reduce-overhead"),
         MAX_AUTOTUNE: partial(torch_compile, mode="max-autotune"),
         CODA: partial(torch_compile, backend=coda, options=ours),
-        CODA_GRAPHS: partial(torch_compile, backend=coda, options={**ours, "cuda_graphs": True}),
+        CODA_GRAPHS: partial(torch_compile, backend=coda, options=graphs),
+        CODA_TUNED: partial(torch_compile, backend=coda, options={**graphs, "tune": True}),
         LIGER: LigerModel,
     }
 
