@@ -41,7 +41,9 @@ def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
     depths = [op.depth(index) for index in range(len(op.inputs))]
     k = " + ".join("K" if op.is_transposed else str(depth) for depth in depths)
     tile = " x ".join(map(str, schedule.tile))
-    return f"{m} x {n} x {f'({k})' if len(depths) > 1 else k} GEMM in tiles of {tile}"
+    parts = schedule.split_k.data
+    shared = f", {parts} programs for each" if parts > 1 else ""
+    return f"{m} x {n} x {f'({k})' if len(depths) > 1 else k} GEMM in tiles of {tile}{shared}"
 
 
 def docstring(op: FusedOp, summary: str) -> list[str]:

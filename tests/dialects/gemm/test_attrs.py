@@ -33,6 +33,7 @@ from coda_ir.dialects.gemm import (
         "#gemm.segment<2, kn, pair<halves>, [half_row, col], [half, partial_row<max>]>",
         "#gemm.segment<0, nk, [], []>",
         '#gemm.schedule<tma, "128x256x64", warps = 8, stages = 3, group_m = 4>',
+        '#gemm.schedule<tma, "16x64x64", warps = 4, stages = 3, group_m = 4, split_k = 6>',
         "#gemm<combiner max>",
         "#gemm<layout kn>",
         "#gemm<port half_table>",
@@ -48,6 +49,13 @@ def test_schedule_fields():
     assert schedule.mainloop == "pointer"
     assert schedule.tile == (64, 128, 32)
     assert schedule != ScheduleAttr.get("tma", (64, 128, 32), warps=4, stages=2, group_m=1)
+
+
+def test_one_program_for_a_tile_is_not_printed():
+    schedule = ScheduleAttr.get("pointer", (64, 128, 32), warps=4, stages=2)
+    assert schedule.split_k.data == 1 and "split_k" not in str(schedule)
+    split = schedule.with_split(4)
+    assert split != schedule and split.with_split(1) == schedule
 
 
 def test_result_ports():

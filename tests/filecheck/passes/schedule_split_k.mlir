@@ -15,6 +15,7 @@
 
 // Each program sums a part of K. The last one of a tile adds them in the order of K, and has the epilogue.
 
+// KERNEL:      M x 4096 x 11008 GEMM in tiles of 16 x 64 x 64, 4 programs for each
 // KERNEL:      tile = tl.program_id(0) // SPLIT_K
 // KERNEL-NEXT: split = tl.program_id(0) % SPLIT_K
 // KERNEL:      first, last = depths_of_split(11008, split, SPLIT_K, BLOCK_K)

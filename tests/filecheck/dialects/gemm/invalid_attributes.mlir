@@ -74,6 +74,20 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 1, group_m = 8, split_k = 65>
+    // expected-error@below {{schedule: split_k is 65, expected 1 to 64}}
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  %r = gemm.fused %x : tensor<?x8xbf16>
     // expected-error@below {{unknown main loop 'magic', expected one of pointer, tma}}
     schedule<magic, "16x16x16", warps = 4, stages = 1, group_m = 1>
     columns(%w : tensor<16x8xbf16>)
