@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
 from coda_ir.compiled import CompiledFunction, Results, Target, unpack
@@ -172,55 +172,79 @@ def compile(
 
     Raises CodaError for whatever is wrong with the input.
     """
-    from coda_ir.devices import (
-        architecture_name,
-        default_device,
-        resolve_device,
-    )
-
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
     origin = _origin(program, constants, numerics)
-    place = default_device() if device is None else resolve_device(device)
-    lower = partial(
-        Lowering,
-        schedule=schedule,
-        pack_weights=pack_weights,
-        architecture=architecture_name(place),
-    )
+    place, lower = _lowerings(device, schedule, pack_weights)
     tuning = TuningOptions.of(tune)
     if tuning is not None and target != "triton":
         raise CodaError(f"tuning is for the target triton, not for {target}", "leave tune out")
+    saving = (memory_budget, tuple(save), tuple(recompute), stream_logits)
     if training:
-        from coda_ir.training import SavePolicy, TrainableFunction, find_trained
-
-        policy = SavePolicy(memory_budget, tuple(save), tuple(recompute), stream_logits)
-        module = origin.module()
-        func = find_trained(module, entry)
-        return TrainableFunction(
-            module,
-            func,
+        return _trainable(
+            origin,
+            entry,
             target,
             place,
             lower,
-            policy,
+            saving,
             tuning=tuning,
             pack_weights=pack_weights,
             fuse_gradient_accumulation=fuse_gradient_accumulation,
         )
     if fuse_gradient_accumulation:
         raise CodaError("only programs that are trained have gradients", "pass training=True")
-    if memory_budget is not None or save or recompute or stream_logits is not None:
+    if saving != (None, (), (), None):
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
-    if tuning is None:
-        compiled = CompiledFunction(lower(origin), entry, target, place)
-    else:
-        from coda_ir.tuning.function import TunedFunction, TunedLowerings
-
-        tuned = TunedLowerings(lower, origin, tuning)
-        compiled = TunedFunction(lower(origin), entry, place, tuned)
+    compiled = _compiled(origin, entry, target, place, lower, tuning)
     compiled.prepare()
     return compiled
+
+
+def _lowerings(
+    device: str | torch.device | None, schedule: str | None, pack_weights: bool
+) -> tuple[torch.device, Callable[..., Lowering]]:
+    """The device that is meant, and what makes lowerings for it."""
+    from coda_ir.devices import architecture_name, default_device, resolve_device
+
+    place = default_device() if device is None else resolve_device(device)
+    architecture = architecture_name(place)
+    lower = partial(
+        Lowering, schedule=schedule, pack_weights=pack_weights, architecture=architecture
+    )
+    return place, lower
+
+
+def _compiled(
+    origin: Origin,
+    entry: str | None,
+    target: Target,
+    place: torch.device,
+    lower: Callable[..., Lowering],
+    tuning: TuningOptions | None,
+) -> CompiledFunction:
+    if tuning is None:
+        return CompiledFunction(lower(origin), entry, target, place)
+    from coda_ir.tuning.function import TunedFunction, TunedLowerings
+
+    return TunedFunction(lower(origin), entry, place, TunedLowerings(lower, origin, tuning))
+
+
+def _trainable(
+    origin: Origin,
+    entry: str | None,
+    target: Target,
+    place: torch.device,
+    lower: Callable[..., Lowering],
+    saving: tuple[int | None, tuple[str, ...], tuple[str, ...], int | None],
+    **options: Any,
+) -> TrainableFunction:
+    """`saving` has the fields of a SavePolicy."""
+    from coda_ir.training import SavePolicy, TrainableFunction, find_trained
+
+    module = origin.module()
+    func = find_trained(module, entry)
+    return TrainableFunction(module, func, target, place, lower, SavePolicy(*saving), **options)
 
 
 def _origin(
