@@ -11,12 +11,14 @@ from faults.legality_faults import LEGALITY_FAULTS
 from faults.pass_cases import pass_checks
 from faults.pass_faults import PASS_FAULTS
 from faults.split_faults import SPLIT_FAULTS
+from faults.unfusing_faults import UNFUSING_FAULTS
 
 FAULTS: tuple[Fault, ...] = (
     *PASS_FAULTS,
     *LEGALITY_FAULTS,
     *KERNEL_FAULTS,
     *SPLIT_FAULTS,
+    *UNFUSING_FAULTS,
     *HOPPER_FAULTS,
     *ABSORPTION_FAULTS,
 )
