@@ -26,6 +26,9 @@ MOST_WAVES = 2
 FEWEST_STEPS = 4
 """Steps of the main loop that are left to each program of a tile."""
 
+FEW_ROWS = 256
+"""Rows with which the multiplications of a GEMM take about as long as reading its weights."""
+
 SMALL_ROWS = 32
 """Rows of tiles that are there for few rows: they read weights and hardly multiply."""
 
@@ -138,8 +141,13 @@ def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Seq
     """Of the pipeline: where tiles are small and few, more have to be on their way."""
     if space.stages:
         return space.stages
-    is_deep = tile[0] <= SMALL_ROWS and device.stages > 2 and workload.has_known_rows
+    is_deep = tile[0] <= SMALL_ROWS and device.stages > 2 and _has_few_rows(workload)
     return (device.stages, device.stages + 2) if is_deep else (device.stages,)
+
+
+def _has_few_rows(workload: Workload) -> bool:
+    """Whether time may be the reading of weights."""
+    return workload.has_known_rows and workload.rows <= FEW_ROWS
 
 
 def _tiles(
@@ -151,7 +159,7 @@ def _tiles(
         shapes = product(space.rows_of_tiles, space.columns_of_tiles)
         depths = _depths(op, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
-        if workload.has_known_rows and max(depths) == 64 and device.stages > 1:
+        if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:
             tiles += [(bm, bn, 128) for bm, bn, _ in tiles if bm <= SMALL_ROWS]
     for tile in dict.fromkeys(tiles):
         usual = _warps(tile[0], tile[1], op)
