@@ -48,6 +48,7 @@ PASS_CLASSES = {
     "save-or-recompute": "SaveOrRecomputePass",
     "schedule": "SchedulePass",
     "set-numerics": "SetNumericsPass",
+    "split-concatenation": "SplitConcatenationPass",
     "split-packed-linear": "SplitPackedLinearPass",
     "split-reductions": "SplitReductionsPass",
     "torch-to-coda": "TorchToCodaPass",

@@ -33,6 +33,7 @@ from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.repeat_columns import RepeatColumnsPass
 from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.passes.set_numerics import SetNumericsPass
+from coda_ir.passes.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
 from coda_ir.passes.state_reduction_order import StateReductionOrderPass
@@ -48,6 +49,7 @@ STEPS: tuple[ModulePass, ...] = (
     CommonSubexpressionElimination(),
     PlaceColumnScalePass(),
     MoveScalesPass(),
+    SplitConcatenationPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
@@ -21,6 +21,7 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
 )
 from coda_ir.passes.legality import check_gemm_types, name_of
+from coda_ir.passes.split_concatenation import reads_parts
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import bias_of
 
@@ -36,8 +37,9 @@ class ConvertLinearToGemmPass(FunctionPass):
                                                  yield acc
                                                }
 
-    Legal iff float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient
-    needs rows to sum over.
+    Columns that are joined for gradients of weights alone are read where they are. Legal iff
+    float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
+    rows to sum over.
     """
 
     name: ClassVar[str] = "convert-linear-to-gemm"
@@ -64,6 +66,14 @@ def _check_rows(op: LinearMap) -> Refusal | None:
     )
 
 
+def _rows_of_x(op: coda.WeightGradientOp) -> list[SSAValue]:
+    """What the gradient of a weight has columns for: parts that lie side by side as they are."""
+    joined = op.x.owner
+    if isinstance(joined, coda.ConcatOp) and reads_parts(joined):
+        return list(joined.parts)
+    return [op.x]
+
+
 def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     block = Block(arg_types=[f32])
     accumulator = block.args[0]
@@ -71,7 +81,7 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     block.add_op(YieldOp(accumulator))
     is_gradient = isinstance(op, coda.WeightGradientOp)
     segment = Segment(
-        weights=[op.x if is_gradient else op.weight],
+        weights=_rows_of_x(op) if is_gradient else [op.weight],
         ports=[],
         results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
         body=Region(block),

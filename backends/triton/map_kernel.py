@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -181,7 +182,7 @@ class _MapEmitter(SegmentEmitter):
             return [*_row_lines("tile_m"), *super().emit(tile)]
         self.totals: list[str] = []
         self.stores: list[str] = []
-        self.tile = self._tile_number(tile)
+        self.tile = self.program_tile = self._tile_number(tile)
         self._set_columns(self.columns.lanes)
         before, self.lines = self.lines, _row_lines(f"(tile_m * {self.tiling.steps} + step)")
         self._emit_tile([])
@@ -205,15 +206,20 @@ class _MapEmitter(SegmentEmitter):
 
 
 def emit_map(
-    op: Operation, segment: MapSegment, names: NameAllocator, hint: str | None = None
+    op: Operation,
+    segment: MapSegment,
+    names: NameAllocator,
+    hint: str | None = None,
+    pitches: Mapping[SSAValue, int] | None = None,
 ) -> EmittedKernel:
     """The kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
 
-    All tensors are dense, row ports have N elements, and M is the number of rows of the domain.
+    All tensors are dense but for those in `pitches`, which has the elements between the starts of
+    their rows; row ports have N elements, and M is the number of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
     scope = NameAllocator((*_RESERVED, *helper_names(), name))
-    arguments, helpers = ArgumentList(op, scope), set[str]()
+    arguments, helpers = ArgumentList(op, scope, pitches=pitches or {}), set[str]()
     tiling = map_tiling(segment)
     tiles = tiling.columns.tiles
     emitter = _MapEmitter(

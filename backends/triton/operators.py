@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.backends.triton.column_ranges import row_pitches
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
@@ -169,19 +170,28 @@ def _rows_of(domain: Dims, columns: int) -> Dims:
 
 def _launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
     segment = lowered.segment
+    pitches = row_pitches(host, segment)
     kernel = _kernel(
-        host, op, lambda names: emit_map(op, segment, names, hint=_block_level_name(op))
+        host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches)
     )
     in_place = [overwritten(result) for result in op.results]
     operands = [
-        host.owned(value) if value in in_place else _map_operand(host, value, lowered, domain)
+        host.owned(value)
+        if value in in_place
+        else _map_operand(host, value, lowered, domain, is_range=value in pitches)
         for value in op.operands
     ]
     _launch(host, op, kernel, host.size(_rows_of(domain, segment.columns)), operands)
 
 
-def _map_operand(host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims) -> str:
-    """The tensor of an operand; "None" for a constant, which is in the kernel."""
+def _map_operand(
+    host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims, *, is_range: bool
+) -> str:
+    """The tensor of an operand, with its strides where it `is_range`; "None" for a constant, which
+    is in the kernel.
+    """
+    if is_range:
+        return host.variable(value)
     if all(port.value is not value for port in lowered.segment.ports):
         return "None"
     if value in lowered.expanded:

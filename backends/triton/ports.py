@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
@@ -27,6 +27,8 @@ class ArgumentList:
     op: Operation
     names: NameAllocator
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
+    pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    """Elements from one row of a tile operand to the next, where these are not its columns."""
     _by_value: dict[str, str] = field(default_factory=dict[str, str])
 
     def operand(self, value: SSAValue, default: str) -> str:
@@ -102,7 +104,8 @@ def load_port(
     row, column = f"{ROWS.name}[:, None]", f"{columns.name}[None, :]"
     match kind:
         case PortKind.TILE | PortKind.HALF_TILE:
-            return f"tl.load({pointer} + {row} * {columns.extent} + {column}){to_f32}"
+            pitch = arguments.pitches.get(value, columns.extent)
+            return f"tl.load({pointer} + {row} * {pitch} + {column}){to_f32}"
         case PortKind.TILE_T:
             return f"tl.load({pointer} + {transposed_place(columns)}){to_f32}"
         case PortKind.ROW | PortKind.HALF_ROW:

@@ -175,8 +175,8 @@ KERNEL_FAULTS = (
     _Kernel(
         "kernel: a tile port read with another stride",
         f"{T}ports:load_port",
-        "{row} * {columns.extent} + {column}",
-        "{row} * {columns.extent - 1} + {column}",
+        "{row} * {pitch} + {column}",
+        "{row} * {pitch - 1} + {column}",
     ),
     _Kernel(
         "kernel: results truncated to bfloat16",

@@ -163,6 +163,18 @@ PASS_FAULTS = (
         "coda.SliceOp(op.bias, 0, 0, stop - start)",
     ),
     Fault(
+        "concatenation: every part takes the first columns of a weight",
+        f"{P}split_concatenation:_Split._part_of",
+        "coda.SliceOp(sink.weight, 0, *self.ranges[number])",
+        "coda.SliceOp(sink.weight, 0, 0, shape_of(self.op.parts[number])[-1])",
+    ),
+    Fault(
+        "concatenation: sums of the first part alone",
+        f"{P}split_concatenation:_Split._together",
+        "total = reduce(insert.add, values)",
+        "total = values[0]",
+    ),
+    Fault(
         "gate and up swapped",
         f"{P}pair_glu:_fuse_glu",
         "gate, up = editor",

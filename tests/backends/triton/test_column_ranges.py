@@ -1,0 +1,76 @@
+"""Pointwise kernels read ranges of the columns of a wider tensor where they are."""
+
+import pytest
+import torch
+from support.emitted import load_module
+
+from coda_ir.api import parse
+from coda_ir.backends.triton import emit_module
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+PROGRAM = """
+    func.func @f(%x : tensor<?x?xWxf32>, %y : tensor<?x?x24xf32>)
+        -> (tensor<?x?x24xf32>, tensor<24xf32>, tensor<?x?x1xf32>) {
+      %z = PRODUCER
+      %part = coda.slice %z {dim = 2 : i64, start = START : i64, stop = STOP : i64}
+        : (tensor<?x?xWxf32>) -> tensor<?x?x24xf32>
+      %p, %sums, %rows = gemm.map tile(%part : tensor<?x?x24xf32>, %y : tensor<?x?x24xf32>)
+          -> (tile : tensor<?x?x24xf32>, partial_col<add> : tensor<?x24xf32>,
+              partial_row<add> : tensor<?x?x?xf32>) {
+      ^bb0(%a : f32, %b : f32):
+        %0 = arith.mulf %a, %b : f32
+        gemm.yield %0, %0, %0 : f32, f32, f32
+      }
+      %s = gemm.finalize col (add %sums : tensor<?x24xf32>) -> (tensor<24xf32>) {
+      ^bb0(%a : f32):
+        gemm.yield %a : f32
+      }
+      %r = gemm.finalize row (add %rows : tensor<?x?x?xf32>) -> (tensor<?x?x1xf32>) {
+      ^bb0(%a : f32):
+        gemm.yield %a : f32
+      }
+      func.return %p, %s, %r : tensor<?x?x24xf32>, tensor<24xf32>, tensor<?x?x1xf32>
+    }"""
+RESULT = """gemm.map tile(%x : tensor<?x?xWxf32>) -> (tile : tensor<?x?xWxf32>) {
+      ^bb0(%a : f32):
+        gemm.yield %a : f32
+      }"""
+
+
+def emitted(producer: str, start: int, width: int) -> str:
+    text = PROGRAM.replace("PRODUCER", producer) if producer else PROGRAM.replace("%z", "%x")
+    if not producer:
+        text = text.replace("      %x = PRODUCER\n", "")
+    replaced = {"STOP": start + 24, "START": start, "xWx": f"x{width}x"}
+    for name, value in replaced.items():
+        text = text.replace(name, str(value))
+    return emit_module(parse(text))
+
+
+def check(source: str, width: int, start: int, *, is_strided: bool) -> None:
+    torch.default_generator.manual_seed(start)
+    x, y = torch.randn(3, 14, width), torch.randn(3, 14, 24)
+    if is_strided:
+        x = torch.randn(3, width, 14).transpose(1, 2)
+    product = x[..., start : start + 24].double() * y
+    results = load_module(source).run(x, y)
+    sums = (product, product.sum((0, 1)), product.sum(-1, keepdim=True))
+    for result, exact in zip(results, sums, strict=True):
+        torch.testing.assert_close(result, exact.float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("producer", ["", RESULT], ids=["argument", "result"])
+def test_a_range_is_not_copied(producer: str):
+    source = emitted(producer, 24, 72)
+    assert "dense(part)" not in source
+    assert "* 72 + column" in source
+    # An argument of the caller may have any strides.
+    check(source, 72, 24, is_strided=not producer)
+
+
+@pytest.mark.parametrize(("start", "width"), [(3, 72), (24, 75)])
+def test_rows_that_are_not_aligned_are_copied(start: int, width: int):
+    source = emitted("", start, width)
+    assert "dense(part)" in source
+    check(source, width, start, is_strided=False)
