@@ -12,7 +12,7 @@ import torch
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.api import CompiledFunction, Target, compile, find_entry, parse
+from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
 from coda_ir.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.call_tree import CallTree
 from coda_ir.diagnostics import CodaError
@@ -58,6 +58,7 @@ class ExportedModel:
         numerics: str | None = None,
         schedule: str | None = None,
         pack_weights: bool = True,
+        tune: Tune = False,
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
@@ -71,6 +72,7 @@ class ExportedModel:
             numerics=numerics,
             schedule=schedule,
             pack_weights=pack_weights,
+            tune=tune,
         )
         return CompiledModel(function, self.weights, self.tree)
 

@@ -19,6 +19,7 @@ from coda_ir.cache.folder import cached_files, tuning_path
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
 from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch import export
 from coda_ir.tuning import Configured, TunedFunction, candidates, use_measurer
 
 PROGRAM = """
@@ -111,6 +112,15 @@ def test_options_say_which_forms_are_measured():
         function(*inputs(2, 9))
     assert {configured.form for configured in fake.measured} == {"fused"}
     assert len(tuned_gemms(function)) == 2
+
+
+def test_an_exported_model_is_tuned():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.SiLU(), torch.nn.Linear(96, 64))
+    x, fake = inputs(2, 9)[0], measurer()
+    with use_measurer(fake), torch.no_grad():
+        compiled = export(model, (x,)).compile(device="cpu", tune=True)
+        assert relative_error(compiled(x), model(x).double()) < 1e-6
+    assert fake.measured and compiled.function.operators["gemm.fused"] == 2
 
 
 def test_a_new_length_of_the_same_bucket_tunes_nothing():
