@@ -114,6 +114,18 @@ def test_options_say_which_forms_are_measured():
     assert len(tuned_gemms(function)) == 2
 
 
+def test_nothing_is_measured_while_a_cuda_graph_is_captured(monkeypatch: pytest.MonkeyPatch):
+    fake, tensors = measurer(), inputs(2, 9)
+    with use_measurer(fake):
+        function = coda_ir.compile(PROGRAM, device="cpu", tune=True)
+        with monkeypatch.context() as capture:
+            capture.setattr("coda_ir.tuning.function._is_capturing", lambda: True)
+            assert relative_error(function(*tensors), function.reference(tensors)) < 1e-6
+            assert not fake.measured
+        function(*tensors)
+    assert fake.measured
+
+
 def test_an_exported_model_is_tuned():
     model = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.SiLU(), torch.nn.Linear(96, 64))
     x, fake = inputs(2, 9)[0], measurer()
