@@ -246,6 +246,7 @@ def launcher_of(compiled, arguments):
 
 REPLAY = '''\
 IS_CONTIGUOUS = torch.Tensor.is_contiguous
+IS_CAPTURING = torch.cuda.is_current_stream_capturing if torch.cuda.is_available() else bool
 
 
 class Calls:
@@ -269,7 +270,8 @@ class Calls:
         if size is None or size > self.MOST_BYTES:
             return Call(stream, self, sizes, allocate)
         work = allocate((size,), (1,), torch.uint8)
-        if stream is None or not all(map(IS_CONTIGUOUS, tensors)):
+        # What a graph is captured with must not be what calls beside it use.
+        if stream is None or IS_CAPTURING() or not all(map(IS_CONTIGUOUS, tensors)):
             return Call(stream, self, sizes, allocate, work)
         key = (stream, sizes, ADDRESS(work), *map(ADDRESS, tensors))
         launches = self.known.get(key)
@@ -293,6 +295,7 @@ DIRECT_NAMES = (
     "CALLS",
     "Call",
     "Calls",
+    "IS_CAPTURING",
     "IS_CONTIGUOUS",
     "KNOWN_LAUNCHERS",
     "RECORDER",

@@ -306,7 +306,6 @@ class HostProgram:
     def counters(self, tiles: str) -> str:
         """Zeros for the tiles of a kernel, which leaves zeros for the next one."""
         self.helpers.add("tile_counters")
-        self._replay.refuse()
         known = "" if self._counters is None else f", {self._counters}"
         self._counters = self._counters or self.names.fresh("counters")
         self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")

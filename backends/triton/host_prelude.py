@@ -38,8 +38,9 @@ COUNTERS = {}
 def tile_counters(tiles, device, known=None):
     """Zeros by tile for kernels whose programs share tiles, which leave zeros behind.
 
-    The calls on a stream follow one another and have the same. A CUDA graph that is captured gets
-    its own, as it may run beside calls: `known` are those of an earlier kernel in it.
+    The calls on a stream follow one another and have the same, which are never freed: launches that
+    are repeated have their address. A CUDA graph that is captured gets its own, as it may run
+    beside calls: `known` are those of an earlier kernel in it.
     """
     if known is not None and len(known) >= tiles:
         return known
@@ -47,10 +48,10 @@ def tile_counters(tiles, device, known=None):
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return fresh()
     stream = (device.index, torch.cuda.current_stream(device).cuda_stream)
-    counters = COUNTERS.get(stream)
-    if counters is None or len(counters) < tiles:
-        counters = COUNTERS[stream] = fresh()
-    return counters
+    counters = COUNTERS.setdefault(stream, [])
+    if not counters or len(counters[-1]) < tiles:
+        counters.append(fresh())
+    return counters[-1]
 ''',
     "OVERLAPPING": '''\
 def overlapping():

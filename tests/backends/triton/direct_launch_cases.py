@@ -223,6 +223,41 @@ def test_repeated_calls_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
         assert fake_cuda.compare_repeated(layer, run, fake) == LAUNCHES
 
 
+def test_repeated_calls_whose_programs_share_tiles(fake: fake_cuda.FakeCuda):
+    header = "fn f(x: bf16[M, 256], weight w: bf16[64, 256]) -> bf16[M, 64]"
+    program = parse(f"{header} {{\n    return linear(x, w)\n}}")
+    scheduled = Lowering(program, f"{SCHEDULE} split_k=2").module("scheduled")
+    module: Any = load_source(emit_program(scheduled, direct_launch=True).source, "f")
+    counters = torch.zeros(1024, dtype=torch.int32)
+
+    def same_counters(*arguments: object) -> torch.Tensor:
+        return counters
+
+    module.tile_counters = same_counters
+    x, w = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((16, 256), (64, 256)))
+    assert fake_cuda.compare_repeated(module, partial(module.run, x, w), fake) == 1
+
+
+def test_nothing_is_repeated_while_a_graph_is_captured(
+    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch
+):
+    run = partial(layer.run, *layer_inputs(4))
+    for _ in range(4):
+        run()
+    monkeypatch.setattr(layer, "IS_CAPTURING", lambda: True)
+    known = dict(layer.CALLS.known)
+    direct, seen = layer.DirectLaunch.__call__, list[object]()
+
+    def counting(*arguments: Any) -> None:
+        seen.append(arguments)
+        direct(*arguments)
+
+    monkeypatch.setattr(layer.DirectLaunch, "__call__", counting)
+    for _ in range(3):
+        assert len(launches_of(fake, run)) == LAUNCHES
+    assert len(seen) == 3 * LAUNCHES and layer.CALLS.known == known
+
+
 def launches_of(fake: fake_cuda.FakeCuda, run: Callable[[], object]) -> list[fake_cuda.Launch]:
     fake.record()
     run()
