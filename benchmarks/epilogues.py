@@ -30,6 +30,7 @@ from harness import (
     print_timings,
     publish,
     reset_compilers,
+    seed,
     time_interleaved,
     timings_data,
     wanted,
@@ -165,6 +166,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
+    seed()
     budget = Budget(options.budget)
     parts = wanted(options.cases or "") or [""]
     timings: dict[str, dict[str, Timing]] = {}

@@ -73,6 +73,12 @@ def peak_memory(candidate: Candidate) -> float | None:
     return (torch.cuda.max_memory_allocated() - before) / 2**30
 
 
+def seed() -> None:
+    """Make every run draw the same numbers."""
+    torch.default_generator.manual_seed(0)
+    torch.cuda.manual_seed_all(0)
+
+
 def reset_compilers() -> None:
     """Forget what was compiled for another part: beyond a few graphs of one function, torch.compile
     runs it as it is.

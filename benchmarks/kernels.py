@@ -28,6 +28,7 @@ from harness import (
     chosen,
     print_errors,
     publish,
+    seed,
     wanted_sizes,
 )
 from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
@@ -297,6 +298,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
+    seed()
     budget = Budget(options.budget)
     found: dict[str, dict[str, Found]] = {}
     errors: dict[str, dict[str, dict[str, float]]] = {}

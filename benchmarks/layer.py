@@ -31,6 +31,7 @@ from harness import (
     print_timings,
     publish,
     reset_compilers,
+    seed,
     time_interleaved,
     timings_data,
     wanted_sizes,
@@ -181,6 +182,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
+    seed()
     budget = Budget(options.budget)
     measured: dict[str, Measurement] = {}
     for d in wanted_sizes(options.sizes):

@@ -33,6 +33,7 @@ from harness import (
     print_timings,
     publish,
     reset_compilers,
+    seed,
     time_interleaved,
     timings_data,
 )
@@ -203,7 +204,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    torch.default_generator.manual_seed(0)
+    seed()
     budget = Budget(options.budget)
     found: dict[str, Found] = {}
     for name in chosen(options.models, list(MODELS)):

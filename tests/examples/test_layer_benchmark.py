@@ -9,7 +9,7 @@ import plot
 import pytest
 from harness import Budget
 
-SMALL = ["--device", "cpu", "--sizes", "64", "--batch", "1", "--time", "8", "--head-dim", "16"]
+SMALL = ["--device", "cpu", "--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 
 
 def test_results_are_as_exact_as_eager(tmp_path: Path):
@@ -17,15 +17,15 @@ def test_results_are_as_exact_as_eager(tmp_path: Path):
     options = ["--variants", "coda,eager", "--rounds", "1", "--json", str(path)]
     layer.main([*SMALL, *options])
     written = json.loads(path.read_text())
-    errors = written["errors"]["D = 64"]
+    errors = written["errors"]["D = 32"]
     for what, count in {"results": 4, "gradients": 8}.items():
         coda, eager = (errors[what][name] for name in ("coda", "eager"))
         assert len(coda) == count
         assert all(coda[name] <= 1.25 * eager[name] for name in eager)
     times = written["milliseconds"]
-    assert set(times["forward, D = 64"]) == {"4 cuBLAS GEMMs", "coda", "eager"}
-    assert set(times["backward, D = 64"]) == {"8 cuBLAS GEMMs", "coda", "eager"}
-    assert set(times["forward + backward, D = 64"]) == {"12 cuBLAS GEMMs", "coda", "eager"}
+    assert set(times["forward, D = 32"]) == {"4 cuBLAS GEMMs", "coda", "eager"}
+    assert set(times["backward, D = 32"]) == {"8 cuBLAS GEMMs", "coda", "eager"}
+    assert set(times["forward + backward, D = 32"]) == {"12 cuBLAS GEMMs", "coda", "eager"}
 
 
 DATA = {
@@ -35,14 +35,14 @@ DATA = {
             "coda": {"median": 2.1, "fastest_round": 2.0, "slowest_round": 2.2},
         }
     },
-    "microseconds": {"forward, D = 64": {"out": {"cuBLAS": 200.0, "bare": 210.0, "fused": 220.0}}},
+    "microseconds": {"forward, D = 32": {"out": {"cuBLAS": 200.0, "bare": 210.0, "fused": 220.0}}},
 }
 
 
 def test_panels_have_ratios_to_the_gemms():
     found = plot.panels(DATA)
     assert [bar.ratio for bar in found["forward"]] == [1.0, 1.05]
-    kernels = found["forward, D = 64"]
+    kernels = found["forward, D = 32"]
     assert [(bar.label, bar.ratio) for bar in kernels] == [
         ("out: cuBLAS", 1.0),
         ("out: bare", 1.05),
