@@ -241,10 +241,14 @@ class SegmentEmitter:
         )
         return names
 
-    def _load_ports(self, *, with_columns: bool) -> None:
-        """Load the ports that vary by column, or those that do not: these once for all parts."""
+    def _load_ports(self, *, with_columns: bool, combine: bool = True) -> None:
+        """Load the ports that vary by column, or those that do not: these once for all parts.
+
+        Without `combine`, partials are left for later.
+        """
         for index, port in enumerate(self.segment.ports):
-            if port.kind.has_columns != with_columns:
+            is_late = port.kind.combiner is not None and not combine
+            if port.kind.has_columns != with_columns or is_late:
                 continue
             args = self.segment.port_args(index)
             columns = [self.lane_columns] if port.kind.is_half else self.accumulator_columns

@@ -34,11 +34,10 @@ from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, Share
 from coda_ir.backends.triton.warp_specialized.segment import (
     Ahead,
     GroupSegmentEmitter,
-    group_partials,
 )
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, Layout, Port, ScheduleAttr
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.dialects.gemm.warp_specialized import (
     Staging,
@@ -247,7 +246,6 @@ class _Emitter:
     def _emit_compute(self) -> list[str]:
         bodies: list[list[str]] = []
         first: dict[int, int] = {}
-        partials = self._names_of_partials()
         bn = self.schedule.block_n.data
         for index, (segment, columns) in enumerate(self.ranges):
             key = id(segment)
@@ -266,7 +264,6 @@ class _Emitter:
                 staging=self.staging,
                 descriptors=self.descriptors,
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
-                partials=partials,
             )
             accumulators = f"acc = accumulators({self.schedule.row_tile}, {bn})"
             bodies.append([accumulators, *emitter.emit(self._tile(index), self._products)])
@@ -278,26 +275,12 @@ class _Emitter:
             *self._tile_loop(
                 [
                     f"first_row = {self.row_tile} * {self.schedule.row_tile}",
-                    *(
-                        f"{name} = {group_partials(port, self.arguments, self.schedule.row_tile)}"
-                        for port, name in partials.items()
-                    ),
                     *self._branches(bodies),
                 ],
                 alternate=self.alternates,
             ),
             "tma.store_wait(0)",
         ]
-
-    def _names_of_partials(self) -> dict[Port, str]:
-        """Names for the partials that epilogues combine; they are loaded under the main loop."""
-        ports = [port for segment in self.op.segments() for port in segment.ports]
-        partials = dict.fromkeys(port for port in ports if port.kind.combiner is not None)
-        if partials:
-            self.helpers.add("group_partials")
-        return {
-            port: self.names.fresh(f"{port.value.name_hint or 'row'}_tiles") for port in partials
-        }
 
     def _before_tiles(self) -> list[str]:
         rows, steps = self.schedule.row_tile, self.depths.steps(self.schedule.block_k.data)

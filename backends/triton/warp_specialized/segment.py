@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.kernel import definition, indented, without_unused
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, partial_extents, rounded
+from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
@@ -79,15 +79,6 @@ class Ahead:
         return ["@triton.jit", *definition(self.name, parameters), *indented(body)]
 
 
-def group_partials(port: Port, arguments: ArgumentList, rows: int) -> str:
-    """The partials of a group's rows, as an expression of `first_row`."""
-    pointer = arguments.operand(port.value, port.kind.value)
-    combiner, tiles, width = partial_extents(port)
-    # Four threads share a row, and each has two neighbours of it at least.
-    extents = f"{rows}, {tiles}, {max(width, 8)}"
-    return f"group_partials({pointer}, first_row, M, {extents}, {IDENTITY[combiner]})"
-
-
 @dataclass
 class GroupSegmentEmitter(SegmentEmitter):
     """Writes what a group of warps does with the accumulators of a tile.
@@ -136,9 +127,11 @@ class GroupSegmentEmitter(SegmentEmitter):
         ]
         # What these ports are loaded with does not depend on the columns of a part.
         self.accumulator_columns = [self.lane_columns] * self.segment.accumulator_count
-        self._load_ports(with_columns=False)
+        self._load_partials()
+        self._load_ports(with_columns=False, combine=False)
         before, self.lines = self.lines, []
         parts = self._emit_parts()
+        self._load_ports(with_columns=False)
         split, self.lines = self.lines, []
         self._emit_part(parts)
         loop = self._loop_over_parts()
@@ -179,9 +172,9 @@ class GroupSegmentEmitter(SegmentEmitter):
             for name, source in zip(names, sources, strict=True)
         ]
 
-    def _load_ports(self, *, with_columns: bool) -> None:
+    def _load_ports(self, *, with_columns: bool, combine: bool = True) -> None:
         if not with_columns:
-            super()._load_ports(with_columns=False)
+            super()._load_ports(with_columns=False, combine=combine)
             return
         before = list(self.lines)
         super()._load_ports(with_columns=True)
@@ -250,7 +243,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         return f"tl.convert_layout({super()._group_reduce(op, value)}, LAYOUT)"
 
     def _partials(self, port: Port) -> str:
-        raise AssertionError("the kernel loads partials before the main loop")
+        self.helpers.add("group_partials")
+        pointer = self.arguments.operand(port.value, port.kind.value)
+        combiner, tiles, width = partial_extents(port)
+        # Four threads share a row, and each has two neighbours of it at least.
+        extents = f"{self.group_rows}, {tiles}, {max(width, 8)}"
+        return f"group_partials({pointer}, first_row, M, {extents}, {IDENTITY[combiner]})"
 
     def _by_row(self, vector: str) -> str:
         return f"tl.convert_layout({vector}, tl.SliceLayout(1, LAYOUT))"
