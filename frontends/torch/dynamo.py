@@ -167,10 +167,9 @@ class GraphCompiler:
         with _tensors_with_data():
             compiled: CompiledFunction = compile(imported.module, **choices)
             compiled.prepare(captured.size_hints)
-        self._report([*remarks, *compiled.remarks])
-        if not _has_gemm(compiled):
-            raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
-        return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
+            self._report([*remarks, *compiled.remarks])
+            _expect_gemm(compiled)
+            return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
     def _import(self, captured: DynamoGraph) -> tuple[ImportedGraph, list[Remark]]:
         """The raised module of a graph, and what became of the operators that it spells out."""
@@ -257,10 +256,9 @@ class TrainingCompiler(GraphCompiler):
                 **self._choices(captured.device),
             )
             trained.prepare(wrt, captured.size_hints)
-        self._report([*remarks, *trained.remarks])
-        if not _has_gemm(trained):
-            raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
-        return TrainingRunner(captured, imported, trained)
+            self._report([*remarks, *trained.remarks])
+            _expect_gemm(trained)
+            return TrainingRunner(captured, imported, trained)
 
 
 def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:
@@ -271,7 +269,9 @@ def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]
 
 
 def _tensors_with_data() -> AbstractContextManager[None]:
-    """Leaves the mode in which AOTAutograd traces, whose tensors nothing can be measured on."""
+    """Leaves the mode in which AOTAutograd traces: its tensors have no data to measure on, or to
+    be passed in a call.
+    """
     return import_module("torch._subclasses.fake_tensor").unset_fake_temporarily()
 
 
@@ -296,5 +296,7 @@ def _why_not_captured(compiled: CompiledFunction) -> str | None:
     return None
 
 
-def _has_gemm(program: CompiledFunction | TrainableFunction) -> bool:
-    return any(op.name in program.operators for op in (FusedOp, LibraryOp))
+def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
+    """Raises NothingToDo for a program without a GEMM."""
+    if not any(op.name in program.operators for op in (FusedOp, LibraryOp)):
+        raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")

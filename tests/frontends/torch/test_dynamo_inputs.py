@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from support.torch_compile import Block, compiled, counters, dynamo, graphs, reset
 from torch import nn
 
+from coda_ir.api import CompiledFunction
 from coda_ir.frontends.torch.dynamo import GraphCompiler
 
 
@@ -177,6 +178,26 @@ def test_numbers_of_the_caller_and_of_modules():
     assert graphs() == 1
     model.factor = 2.0
     check(fast, model, x, 7.0)
+
+
+def test_sizes_are_passed_as_tensors_with_data(monkeypatch: pytest.MonkeyPatch):
+    """Kernels are launched with the addresses of all arguments, also of those that tell a size."""
+    layer, passed = linear(), list[torch.Tensor]()
+    unchecked = CompiledFunction.unchecked
+
+    def spy(self: CompiledFunction, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        passed.extend(tensors)
+        return unchecked(self, *tensors)
+
+    def model(x: torch.Tensor, factor: int) -> torch.Tensor:
+        return layer(x) * factor
+
+    monkeypatch.setattr(CompiledFunction, "unchecked", spy)
+    fast = compiled(model, dynamic=True)
+    for rows in (3, 5):
+        check(fast, model, torch.randn(rows, 8), rows + 1)
+    assert len(passed) >= 2 * 4
+    assert all(isinstance(tensor.data_ptr(), int) for tensor in passed)
 
 
 def test_constants_and_sizes_of_no_tensor():
