@@ -119,6 +119,7 @@ class DirectLaunch:
         self.kernel = kernel
         self.launch = launch
         self.prepared = {}
+        self.templates = {}
         self.compiled = {}
 
     def __call__(self, call, numbers, *tensors):
@@ -129,7 +130,7 @@ class DirectLaunch:
         key = (stream, numbers, *map(ADDRESS, tensors))
         prepared = self.prepared.get(key)
         if prepared is None:
-            prepared = self.prepare(stream, numbers, self.launch(RECORDER, *numbers, *tensors))
+            prepared = self.prepare(stream if stream > 0 else 0, numbers, tensors, key[2:])
             if prepared is None:
                 call.launches = None
                 return
@@ -138,13 +139,26 @@ class DirectLaunch:
         if call.launches is not None:
             call.launches.append(prepared)
 
-    def prepare(self, stream, numbers, recorded):
-        """The launch that was recorded as a function; None where Triton has launched it."""
-        grid, arguments, options = recorded
+    def prepare(self, stream, numbers, tensors, addresses):
+        """The launch as a function; None where Triton has launched it."""
+        device = direct_driver().get_current_device()
+        aligned = (*[address % 16 == 0 for address in addresses],)
+        template = self.templates.get((device, numbers, aligned))
+        if template is None:
+            template = self.make_template(device, numbers, tensors)
+            if template is None:
+                return None
+            # Of a tensor that is passed twice, the next launch may have two.
+            if len({*map(id, tensors)}) == len(tensors):
+                keep(self.templates, (device, numbers, aligned), template)
+        return template.prepared(stream, tensors, addresses)
+
+    def make_template(self, device, numbers, tensors):
+        """The launch for these numbers; None where Triton has launched it."""
+        grid, arguments, options = self.launch(RECORDER, *numbers, *tensors)
         values = [x if isinstance(x, int) else address(x) for x in arguments]
         # What Triton compiles a kernel for is decided by these, or by less.
-        divisible = [(value % 16 == 0, value == 1) for value in values]
-        place = (direct_driver().get_current_device(), *divisible)
+        place = (device, *[(value % 16 == 0, value == 1) for value in values])
         launcher = self.compiled.get(place)
         fits = all(-(2**31) <= number < 2**31 for number in numbers)
         if launcher is None or not fits:
@@ -152,11 +166,36 @@ class DirectLaunch:
             if launcher is not None and fits:
                 keep(self.compiled, place, launcher)
             return None
-        for index in sorted(launcher.descriptors, reverse=True):
-            descriptor = launcher.descriptors[index]
-            values[index : index + 1] = descriptor.values(values[index], arguments[index])
-        grid = (*grid, 1, 1)[:3]
-        return launcher.prepared(grid, stream if stream > 0 else 0, values)
+        return Template(launcher, (*grid, 1, 1)[:3], arguments, tensors)
+
+
+class Template:
+    """A launch with tensors that are still to be given, which are as divisible as earlier ones."""
+
+    def __init__(self, launcher, grid, arguments, tensors):
+        self.launcher = launcher
+        self.grid = grid
+        self.arguments = []
+        places = {id(tensor): place for place, tensor in enumerate(tensors)}
+        for index, x in enumerate(arguments):
+            if isinstance(x, int):
+                self.arguments.append((x, None, None))
+            elif isinstance(x, torch.Tensor):
+                self.arguments.append((None, places[id(x)], None))
+            else:
+                box = Box(x, launcher.descriptors[index])
+                self.arguments.append((None, places[id(x.base)], box))
+
+    def prepared(self, stream, tensors, addresses):
+        values = []
+        for number, place, box in self.arguments:
+            if place is None:
+                values.append(number)
+            elif box is None:
+                values.append(addresses[place])
+            else:
+                values += box.values(addresses[place], tensors[place])
+        return self.launcher.prepared(self.grid, stream, values)
 
 
 def direct(kernel):
@@ -173,16 +212,36 @@ class Descriptors:
         self.layout = layout
         self.known = {}
 
-    def values(self, address, descriptor):
-        key = (address, *descriptor.shape, *descriptor.strides)
+    def values(self, key, make_descriptor, tensor):
         values = self.known.get(key)
         if values is None:
             make = sys.modules["triton.backends.nvidia.driver"].make_tensordesc_arg
             # From 3.8 on, with what precedes the arguments, which it has no use for.
             rest = (None,) * (make.__code__.co_argcount - 2)
-            values = make(descriptor, self.layout, *rest)
+            values = make(make_descriptor(tensor), self.layout, *rest)
             keep(self.known, key, values)
         return values
+
+
+class Box:
+    """A descriptor without its tensor."""
+
+    def __init__(self, descriptor, descriptors):
+        self.kind = type(descriptor)
+        self.fields = {**descriptor.__dict__, "base": None}
+        self.extents = (*descriptor.shape, *descriptor.strides)
+        self.descriptors = descriptors
+
+    def values(self, address, tensor):
+        """What a launcher takes for the box of a tensor."""
+        return self.descriptors.values((address, *self.extents), self.descriptor, tensor)
+
+    def descriptor(self, tensor):
+        """As the constructor makes it, whose checks the first one has passed."""
+        made = self.kind.__new__(self.kind)
+        made.__dict__.update(self.fields)
+        made.base = tensor
+        return made
 
 
 def keep(entries, key, value):
@@ -293,6 +352,7 @@ CALLS = Calls()
 DIRECT_NAMES = (
     "ADDRESS",
     "CALLS",
+    "Box",
     "Call",
     "Calls",
     "IS_CAPTURING",
@@ -303,6 +363,7 @@ DIRECT_NAMES = (
     "DirectLaunch",
     "Launcher",
     "Recorder",
+    "Template",
     "address",
     "call",
     "direct",

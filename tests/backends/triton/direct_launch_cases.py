@@ -78,6 +78,7 @@ def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
     for launch in (module.launch_add_rows, module.launch_copy_box):
         launch.prepared.clear()
         launch.compiled.clear()
+        launch.templates.clear()
     yield module
 
 
@@ -138,6 +139,18 @@ def test_one_kernel_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
     for stride in (1, 16, 17, 1, 16, 17):
         for place in (x, x[1:], x[4:]):
             assert both(fake, launch, (3, stride, 7), place, out)
+
+
+def test_tensors_that_are_one_and_then_two(fake: fake_cuda.FakeCuda, kernels: Any):
+    x, out = torch.zeros(16, 16), torch.zeros(256)
+    for launch, numbers in (
+        (kernels.launch_add_rows, (2, 16, 7)),
+        (kernels.launch_copy_box, (16, 16)),
+    ):
+        for first, second in ((x, x), (x, out), (out, x), (x, x), (out, out)):
+            boxes = [tensor.view(16, 16) for tensor in (first, second)]
+            boxes = [boxes[0]] * 2 if first is second else boxes
+            assert both(fake, launch, numbers, *boxes)
 
 
 @pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 0, -1])
