@@ -157,7 +157,8 @@ class Estimate:
         is_small = self.configuration.schedule.block_m.data <= SMALL_ROWS
         together = self.resident if is_small else 1
         epilogue = self.sharing + self.epilogue / self.splits
-        return self.main + epilogue + self.device.latency_ns / together
+        latency = 0.0 if self.main_loop.loads_ahead else self.device.latency_ns / together
+        return self.main + epilogue + latency
 
     @cached_property
     def memory(self) -> float:

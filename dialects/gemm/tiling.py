@@ -39,8 +39,8 @@ class ColumnRange:
     """Columns (pairs) of a group; 1 where the region does not reduce over groups."""
     parts: int = 1
     keeps_parts: bool = False
-    """Whether every part has its own partial over the columns, as a stated order of sums wants;
-    otherwise a program has one."""
+    """Whether every part has its own partial over the columns, as a stated order of sums wants and
+    where registers are scarce; otherwise a program has one."""
 
     @property
     def padded_group(self) -> int:
@@ -100,11 +100,13 @@ def column_ranges(
         if order is None
         else order_parts(segment, schedule, order)
     )
+    # Sums that wait for other parts take registers, which such an epilogue does not have.
+    keeps_parts = order is not None or _is_heavy(segment)
     ranges: list[ColumnRange] = []
     offset = 0
     for weights, extent in _weight_extents(segment):
         columns = ColumnRange(
-            weights, offset, extent, lanes // parts, group, parts, keeps_parts=order is not None
+            weights, offset, extent, lanes // parts, group, parts, keeps_parts=keeps_parts
         )
         _check_groups(columns, segment)
         ranges.append(columns)
@@ -164,8 +166,7 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     tiles are loaded and stored.
     """
     accumulators = schedule.accumulators
-    kinds = [result.port.kind.data for result in segment.results]
-    reductions = kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
+    reductions = _reductions(segment)
     is_light = (
         schedule.is_warp_specialized
         and segment.pairing is not None
@@ -177,6 +178,17 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     if tiles_moved(segment) > MOST_TILES:
         elements //= 2
     return max(1, accumulators // elements)
+
+
+def _reductions(segment: Segment) -> int:
+    """How many sums over the columns an epilogue holds at a time."""
+    kinds = [result.port.kind.data for result in segment.results]
+    return kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
+
+
+def _is_heavy(segment: Segment) -> bool:
+    """Whether an epilogue needs all registers that accumulators leave it."""
+    return _reductions(segment) > 1 or tiles_moved(segment) > MOST_TILES
 
 
 def tiles_moved(segment: Segment) -> int:

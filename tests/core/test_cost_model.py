@@ -64,13 +64,20 @@ def test_ratios_of_schedules_are_those_measured(slower: Space, ratio: float):
     assert layer_us(4096, slower) / layer_us(4096, tma) == pytest.approx(ratio, abs=0.03)
 
 
-def test_warp_specialization_hides_the_epilogue_and_keeps_up_with_cublas():
-    """9.48 ms for the four GEMMs (benchmarks/README.md)."""
-    space = Space(("warp_specialized",))
-    assert layer_us(4096, space) / 1000 == pytest.approx(9.48, rel=0.03)
+@pytest.mark.parametrize("d, measured_ms", [(2048, 2.35), (4096, 9.35)])
+def test_a_warp_specialized_layer_takes_about_what_it_took(d: int, measured_ms: float):
+    """The four GEMMs on one H100, of which the epilogues are a few per cent."""
+    found = layer_us(d, Space(("warp_specialized",))) / 1000
+    assert found == pytest.approx(measured_ms, rel=0.04)
+
+
+def test_ping_pong_hides_the_epilogue_and_loads_more():
     found = best(gemm("?", 4096, 4096), Space(("ping_pong",), tile=(128, 128, 64)))
     assert found.schedule.mainloop == "ping_pong"
     assert found.estimate.per_program == found.estimate.main
+    cooperating = layer_us(4096, Space(("warp_specialized",)))
+    by_turns = layer_us(4096, Space(("ping_pong",), tile=(128, 128, 64)))
+    assert by_turns / cooperating == pytest.approx(1.09, abs=0.03)
 
 
 def test_few_rows_are_bound_by_memory_and_use_every_processor():

@@ -90,7 +90,7 @@ _ARCHITECTURES = (
     _nvidia("sm_80", "A100", "target=sm_80", 164, 64, 32),
     _nvidia("sm_86", "RTX 30, A10", "target=portable", 100, 48, 16),
     _nvidia("sm_89", "RTX 40, L4, L40S", "target=portable", 100, 48, 24),
-    _nvidia("sm_90", "H100, H200", "target=sm_90 mainloop=tma", 228, 64, 32),
+    _nvidia("sm_90", "H100, H200", "target=sm_90 mainloop=warp_specialized", 228, 64, 32),
     _nvidia("sm_100", "B200", "target=sm_80", 228, 64, 32),
     _nvidia("sm_120", "RTX 50", "target=portable", 100, 48, 24),
     _cdna("gfx90a", "MI200", 64),
