@@ -121,6 +121,23 @@ func.func @f(%dy : {dy}, %x : {x}) -> ({tile}, tensor<{m}x?xf32>, tensor<?x{n}xf
 """
 
 
+def packed_weight_gradient(dtype: str, k: int, widths: Sequence[int], schedule: str) -> str:
+    """dw = xᵀ · dz for a weight of K x N whose dz has its columns in several tensors."""
+    parts = [f"%dz{i} : tensor<?x{n}x{dtype}>" for i, n in enumerate(widths)]
+    weight = f"tensor<{k}x{sum(widths)}x{dtype}>"
+    return f"""
+func.func @f(%x : tensor<?x{k}x{dtype}>, {", ".join(parts)}) -> {weight} {{
+  %dw = gemm.fused transposed %x : tensor<?x{k}x{dtype}>
+      {_schedule(schedule)}
+      columns({", ".join(parts)}) kn -> (tile : {weight}) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  func.return %dw : {weight}
+}}
+"""
+
+
 def merged_weight_gradients(
     dtype: str, k: int, columns: Sequence[int], schedule: str, rows: str = "?"
 ) -> str:

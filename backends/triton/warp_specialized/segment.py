@@ -16,7 +16,7 @@ from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import GroupReduceOp, Port, PortKind, ResultPortAttr
+from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, Port, PortKind, ResultPortAttr
 from coda_ir.dialects.gemm.warp_specialized import (
     TILE_PORTS,
     SlotShape,
@@ -322,7 +322,10 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _descriptor(self, value: SSAValue, default: str, *, transposed: bool) -> str:
         """The descriptor of an operand or a result that moves through slots."""
         slot = self._slot_of(value, transposed=transposed)
-        rows = str(shape_of(value)[0]) if transposed else "{rows}"
+        op = self.arguments.op
+        # The rows of a transposed x are those that its products sum over.
+        is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
+        rows = str(shape_of(value)[0]) if is_matrix else "{rows}"
         extents = (rows, str(shape_of(value)[-1]))
         return self.descriptors.matrix(value, extents, slot[:2], default)
 

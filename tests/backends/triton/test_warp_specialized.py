@@ -84,6 +84,15 @@ class TestNumbers:
         assert kernel.runs_without_rows and kernel.arguments[-1].name == "K"
         assert kernel.description.startswith("136 x 768 x K GEMM in tiles")
 
+    @pytest.mark.parametrize("rows", [1, 200])
+    @pytest.mark.parametrize("loop", ["warp_specialized", "ping_pong"])
+    def test_weight_gradient_of_a_packed_projection(self, loop: str, rows: int, tmp_path: Path):
+        """The rows of the result are not those that are summed up."""
+        text = gradients.packed_weight_gradient(
+            "bf16", 136, (128, 256), schedule(128) if loop == "warp_specialized" else ping_pong()
+        )
+        check_against_reference(text, [rows], tmp_path)
+
 
 class TestPingPong:
     """Groups that take tiles in turns."""
