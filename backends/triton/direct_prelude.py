@@ -323,10 +323,15 @@ class Calls:
         self.sizes = {}
         self.known = {}
 
+    def are_small(self, sizes):
+        """Whether calls with these sizes of symbols are known to need little memory."""
+        size = self.sizes.get(sizes)
+        return size is not None and size <= self.MOST_BYTES
+
     def begin(self, stream, allocate, sizes, *tensors):
         """Repeat an earlier call, and give None; else the Call that is to be made."""
         size = self.sizes.get(sizes)
-        if size is None or size > self.MOST_BYTES:
+        if size is None:  # forgotten meanwhile, by another thread
             return Call(stream, self, sizes, allocate)
         work = allocate((size,), (1,), torch.uint8)
         # What a graph is captured with must not be what calls beside it use.

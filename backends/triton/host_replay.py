@@ -2,17 +2,25 @@
 
     def run(x, w):
         ...
-        out = empty((B, 64), (64, 1), torch.bfloat16)
-        call = CALLS.begin(stream, empty, (B,), x, w, out)
-        if call is None:
-            return out
+        out = None
+        if CALLS.are_small((B,)):
+            out = empty((B, 64), (64, 1), torch.bfloat16)
+            call = CALLS.begin(stream, empty, (B,), x, w, out)
+            if call is None:
+                return out
+        else:
+            call = Call(stream, CALLS, (B,), empty)
         empty = call.empty
         ...                                  # temporaries, launches
+        if out is None:
+            out = call.allocate((B, 64), (64, 1), torch.bfloat16)
+        ...
         call.keep()
         return out
 
 Sizes and addresses decide all launches of such a program, so they are prepared once: results are
-allocated first, and what is only needed within a call is part of one more allocation.
+allocated first, and what is only needed within a call is part of one more allocation. Large calls
+take longer on the GPU than on the host; they allocate when they need it, and need less at a time.
 """
 
 from __future__ import annotations
@@ -72,16 +80,30 @@ class Replay:
         sizes += "," * (len(self._symbols) == 1)
         used = [argument for argument in self._arguments if argument.uses]
         tensors = [variable(value) for value in [*used, *self._allocations]]
+        lines = [f"{name} = None" for name in map(_name, self._allocations.values())]
+        begin = f"call = CALLS.begin({', '.join(['stream', 'empty', f'({sizes})', *tensors])})"
         return [
-            *self._allocations.values(),
-            f"call = CALLS.begin({', '.join(['stream', 'empty', f'({sizes})', *tensors])})",
-            "if call is None:",
-            *indented([returned]),
+            *lines,
+            f"if CALLS.are_small(({sizes})):",
+            *indented([*self._allocations.values(), begin, "if call is None:"]),
+            *indented(indented([returned])),
+            "else:",
+            *indented([f"call = Call(stream, CALLS, ({sizes}), empty)"]),
             "empty = call.empty",
         ]
 
     def body(self, lines: Sequence[str]) -> list[str]:
         """The statements of the program, of which the last one returns."""
         first = set(self._allocations.values())
-        *others, last = [line for line in lines if line not in first]
-        return [*others, "call.keep()", last]
+        others: list[str] = []
+        for line in lines[:-1]:
+            if line in first:
+                late = line.replace(" = empty(", " = call.allocate(", 1)
+                others += [f"if {_name(line)} is None:", *indented([late])]
+            else:
+                others.append(line)
+        return [*others, "call.keep()", lines[-1]]
+
+
+def _name(allocation: str) -> str:
+    return allocation.partition(" = ")[0]

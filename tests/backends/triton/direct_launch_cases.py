@@ -315,9 +315,21 @@ def test_temporaries_of_large_calls_are_allocated_one_by_one(
 ):
     monkeypatch.setattr(layer.Calls, "MOST_BYTES", 1000)
     monkeypatch.setattr(layer, "CALLS", layer.Calls())
-    for _ in range(3):
+    types: list[torch.dtype] = []
+
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype):
+        types.append(dtype)
+        return torch.empty_strided(shape, strides, dtype=dtype)
+
+    def allocate_on(device: torch.device) -> Callable[..., torch.Tensor]:
+        return allocate
+
+    monkeypatch.setattr(layer, "empty_on", allocate_on)
+    for run in range(3):
         for time in (3, 64):
+            types.clear()
             assert len(launches_of(fake, partial(layer.run, *layer_inputs(time)))) == LAUNCHES
+            assert (torch.uint8 in types) is (time == 3 and run > 0)
     assert set(layer.CALLS.sizes) == {(2, 3), (2, 64)}
     assert {key[1] for key in layer.CALLS.known} == {(2, 3)}
 
