@@ -101,7 +101,7 @@ def column_ranges(
         else order_parts(segment, schedule, order)
     )
     # Sums that wait for other parts take registers, which such an epilogue does not have.
-    keeps_parts = order is not None or _is_heavy(segment)
+    keeps_parts = order is not None or is_heavy(segment)
     ranges: list[ColumnRange] = []
     offset = 0
     for weights, extent in _weight_extents(segment):
@@ -186,7 +186,7 @@ def _reductions(segment: Segment) -> int:
     return kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
 
 
-def _is_heavy(segment: Segment) -> bool:
+def is_heavy(segment: Segment) -> bool:
     """Whether an epilogue needs all registers that accumulators leave it."""
     return _reductions(segment) > 1 or tiles_moved(segment) > MOST_TILES
 

@@ -13,10 +13,16 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind, ScheduleAttr
+from coda_ir.dialects.gemm.attrs import (
+    Layout,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+    ScheduleAttr,
+)
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
@@ -54,6 +60,12 @@ class Moves:
     loads: tuple[SlotShape, ...]
     stores: tuple[SlotShape, ...]
     parts: int
+    joined: tuple[int, ...]
+    """How many parts go into a box, for each of the stores."""
+
+    def every(self, shape: SlotShape) -> int:
+        """How many parts go into a box of that shape."""
+        return self.joined[self.stores.index(shape)]
 
     def in_place(self) -> dict[int, int]:
         """Stores that can go where a tile was loaded: the numbers of the load by that of the store.
@@ -100,7 +112,8 @@ class Staging:
         parts as these take those in place.
         """
         count, per_part = self.stores[shape], self.turns(moves).count(shape)
-        return count - 1 + count // per_part * len(self.in_place(moves))
+        parts = count // per_part * moves.every(shape)
+        return count - 1 + parts * len(self.in_place(moves))
 
     @property
     def bytes(self) -> int:
@@ -118,6 +131,37 @@ def slot_of(columns: ColumnRange, rows: int, element: Attribute, *, transposed: 
     if transposed:
         return columns.lanes, rows, element
     return rows, columns.lanes, element
+
+
+BOX_BYTES = 128
+"""Of a row of a box that fills lines of the cache."""
+
+
+def joined_parts(
+    segment: Segment, columns: ColumnRange, element: Attribute, *, transposed: bool
+) -> int:
+    """How many neighbouring parts of a result are stored as one box: as many as fill lines."""
+    group, joined = segment.group_size, 1
+    span = columns.extent if group in (None, segment.columns) else group // 2
+    if transposed or columns.extent % (columns.lanes * columns.parts):
+        return 1
+    while (
+        columns.lanes * joined * _element_bytes(element) < BOX_BYTES
+        and columns.parts % (2 * joined) == 0
+        and span % (2 * joined * columns.lanes) == 0
+    ):
+        joined *= 2
+    return joined
+
+
+def stored_slot(
+    segment: Segment, columns: ColumnRange, rows: int, output: SSAValue, port: ResultPortAttr
+) -> tuple[SlotShape, int]:
+    """The slot that parts of a result go through, and how many of them together."""
+    element, transposed = element_type_of(output), segment.is_stored_transposed(port)
+    joined = joined_parts(segment, columns, element, transposed=transposed)
+    wide = replace(columns, lanes=columns.lanes * joined)
+    return slot_of(wide, rows, element, transposed=transposed), joined
 
 
 def _element_bytes(element: Attribute) -> int:
@@ -139,17 +183,13 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
         for _ in segment.port_args(index)
     ]
     stores = [
-        slot_of(
-            columns,
-            rows,
-            element_type_of(output),
-            transposed=segment.is_stored_transposed(port),
-        )
+        stored_slot(segment, columns, rows, output, port)
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
-    return Moves(tuple(loads), tuple(stores), columns.parts)
+    slots, joined = [slot for slot, _ in stores], [count for _, count in stores]
+    return Moves(tuple(loads), tuple(slots), columns.parts, tuple(joined))
 
 
 def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
@@ -195,7 +235,7 @@ def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[Slo
         turns = staged.turns(each)
         # In their order, which kernels name them by.
         for shape in dict.fromkeys(turns):
-            stored = each.parts * turns.count(shape)
+            stored = each.parts // each.every(shape) * turns.count(shape)
             counts[shape] = gcd(counts.get(shape, stored), stored)
     return {
         shape: max(n for n in range(1, most + 1) if count % n == 0)

@@ -86,6 +86,13 @@ def split_columns(x, PARTS: gl.constexpr):
         first, second = gl.split(halves)
         return split_columns(first, PARTS // 2) + split_columns(second, PARTS // 2)
 ''',
+    "join_columns": '''\
+@gluon.jit
+def join_columns(first, second):
+    """Two tiles side by side, whose elements stay in the registers where they are."""
+    halves = gl.permute(gl.join(first, second), (0, 2, 1))
+    return gl.reshape(halves, (first.shape[0], 2 * first.shape[1]))
+''',
     "accumulators": '''\
 @gluon.jit
 def accumulators(ROWS: gl.constexpr, COLUMNS: gl.constexpr):

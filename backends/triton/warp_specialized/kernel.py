@@ -266,7 +266,7 @@ class _Emitter:
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
             accumulators = f"acc = accumulators({self.schedule.row_tile}, {bn})"
-            bodies.append([accumulators, *emitter.emit(self._tile(index), self._products)])
+            bodies.append([accumulators, *emitter.emit_with(self._products, self._tile(index))])
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
             first[key] = first.get(key, 0) + columns.partials

@@ -16,13 +16,22 @@ from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, GroupReduceOp, Port, PortKind, ResultPortAttr
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    GroupReduceOp,
+    Port,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+)
+from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.dialects.gemm.warp_specialized import (
     TILE_PORTS,
     SlotShape,
     Staging,
     moves_of,
     slot_of,
+    stored_slot,
 )
 from coda_ir.storage import overwritten
 
@@ -110,7 +119,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         """The statements that load such a port, and how its elements become float32, by name."""
         self.lane_columns = ColumnIndex("part", self.columns.extent, None)
 
-    def emit(self, tile: str, products: Products) -> list[str]:
+    def emit_with(self, products: Products, tile: str) -> list[str]:
         """The statements for tile number `tile`, whose main loop is `products`.
 
         What the first part needs is asked for before the main loop, which hides that.
@@ -282,8 +291,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         depth, parts = self.staging.depth, self.columns.parts
         is_transposed = port.kind == PortKind.TILE_T
         element = element_type_of(port.value)
+        shape = slot_of(self.columns, self.group_rows, element, transposed=is_transposed)
         fetch = _Fetch(
-            self._descriptor(port.value, port.kind.value, transposed=is_transposed),
+            self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed),
             self._first_column(columns),
             len(self.fetches),
             is_transposed,
@@ -305,7 +315,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
         """Load what varies by column one part ahead, as it is stored: conversions would wait."""
-        if not port.kind.has_columns:
+        if not port.kind.has_columns or not self.has_room_ahead:
             return super()._load_port(hint, port, columns)
         before, self.lines = self.lines, []
         name = super()._load_port(hint, port, columns)
@@ -315,13 +325,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.loaded_ahead[name] = lines, extension
         return name
 
-    def _slot_of(self, value: SSAValue, *, transposed: bool) -> SlotShape:
-        element = element_type_of(value)
-        return slot_of(self.columns, self.group_rows, element, transposed=transposed)
+    @property
+    def has_room_ahead(self) -> bool:
+        """Whether there are registers for what the next part needs."""
+        kinds = [result.port.kind.data for result in self.segment.results]
+        return ResultKind.PARTIAL_COL not in kinds and not is_heavy(self.segment)
 
-    def _descriptor(self, value: SSAValue, default: str, *, transposed: bool) -> str:
+    def _descriptor(
+        self, value: SSAValue, slot: SlotShape, default: str, *, transposed: bool
+    ) -> str:
         """The descriptor of an operand or a result that moves through slots."""
-        slot = self._slot_of(value, transposed=transposed)
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
@@ -333,17 +346,45 @@ class GroupSegmentEmitter(SegmentEmitter):
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         self.helpers.add("put")
-        port, element = self._port_of(output), element_type_of(output)
+        port = self._port_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
-        slot = self._slot_of_store(self._slot_of(output, transposed=is_transposed))
+        shape, joined = stored_slot(self.segment, self.columns, self.group_rows, output, port)
+        value = rounded(value, element_type_of(output), self.helpers)
+        outer, self.lines = self.lines, []
         corner = ("first_row", self._first_column(columns))
-        value = rounded(value, element, self.helpers)
+        if joined > 1:
+            held = self.names.fresh("held")
+            outer += self._hold(held, value, joined)
+            value = self._joined(held, range(joined))
+            corner = ("first_row", corner[1].replace("part_tile", f"(part_tile - {joined - 1})"))
+        slot = self._slot_of_store(shape)
         if is_transposed:
             corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
-        descriptor = self._descriptor(stored, "tile", transposed=is_transposed)
+        descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
         self.lines += call("put", (descriptor, *corner, slot, value))
+        last = f"if part % {joined} == {joined - 1}:"
+        self.lines = [*outer, *([last, *indented(self.lines)] if joined > 1 else self.lines)]
+
+    @staticmethod
+    def _hold(held: str, value: str, count: int) -> list[str]:
+        """Keep a part of a result until there are `count` that are stored together."""
+        return [
+            f"if part % {count} == 0:",
+            f"    {held} = ({value},)",
+            "else:",
+            f"    {held} = {held} + ({value},)",
+        ]
+
+    def _joined(self, held: str, parts: range) -> str:
+        if len(parts) == 1:
+            return f"{held}[{parts[0]}]"
+        self.helpers.add("join_columns")
+        half = len(parts) // 2
+        return (
+            f"join_columns({self._joined(held, parts[:half])}, {self._joined(held, parts[half:])})"
+        )
 
     def _slot_of_store(self, shape: SlotShape) -> str:
         """The slot of the next store, which it waits for where stores take turns."""
@@ -354,8 +395,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         count, before = self.staging.stores[shape], self.turns.get(shape, 0)
         self.turns[shape] = before + 1
         self.lines.append(f"tma.store_wait({self.staging.pending(self.moves, shape)})")
-        per_part = self.staging.turns(self.moves).count(shape)
-        position = f"{per_part} * part" if per_part > 1 else "part"
+        per_part, every = self.staging.turns(self.moves).count(shape), self.moves.every(shape)
+        part = f"(part // {every})" if every > 1 else "part"
+        position = f"{per_part} * {part}" if per_part > 1 else part
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
         return f"{slots_name(self.staging, shape)}.index({slot})"
