@@ -25,7 +25,7 @@ from coda_ir.dialects.gemm.attrs import (
 )
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.tiling import MOST_TILES, ColumnRange, column_ranges, tiles_moved
 from coda_ir.dialects.gemm.tma import ALIGNMENT_BYTES, tma_obstacle
 
 GROUPS = 2
@@ -272,6 +272,9 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
 def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     is_even = columns.extent % (columns.lanes * columns.parts) == 0
     group = segment.group_size
+    moved = tiles_moved(segment)
+    if moved > MOST_TILES:
+        return f"its epilogue moves {moved} tiles, expected at most {MOST_TILES}"
     if segment.layout == Layout.KN and segment.pairing is not None:
         return "its weights are K x N and its columns are paired"
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
