@@ -202,6 +202,8 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             kept: Dims = rows[choices.integer(0, len(rows)) :]
             divisors = [size for size in (n, n // 2, 2, 1) if size and n % size == 0]
             return b.parameter((*kept, choices.pick(divisors)), element, hint="table")
+        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+            raise ValueError(f"{kind}: partials come from a GEMM, not from parameters")
 
 
 def draw_results(
