@@ -36,9 +36,9 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: ports of a part are those of the part before",
-        f"{SEGMENT}_load_ports",
-        "self.ahead.call('part + 1')",
-        "self.ahead.call('part')",
+        f"{SEGMENT}_take_ahead",
+        "ahead.call('part + 1')",
+        "ahead.call('part')",
     ),
     _Kernel(
         "hopper: the last stage before a pause is not handed back",

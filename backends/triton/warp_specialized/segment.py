@@ -197,22 +197,19 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.ahead = Ahead(
             self.ahead_name, [*self.loaded_ahead], body, [name for name in names if name in words]
         )
-        lines = [
-            f"{name} = ahead[{index}]{extension}"
-            for index, (name, (_, extension)) in enumerate(self.loaded_ahead.items())
+        self.lines[len(before) : len(before)] = self._take_ahead(self.ahead)
+
+    def _take_ahead(self, ahead: Ahead) -> list[str]:
+        """Take what the part before has asked for, and ask for what the next one needs."""
+        taken = [f"{name} = ahead[{index}]" for index, name in enumerate(ahead.loaded)]
+        last = self.columns.parts - 1
+        further = [f"if part < {last}:", f"    ahead = {ahead.call('part + 1')}"] if last else []
+        extended = [
+            f"{name} = {name}{extension}"
+            for name, (_, extension) in self.loaded_ahead.items()
+            if extension
         ]
-        if self.columns.parts > 1:
-            lines = [
-                *(f"{name} = ahead[{index}]" for index, name in enumerate(self.loaded_ahead)),
-                f"if part < {self.columns.parts - 1}:",
-                f"    ahead = {self.ahead.call('part + 1')}",
-                *(
-                    f"{name} = {name}{extension}"
-                    for name, (_, extension) in self.loaded_ahead.items()
-                    if extension
-                ),
-            ]
-        self.lines[len(before) : len(before)] = lines
+        return [*taken, *further, *extended]
 
     def _emit_part(self, accumulators: Sequence[str]) -> None:
         self.tile = "part_tile"
