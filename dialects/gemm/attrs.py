@@ -376,6 +376,11 @@ class ScheduleAttr(ParametrizedAttribute):
         return self.mainloop in ("warp_specialized", "ping_pong")
 
     @property
+    def alternates(self) -> bool:
+        """Whether groups of warps take tiles by turns, instead of rows of the same tile."""
+        return self.mainloop == "ping_pong"
+
+    @property
     def row_tile(self) -> int:
         """Rows that one group of warps computes: sums over rows (`partial_col`) are theirs."""
         return self.block_m.data // (2 if self.mainloop == "warp_specialized" else 1)
@@ -383,7 +388,7 @@ class ScheduleAttr(ParametrizedAttribute):
     @property
     def tile_warps(self) -> int:
         """Warps that compute a tile together."""
-        return self.warps.data // (2 if self.mainloop == "ping_pong" else 1)
+        return self.warps.data // (2 if self.alternates else 1)
 
     @property
     def accumulators(self) -> int:

@@ -128,18 +128,13 @@ class _Emitter:
         return self.op.is_transposed or self.ranges[0][0].layout == Layout.KN
 
     @property
-    def alternates(self) -> bool:
-        """Whether the groups take tiles in turns, instead of rows of the same tile."""
-        return self.schedule.mainloop == "ping_pong"
-
-    @property
     def row_tile(self) -> str:
         """The number of a group's rows among those of all groups."""
-        return "tile_m" if self.alternates else "(2 * tile_m + GROUP)"
+        return "tile_m" if self.schedule.alternates else "(2 * tile_m + GROUP)"
 
     @property
     def summary(self) -> str:
-        how = "ping-pong" if self.alternates else "warp-specialized"
+        how = "ping-pong" if self.schedule.alternates else "warp-specialized"
         return f"{summary_of(self.op, self.schedule)}, {how}"
 
     @property
@@ -277,18 +272,18 @@ class _Emitter:
                     f"first_row = {self.row_tile} * {self.schedule.row_tile}",
                     *self._branches(bodies),
                 ],
-                alternate=self.alternates,
+                alternate=self.schedule.alternates,
             ),
             "tma.store_wait(0)",
         ]
 
     def _before_tiles(self) -> list[str]:
         rows, steps = self.schedule.row_tile, self.depths.steps(self.schedule.block_k.data)
-        which = "every other tile" if self.alternates else "tile after tile"
+        which = "every other tile" if self.schedule.alternates else "tile after tile"
         return [
             f'"""Compute {rows} rows of {which}: products, then the epilogue."""',
             f"steps = {steps}",
-            *(["step = GROUP * steps", "turn = 0"] if self.alternates else ["step = 0"]),
+            *(["step = GROUP * steps", "turn = 0"] if self.schedule.alternates else ["step = 0"]),
             *(["loaded = 0"] if self.staging.loads else []),
         ]
 
@@ -296,7 +291,7 @@ class _Emitter:
         """The statements that leave the accumulators of a tile in `acc`, with those `between`
         when its first products are under way.
         """
-        product = [*self._accumulate("steps")]
+        product = self._accumulate("steps")
         if between:
             product = [
                 f"head = tl.minimum(steps, {_HEAD})",
@@ -305,7 +300,7 @@ class _Emitter:
                 *self._accumulate("steps - head", resumes=True),
             ]
         finish = ["acc = finish(acc, empty, step, steps)"]
-        if not self.alternates:
+        if not self.schedule.alternates:
             return [*product, *finish]
         return [
             # A group multiplies when the other has begun its last products.
@@ -319,7 +314,7 @@ class _Emitter:
         ]
 
     def _accumulate(self, steps: str, *, resumes: bool = False) -> list[str]:
-        first = "0" if self.alternates else f"GROUP * {self.schedule.row_tile}"
+        first = "0" if self.schedule.alternates else f"GROUP * {self.schedule.row_tile}"
         arguments = ("acc", *SHARED, "step", steps, str(resumes), first)
         axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
         return [f"acc, step = accumulate({', '.join([*arguments, *axes])})"]

@@ -37,12 +37,7 @@ class SharedMemory:
         numbers = range(len(self.staging.loads))
         ports = [f"port{number}_{what}" for number in numbers for what in ("slots", "ready")]
         slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
-        return [*SHARED, *([TURNS] if self.alternates else []), *ports, *slots]
-
-    @property
-    def alternates(self) -> bool:
-        """Whether a tile is one group's."""
-        return self.schedule.mainloop == "ping_pong"
+        return [*SHARED, *([TURNS] if self.schedule.alternates else []), *ports, *slots]
 
     def emit(self) -> list[str]:
         """The statements of the kernel that allocate and initialize it."""
@@ -50,9 +45,9 @@ class SharedMemory:
         text = _Statements(self.layouts)
         for name, box in self.boxes.items():
             text.allocate(name, stages, box, self.element)
-        for name, arrivals in (("full", 1), ("empty", 1 if self.alternates else GROUPS)):
+        for name, arrivals in (("full", 1), ("empty", 1 if self.schedule.alternates else GROUPS)):
             text.barriers(name, stages, arrivals)
-        if self.alternates:
+        if self.schedule.alternates:
             text.barriers(TURNS, GROUPS, 1)
         for number, (rows, lanes, element) in enumerate(self.staging.loads):
             text.allocate(f"port{number}_slots", ahead, (rows, lanes), element)
