@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.inputs import signature_inputs
 
 import coda_ir
 from coda_ir.api import CompiledFunction
@@ -32,15 +33,7 @@ def direct() -> CompiledFunction:
 
 
 def inputs_of(layer: CompiledFunction, time: int, device: str = "cuda") -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(time)
-    tensors: list[torch.Tensor] = []
-    for spec in layer.signature.arguments:
-        symbols = {"B": 2, "T": time}
-        shape = [symbols[dim] if isinstance(dim, str) else dim or 1 for dim in spec.dims]
-        scale = shape[-1] ** -0.5 if spec.is_weight and len(shape) == 2 else 1.0
-        normal = torch.randn(shape, generator=generator) * scale
-        tensors.append(normal.to(device, spec.dtype))
-    return tensors
+    return signature_inputs(layer, {"B": 2, "T": time}, time, device)
 
 
 def launches_of(layer: CompiledFunction) -> dict[str, Any]:

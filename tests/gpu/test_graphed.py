@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.inputs import signature_inputs
 
 import coda_ir
 from coda_ir.api import CompiledFunction
@@ -15,14 +16,7 @@ SIZES = {"D": 1024, "F": 2816, "HEAD": 128}
 
 
 def inputs_of(layer: CompiledFunction, batch: int, time: int, seed: int) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    tensors: list[torch.Tensor] = []
-    for spec in layer.signature.arguments:
-        symbols = {"B": batch, "T": time}
-        shape = [symbols[dim] if isinstance(dim, str) else dim or 1 for dim in spec.dims]
-        scale = shape[-1] ** -0.5 if spec.is_weight and len(shape) == 2 else 1.0
-        tensors.append((torch.randn(shape, generator=generator) * scale).to("cuda", spec.dtype))
-    return tensors
+    return signature_inputs(layer, {"B": batch, "T": time}, seed)
 
 
 @pytest.mark.parametrize("schedule", [None, "target=portable split_k=4"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.inputs import signature_inputs
 
 import coda_ir
 from coda_ir import CompiledFunction
@@ -33,15 +34,7 @@ def split() -> CompiledFunction:
 
 
 def inputs_of(layer: CompiledFunction, time: int, seed: int = 0) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    tensors: list[torch.Tensor] = []
-    for spec in layer.signature.arguments:
-        symbols = {"B": 2, "T": time}
-        shape = [symbols[dim] if isinstance(dim, str) else dim or 1 for dim in spec.dims]
-        scale = shape[-1] ** -0.5 if spec.is_weight and len(shape) == 2 else 1.0
-        normal = torch.randn(shape, generator=generator) * scale
-        tensors.append(normal.to("cuda", spec.dtype))
-    return tensors
+    return signature_inputs(layer, {"B": 2, "T": time}, seed)
 
 
 def assert_same(actual: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:
