@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     parse_sum,
@@ -27,11 +27,12 @@ from coda_ir.dialects.gemm.assembly import (
     print_typed_values,
 )
 from coda_ir.dialects.gemm.attrs import Layout, LayoutAttr
+from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
 from coda_ir.dialects.gemm.segment import Segment
 
 
 @irdl_op_definition
-class LibraryOp(IRDLOperation):
+class LibraryOp(GemmInputs, IRDLOperation):
     """A GEMM x · Wᵀ that the library of PyTorch computes (cuBLAS, rocBLAS), without an epilogue.
 
     The leading dimensions of x flatten to M. Products are accumulated in float32 and rounded once,
@@ -76,25 +77,9 @@ class LibraryOp(IRDLOperation):
         )
 
     @property
-    def x(self) -> SSAValue:
-        """The first input."""
-        return self.inputs[0]
-
-    @property
-    def is_transposed(self) -> bool:
-        """Whether the inputs are K x M instead of M x K."""
-        return self.transposed is not None
-
-    @property
     def is_stored_transposed(self) -> bool:
         """Whether the result is N x M instead of M x N."""
         return self.tile_t is not None
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The dimensions that flatten to M."""
-        shape = shape_of(self.x)
-        return shape[-1:] if self.is_transposed else shape[:-1]
 
     @property
     def segment(self) -> Segment:

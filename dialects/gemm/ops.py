@@ -1,10 +1,8 @@
 """Operators of the GEMM level."""
 
 from collections.abc import Sequence
-from math import prod
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
     StringAttr,
     TensorType,
@@ -27,7 +25,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
@@ -48,9 +46,10 @@ from coda_ir.dialects.gemm.attrs import (
     ScheduleAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.segment import Port, Result, Segment
-from coda_ir.dialects.gemm.verify import PortsAreTheOnlyWayIn
+from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 
 def read_segments(
@@ -91,7 +90,7 @@ def read_segments(
 
 
 @irdl_op_definition
-class FusedOp(IRDLOperation):
+class FusedOp(GemmInputs, IRDLOperation):
     """A GEMM x · [W0; W1; ...]ᵀ with an epilogue region per column range (segment).
 
     The leading dimensions of x flatten to M. The region of a segment is applied to every element
@@ -157,29 +156,6 @@ class FusedOp(IRDLOperation):
         """The operator on the same inputs with other column ranges."""
         inputs, transposed = self.inputs, self.is_transposed
         return FusedOp(inputs, segments, self.schedule, self.order, transposed=transposed)
-
-    @property
-    def x(self) -> SSAValue:
-        """The first input."""
-        return self.inputs[0]
-
-    @property
-    def is_transposed(self) -> bool:
-        """Whether the inputs are K x M instead of M x K."""
-        return self.transposed is not None
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The dimensions of the accumulator's rows, which flatten to M."""
-        shape = shape_of(self.x)
-        return shape[-1:] if self.is_transposed else shape[:-1]
-
-    def depth(self, index: int) -> int:
-        """K of an input, or `DYNAMIC_INDEX`."""
-        shape = shape_of(self.inputs[index])
-        if not self.is_transposed:
-            return shape[-1]
-        return DYNAMIC_INDEX if DYNAMIC_INDEX in shape[:-1] else prod(shape[:-1])
 
     def segments(self) -> list[Segment]:
         """The column ranges, for reading."""

@@ -15,8 +15,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr
+from coda_ir.dialects.gemm.verify_regions import verify_column, verify_group_reduce
 
 
 @irdl_op_definition
@@ -57,7 +57,7 @@ class GroupReduceOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        verify.verify_group_reduce(self)
+        verify_group_reduce(self)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.combiner.data.value} ")
@@ -93,4 +93,4 @@ class ColumnOp(IRDLOperation):
         super().__init__(result_types=[type])
 
     def verify_(self) -> None:
-        verify.verify_column(self)
+        verify_column(self)

@@ -1,13 +1,15 @@
-"""Verification of the GEMM level: messages name the property, its value, what is expected."""
+"""Verification of the GEMM level: messages name the property, its value, what is expected.
+
+What is inside of a region is verified in `verify_regions`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, i32, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, Use
-from xdsl.traits import IsolatedFromAbove, Pure
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32
+from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -30,27 +32,12 @@ from coda_ir.dialects.gemm.attrs import (
     SegmentAttr,
 )
 from coda_ir.dialects.gemm.segment import Segment, region_type
+from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
     from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp
-    from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp
     from coda_ir.dialects.gemm.weight_ops import WeightVectorOp
-
-
-class PortsAreTheOnlyWayIn(IsolatedFromAbove):
-    """A region that may use only its arguments: what it needs comes in through ports."""
-
-    def verify(self, op: Operation) -> None:
-        for region in op.regions:
-            for inner in region.walk():
-                for operand in inner.operands:
-                    if not op.is_ancestor(operand.owner) or operand.owner is op:
-                        raise VerifyException(
-                            f"region uses %{operand.name_hint or 'value'} of type {operand.type} "
-                            f"in {inner.name}, which is defined outside of it; "
-                            "expected a port (ports are the only way in)"
-                        )
 
 
 def verify_fused(op: FusedOp) -> None:
@@ -65,8 +52,8 @@ def verify_fused(op: FusedOp) -> None:
         domain = (*op.row_shape, segment.columns)
         _verify_ports(segment, domain)
         _verify_results(segment, domain)
-        _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
-        _verify_columns(segment, segment.columns)
+        verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+        verify_columns(segment, segment.columns)
 
 
 def _verify_counts(op: FusedOp) -> None:
@@ -150,8 +137,8 @@ def verify_map(segment: Segment) -> None:
     _verify_pairing(segment, domain[-1] if domain else 1)
     _verify_ports(segment, domain)
     _verify_results(segment, domain)
-    _verify_region(segment.body, _argument_types(segment), _yield_types(segment))
-    _verify_columns(segment, domain[-1] if domain else 1)
+    verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+    verify_columns(segment, domain[-1] if domain else 1)
 
 
 def _map_domain(segment: Segment) -> tuple[int, ...]:
@@ -393,68 +380,6 @@ def _yield_types(segment: Segment) -> list[Attribute]:
     return types
 
 
-def _verify_region(
-    body: Region, arguments: Sequence[Attribute], yields: Sequence[Attribute]
-) -> None:
-    if len(body.blocks) != 1:
-        raise VerifyException(f"region has {len(body.blocks)} blocks, expected 1")
-    block = body.block
-    actual = list(block.arg_types)
-    if actual != list(arguments):
-        raise VerifyException(
-            f"region takes ({_types(actual)}), expected ({_types(arguments)}): the "
-            "accumulators, then the ports"
-        )
-    _verify_region_ops(block)
-    terminator = block.last_op
-    if terminator is None or terminator.name != "gemm.yield":
-        raise VerifyException("region does not end in gemm.yield")
-    yielded = [operand.type for operand in terminator.operands]
-    if yielded != list(yields):
-        raise VerifyException(f"region yields ({_types(yielded)}), expected ({_types(yields)})")
-
-
-def _types(types: Sequence[Attribute]) -> str:
-    return ", ".join(map(str, types))
-
-
-def _verify_region_ops(block: Block) -> None:
-    for op in block.ops:
-        allowed = op.name.startswith(_IN_REGIONS)
-        if not allowed or not op.has_trait(Pure):
-            raise VerifyException(
-                f"region contains {op.name}, expected pure operators of arith and math"
-            )
-
-
-_IN_REGIONS = ("arith.", "math.", "gemm.group_reduce", "gemm.column", "gemm.yield")
-"""Beginnings of the names of what a region may contain."""
-
-
-def _verify_columns(segment: Segment, n: int) -> None:
-    """The number of a column is known to regions that see one column, of a known number of them."""
-    if all(op.name != "gemm.column" for op in segment.block.ops):
-        return
-    if segment.pairing is not None:
-        raise VerifyException("region contains gemm.column in pair mode, expected plain columns")
-    if n == DYNAMIC_INDEX:
-        raise VerifyException("region contains gemm.column, expected a static number of columns")
-
-
-def verify_column(op: ColumnOp) -> None:
-    if op.result.type not in (i32, i64):
-        raise VerifyException(f"result has type {op.result.type}, expected i32 or i64")
-
-
-def verify_group_reduce(op: GroupReduceOp) -> None:
-    if op.value.type != f32:
-        raise VerifyException(f"operand has type {op.value.type}, expected f32")
-    if op.group.data < 1:
-        raise VerifyException(f"property group is {op.group.data}, expected at least 1")
-    if op.result.type != op.value.type:
-        raise VerifyException(f"result has type {op.result.type}, expected {op.value.type}")
-
-
 def verify_finalize(op: FinalizeOp) -> None:
     if op.axis.data not in ("row", "col"):
         raise VerifyException(f'property axis is "{op.axis.data}", expected "row" or "col"')
@@ -487,7 +412,7 @@ def verify_finalize(op: FinalizeOp) -> None:
     arguments: list[Attribute] = [f32] * len(op.partials)
     arguments += [region_type(element_type_of(value)) for _, value in op.port_list]
     yields = [region_type(element_type_of(result)) for result in op.outputs]
-    _verify_region(op.body, arguments, yields)
+    verify_region(op.body, arguments, yields)
     if any(inner.name == "gemm.column" for inner in op.body.block.ops):
         raise VerifyException("region contains gemm.column, expected in gemm.fused and gemm.map")
 

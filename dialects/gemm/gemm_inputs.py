@@ -1,0 +1,45 @@
+"""Reading the inputs of an operator that is a GEMM."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Protocol
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects.coda.shapes import shape_of
+
+
+class _Gemm(Protocol):
+    @property
+    def inputs(self) -> Sequence[SSAValue]: ...
+
+    @property
+    def transposed(self) -> UnitAttr | None: ...
+
+
+class GemmInputs:
+    """Part of the operators whose `inputs` are M x K, or K x M where they are `transposed`."""
+
+    @property
+    def x(self: _Gemm) -> SSAValue:
+        """The first input."""
+        return self.inputs[0]
+
+    @property
+    def is_transposed(self: _Gemm) -> bool:
+        """Whether the inputs are K x M instead of M x K."""
+        return self.transposed is not None
+
+    @property
+    def row_shape(self: _Gemm) -> tuple[int, ...]:
+        """The dimensions of the accumulator's rows, which flatten to M."""
+        shape = shape_of(self.inputs[0])
+        return shape[:-1] if self.transposed is None else shape[-1:]
+
+    def depth(self: _Gemm, index: int) -> int:
+        """K of an input, or `DYNAMIC_INDEX`."""
+        shape = shape_of(self.inputs[index])
+        if self.transposed is None:
+            return shape[-1]
+        return DYNAMIC_INDEX if DYNAMIC_INDEX in shape[:-1] else prod(shape[:-1])
