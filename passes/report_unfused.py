@@ -34,7 +34,8 @@ _REASONS: dict[type[Operation], Refusal] = {
         "runs as a kernel of its own, which reads the logits once",
     ),
     coda.EmbeddingGradOp: Refusal(
-        "the operator is not a scatter", "runs as the derivative of PyTorch's embedding"
+        "the operator is not a scatter",
+        "adds up rows in a kernel of its own, in the order that a sort of the ids gives",
     ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
     coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),

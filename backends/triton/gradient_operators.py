@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Operation
 
+from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
 from coda_ir.backends.triton.host import HostProgram
 from coda_ir.backends.triton.host_names import torch_type
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
@@ -99,11 +100,15 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
 
 
 def _embedding_grad(host: HostProgram, op: Operation) -> None:
+    """A sort of the ids, and a kernel."""
     assert isinstance(op, EmbeddingGradOp)
-    host.helpers.add("embedding_grad")
-    rows = host.symbols.extent(host.dims(op.result)[0])
-    call = f"embedding_grad({host.variable(op.ids)}, {host.variable(op.dy)}, {rows})"
-    host.assign(op.result, call, is_dense=True, hint="d_table")
+    kernel = embedding_grad_kernel(op, host.names.scope().fresh("embedding_grad"))
+    kernel = host.use_kernel(kernel, op)
+    dy, rows = host.operand(op.dy), host.symbols.extent(host.dims(op.result)[0])
+    host.helpers.add("rows_by_id")
+    call = f"rows_by_id({host.variable(op.ids)}, {rows})"
+    order, start = host.temporaries(call, ("order", "start"))
+    host.launch(kernel, rows, [order, start, dy], [host.allocate(op.result)])
 
 
 def _vjp(host: HostProgram, op: Operation) -> None:

@@ -68,14 +68,12 @@ def mean_share(dloss, target, ignore_index):
     """The gradient of a mean over the targets that count, for each of them."""
     return dloss / (target != ignore_index).sum()
 ''',
-    "embedding_grad": '''\
-def embedding_grad(ids, dy, rows):
-    """The rows of dy added up by id in float32, in a fixed order."""
-    wide = torch.promote_types(dy.dtype, torch.float32)
-    # PyTorch adds up in float32 by itself on GPUs, but in the type of dy on CPUs.
-    summed = dy if dy.is_cuda else dy.to(wide)
-    result = torch.ops.aten.embedding_dense_backward(summed, ids.long(), rows, -1, False)
-    return result.to(dy.dtype)
+    "rows_by_id": '''\
+def rows_by_id(ids, count):
+    """The places of ids in the order of ids, and where those of each of `count` ids begin."""
+    ids, order = torch.sort(ids.reshape(-1).int(), stable=True)
+    edges = torch.arange(count + 1, dtype=torch.int32, device=ids.device)
+    return order, torch.searchsorted(ids, edges)
 ''',
 }
 """The functions by name."""

@@ -285,6 +285,14 @@ class HostProgram:
         self._temporaries.append(name)
         return name
 
+    def temporaries(self, expression: str, hints: Sequence[str]) -> list[str]:
+        """Tensors of a PyTorch expression that are needed by the current operator only."""
+        self._replay.refuse()
+        names = [self.names.fresh(hint) for hint in hints]
+        self.lines.append(f"{', '.join(names)} = {expression}")
+        self._temporaries += names
+        return names
+
     def number(self, expression: str, hint: str) -> str:
         """A literal, or a variable with the value of an expression of integers."""
         if expression.isdecimal():

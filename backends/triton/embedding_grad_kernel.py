@@ -1,0 +1,79 @@
+"""The kernel of the gradient of an embedding: rows added up by id, in a fixed order.
+
+No program adds to what another one has stored. The ids are sorted first, so that the rows of an id
+are known; the program that owns a row of the table adds these up in float32 and rounds once.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
+
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.memory import (
+    function,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+from coda_ir.dialects.coda import EmbeddingGradOp
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+
+MAX_COLUMNS = 1024
+"""Columns of a program, at most."""
+
+ELEMENTS = 8192
+"""Elements that a program reads at a time: frequent ids take many turns."""
+
+
+def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
+    """out[id] = the sum of dy[order[n]] for n from start[id] on, up to start[id + 1].
+
+    Operands: `order` and `start` as the host function `rows_by_id` gives them, and dy.
+    """
+    type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
+    is_known = columns != DYNAMIC_INDEX
+    block = min(next_power_of_2(columns), MAX_COLUMNS) if is_known else MAX_COLUMNS
+    rows = min(ELEMENTS // block, 128)
+    extent = str(columns) if is_known else "N"
+    arguments = [
+        pointer_argument("order_ptr", i64, "{operands[0]}"),
+        pointer_argument("start_ptr", i64, "{operands[1]}"),
+        pointer_argument("dy_ptr", type, "{operands[2]}"),
+        pointer_argument("out_ptr", type, "{outputs[0]}"),
+    ]
+    columns_value = "{operands[2]}.shape[-1]"
+    if not is_known:
+        arguments.append(KernelArgument("N", "i32", columns_value))
+    helpers = set[str]()
+    blocks = f"tl.cdiv({extent}, {block})"
+    body = [
+        f"place = first + tl.arange(0, {rows})[:, None]",
+        "row = tl.load(order_ptr + place, mask=place < last, other=0)",
+        "inside = (place < last) & (column < " + extent + ")",
+        f"total += {load(f'dy_ptr + row * {extent} + column', type, 'inside')}",
+        f"first += {rows}",
+    ]
+    lines = [
+        f"id = (tl.program_id(0) // {blocks}).to(tl.int64)",
+        f"column = tl.program_id(0) % {blocks} * {block} + tl.arange(0, {block})[None, :]",
+        "first = tl.load(start_ptr + id)",
+        "last = tl.load(start_ptr + id + 1)",
+        f"total = tl.zeros(({rows}, {block}), tl.float32)",
+        "while first < last:",
+        *indented(body),
+        "result = tl.sum(total, 0, keep_dims=True)",
+        f"value = {rounded('result', type, helpers)}",
+        f"tl.store(out_ptr + id * {extent} + column, value, mask=column < {extent})",
+    ]
+    summary = f"rows added up by id, {rows} at a time, blocks of {block} columns"
+    width = str(columns) if is_known else columns_value
+    return EmittedKernel(
+        name=name,
+        source=function(name, arguments, summary, lines),
+        arguments=tuple(arguments),
+        grid=f"triton.cdiv({width}, {block}) * ({{rows}})",
+        helpers=frozenset(helpers),
+        num_warps=8,
+        description=summary,
+    )

@@ -1,0 +1,77 @@
+"""The gradient of an embedding: rows added up by id in a fixed order, in float32."""
+
+import pytest
+import torch
+from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
+
+from coda_ir.api import parse
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
+from coda_ir.dialects.coda import EmbeddingGradOp
+
+TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+OPERATOR = "coda.embedding_grad"
+
+
+def ids_of(rows: int, *shape: int) -> torch.Tensor:
+    """Half of them are 3, so that one id takes several turns; some do not occur."""
+    generator = torch.Generator().manual_seed(rows)
+    ids = torch.randint(1, rows - 1, shape, generator=generator)
+    return torch.where(torch.rand(shape, generator=generator) < 0.5, 3, ids)
+
+
+def exact_gradient(ids: torch.Tensor, dy: torch.Tensor, rows: int) -> torch.Tensor:
+    total = torch.zeros(rows, dy.shape[-1], dtype=torch.float64)
+    return total.index_add_(0, ids.reshape(-1).long(), dy.double().reshape(-1, dy.shape[-1]))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
+@pytest.mark.parametrize("columns", [1, 24, 1030])
+def test_sums(columns: int, dtype: torch.dtype) -> None:
+    ids = ids_of(9, 2, 150)
+    dy = torch.randn(2, 150, columns, generator=torch.Generator().manual_seed(1)).to(dtype)
+    result = f"tensor<9x{columns}x{TYPES[dtype]}>"
+    actual = run_operator(OPERATOR, ids.int(), dy, result=result)
+    eager = torch.zeros(9, columns).index_add_(0, ids.flatten(), dy.float().flatten(0, 1))
+    assert_as_accurate(actual, eager.to(dtype), exact_gradient(ids, dy, 9))
+    assert not actual[[0, 8]].any()
+
+
+def test_no_rows() -> None:
+    none = torch.empty(0, dtype=torch.int64)
+    actual = run_operator(OPERATOR, none, torch.empty(0, 4), result="tensor<5x4xf32>")
+    assert torch.equal(actual, torch.zeros(5, 4))
+
+
+def test_sizes_that_are_not_known() -> None:
+    text = """
+        func.func @f(%ids : tensor<?xi64> {coda.dims = ["M"]},
+                     %dy : tensor<?x?xbf16> {coda.dims = ["M", "D"]},
+                     %table : tensor<?x?xbf16> {coda.dims = ["V", "D"]}) -> tensor<?x?xbf16> {
+          %d = coda.embedding_grad %ids, %dy, %table
+            : (tensor<?xi64>, tensor<?x?xbf16>, tensor<?x?xbf16>) -> tensor<?x?xbf16>
+          func.return %d : tensor<?x?xbf16>
+        }"""
+    ids, dy = ids_of(7, 40), torch.randn(40, 1100).bfloat16()
+    exact = exact_gradient(ids, dy, 7)
+    actual = load_program(text)(ids, dy, torch.empty(7, 1100).bfloat16())
+    assert_as_accurate(actual, exact.bfloat16(), exact)
+
+
+def test_rows_of_an_id_keep_their_order() -> None:
+    """A sort that is not stable would add them in another order each time."""
+    ids = ids_of(5, 4, 200)
+    text = operator_program(OPERATOR, [ids, torch.randn(4, 200, 2)], "tensor<5x2xf32>")
+    order, start = load_program(text).__globals__["rows_by_id"](ids, 5)
+    for number in range(5):
+        places = order[start[number] : start[number + 1]]
+        assert torch.equal(places, (ids.flatten() == number).nonzero().flatten())
+
+
+def test_kernel_compiles() -> None:
+    dy, ids = torch.empty(1, 4096, dtype=torch.bfloat16), torch.zeros(1, dtype=torch.int64)
+    module = parse(operator_program(OPERATOR, [ids, dy], "tensor<256x4096xbf16>"))
+    (op,) = (op for op in module.walk() if isinstance(op, EmbeddingGradOp))
+    (kernel,) = compile_kernels([embedding_grad_kernel(op, "embedding_grad")], "sm_90", "ptx")
+    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+    assert "ld.global.v4" in kernel.text, "loads are narrow"
