@@ -23,6 +23,7 @@ from coda_ir.frontends.torch.types import (
     dims_attribute,
     dims_of,
     element_type,
+    is_higher_order,
     location_of,
     tensor_type,
     tensors_in,
@@ -165,6 +166,11 @@ class GraphImporter:
             raise CodaError(f"{place}: {error.message}", error.remedy) from error
 
     def _import_call(self, node: Node) -> None:
+        if is_higher_order(node):
+            raise CodaError(
+                f"the model uses {node.target}, which is not an operator on tensors",
+                "export the parts around it; torch.compile leaves it to PyTorch",
+            )
         if not any(True for _ in tensors_in(node.meta.get("val"))):
             # Sizes are text where they are used; assertions have been checked by the capture.
             return
@@ -194,11 +200,6 @@ class GraphImporter:
 
     def _call_torch(self, node: Node, expected: Mapping[int, torch.Tensor]) -> Value:
         target: Any = node.target
-        if not hasattr(target, "_schema"):
-            raise CodaError(
-                f"the model uses {target}, which is not an operator on tensors",
-                "export the part without control flow",
-            )
         is_tensor = isinstance(node.meta["val"], torch.Tensor)
         is_all = is_tensor or len(expected) == len(node.meta["val"])
         results = list(expected.values())

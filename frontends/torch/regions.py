@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from coda_ir.frontends.torch.types import ELEMENT_TYPES, tensors_in
+from coda_ir.frontends.torch.types import ELEMENT_TYPES, is_higher_order, tensors_in
 
 SIZES = -2
 """The region of what is computed from sizes alone, which comes first."""
@@ -102,11 +102,13 @@ def _is_part(node: Node) -> bool:
 
 def _is_size(node: Node) -> bool:
     has_tensors = any(True for _ in tensors_in(node.meta.get("val")))
-    return not has_tensors and str(node.target) not in READS_DATA
+    return not has_tensors and str(node.target) not in READS_DATA and not is_higher_order(node)
 
 
 def _is_random(node: Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    """Whether a node draws random numbers, or may: what another operator is told to call."""
+    tags: Sequence[torch.Tag] = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags or is_higher_order(node)
 
 
 def can_express(node: Node) -> bool:

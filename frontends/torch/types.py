@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,11 @@ def used_results(node: Node) -> dict[int, torch.Tensor]:
     if not positions or any(user.target is not operator.getitem for user in node.users):
         return tensors
     return {i: result for i, result in tensors.items() if i in positions}
+
+
+def is_higher_order(node: Node) -> bool:
+    """Whether a node hands another operator, or a graph, to something that calls it."""
+    return isinstance(node.target, import_module("torch._ops").HigherOrderOperator)
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

@@ -282,6 +282,30 @@ def test_random_numbers_of_checkpointed_parts(derived: list[TrainableFunction]):
     assert len(derived) == 1
 
 
+def test_random_numbers_that_only_pytorch_differentiates(derived: list[TrainableFunction]):
+    """Attention that drops scores: the state of the generator goes from forward to backward."""
+
+    class Attending(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(16, 16)
+
+        def dropped(self, x: torch.Tensor) -> torch.Tensor:
+            h = self.linear(x)
+            return h + F.scaled_dot_product_attention(h, h, h, dropout_p=0.5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.dropped, x, use_reentrant=False)
+
+    model, x = Attending(), torch.ones(1, 1, 4, 16, requires_grad=True)
+    results: list[list[torch.Tensor | None]] = []
+    for function in (compiled(model), model):
+        torch.default_generator.manual_seed(1)
+        results.append(gradients(function, model, x))
+    torch.testing.assert_close(*results)
+    assert not derived
+
+
 def test_memory_budget(derived: list[TrainableFunction]):
     model, x = Block(), torch.randn(8, 16, requires_grad=True)
     check(compiled(model, memory_budget=600), model, x)
