@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import IRNode, SSAValue
 
 from coda_ir.equivalence.counterexample import Counterexample, describe_failure
 from coda_ir.equivalence.draws import DRAWS, Draw
@@ -39,7 +40,7 @@ def check_equivalent(
 class Validator:
     """Compares the states of a module one after the other; each is run once.
 
-    Functions whose text, and that of all they call, did not change are not run at all.
+    Functions that did not change, and call none that did, are not run at all.
     """
 
     module: ModuleOp
@@ -55,8 +56,8 @@ class Validator:
 
     def check(self, after: ModuleOp) -> Counterexample | None:
         """Compare with the last state; where nothing is wrong, `after` takes its place."""
-        texts, functions = texts_of(after), functions_of(after)
-        changed = [name for name, text in self._texts.items() if texts.get(name) != text]
+        functions = functions_of(after)
+        changed = self._changed(functions)
         results: dict[str, list[Sample]] = {}
         for name in changed:
             self.checked += 1
@@ -65,16 +66,25 @@ class Validator:
             if isinstance(found, Counterexample):
                 return found
             results[name] = found
-        if texts != self._texts:
+        if changed or functions.keys() != self._functions.keys():
             self._take(after)
             self._advance(results)
         return None
+
+    def _changed(self, functions: Mapping[str, FuncOp]) -> list[str]:
+        """The functions of the last state that are not in `functions` as they were."""
+        changed: list[str] = []
+        for name, before in self._functions.items():
+            after = functions.get(name)
+            same = after is not None and is_same(before, after)
+            if not same or (changed and not set(changed).isdisjoint(_callees(before))):
+                changed.append(name)
+        return changed
 
     def _take(self, module: ModuleOp) -> None:
         # Passes work in place.
         self.module = module.clone()
         self._functions = functions_of(self.module)
-        self._texts = texts_of(self.module)
 
     def _advance(self, results: Mapping[str, list[Sample]]) -> None:
         for name, samples in results.items():
@@ -145,13 +155,16 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
     return ordered
 
 
-def texts_of(module: ModuleOp) -> dict[str, str]:
-    """The text of each function, followed by those of the functions that it calls."""
-    functions, texts = functions_of(module), dict[str, str]()
-    for name, func in functions.items():
-        callees = dict.fromkeys(_callees(func))
-        texts[name] = "\n".join([str(func), *(texts.get(callee, "") for callee in callees)])
-    return texts
+def is_same(before: FuncOp, after: FuncOp) -> bool:
+    """Whether two functions of modules are the same but for locations and the names of values."""
+    blocks: dict[IRNode | SSAValue, IRNode | SSAValue] = {}
+    if before.parent is not None and after.parent is not None:
+        blocks[before.parent] = after.parent
+    # What is structurally equivalent may still have other types of results.
+    return before.is_structurally_equivalent(after, blocks) and all(
+        one.result_types == other.result_types
+        for one, other in zip(before.walk(), after.walk(), strict=True)
+    )
 
 
 def _callees(func: FuncOp) -> list[str]:
