@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import torch
 import torch.utils._pytree as _pytree
 
+from coda_ir.call_differences import first_difference, name_of_leaf
 from coda_ir.diagnostics import CodaError
 
 # PyTorch's trees have no complete types.
@@ -69,15 +70,18 @@ class CallTree:
         """
         leaves, spec = pytree.tree_flatten(self._arranged(args, kwargs))
         if spec != self.in_spec:
-            self._explain(spec)
+            raise CallError(
+                first_difference(spec, self.in_spec, self.parameters),
+                "pass lists, tuples and dictionaries as in the exported call",
+            )
         tensors: list[Any] = []
-        for leaf, value in zip(self.inputs, leaves, strict=True):
+        for index, (leaf, value) in enumerate(zip(self.inputs, leaves, strict=True)):
             if leaf.name is not None:
                 tensors.append(value)
             elif isinstance(value, torch.Tensor) or value != leaf.constant:
                 raise CallError(
-                    f"the model was exported with {leaf.constant!r} for an argument that is "
-                    f"{_kind(value)} in this call",
+                    f"{name_of_leaf(self.in_spec, index, self.parameters)} is {_kind(value)}, but "
+                    f"the model was exported with {leaf.constant!r}",
                     "numbers, texts and None are part of the program: export it again",
                 )
         return tensors
@@ -108,9 +112,9 @@ class CallTree:
         positional, named = list(args), dict(kwargs)
         for index in range(count, len(positional)):
             if index >= len(self.parameters):
+                most = f"{index} argument{'' if index == 1 else 's'} by position"
                 raise CallError(
-                    f"the model takes {count + len(names)} arguments, {len(positional)} are given",
-                    self._usage(),
+                    f"the model takes {most}, {len(positional)} are given", self._usage()
                 )
             name = self.parameters[index]
             if name in named:
@@ -158,13 +162,6 @@ class CallTree:
         count, names = self._shape_of_call()
         shown = [*self.parameters[:count], *(f"{name}=" for name in names)]
         return f"it was exported with ({', '.join(shown)})"
-
-    def _explain(self, spec: Any) -> None:
-        raise CallError(
-            f"the arguments have the structure {_one_line(spec)}, expected "
-            f"{_one_line(self.in_spec)}",
-            "pass lists, tuples and dictionaries as in the exported call",
-        )
 
     # As text
 
@@ -275,7 +272,3 @@ def _registered() -> Mapping[str, Any]:
 
 def _kind(value: object) -> str:
     return "a tensor" if isinstance(value, torch.Tensor) else repr(value)
-
-
-def _one_line(spec: object) -> str:
-    return " ".join(str(spec).replace("TreeSpec", "").split())[:300]
