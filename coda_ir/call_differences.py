@@ -52,7 +52,8 @@ def _difference(path: str, given: Any, expected: Any) -> str:
 
 def _keys(spec: Any) -> list[Any]:
     """The keys of a dictionary; other containers have none."""
-    return list(spec.context) if isinstance(spec.context, list) else []
+    context: Any = spec.context
+    return [*context] if issubclass(type(context), list) else []
 
 
 def _children_paths(spec: Any) -> list[Any]:
