@@ -7,7 +7,7 @@ from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FinalizeOp, MapOp
-from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -42,6 +42,12 @@ _REASONS: dict[type[Operation], Refusal] = {
 }
 
 
+NOT_DETERMINISTIC = (
+    "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
+    "it runs"
+)
+
+
 REDUCTIONS = (coda.NormStatsOp, coda.ReduceOp, coda.SumToOp)
 """What `split-reductions` takes apart, or reports, where the operand is a tile."""
 
@@ -62,6 +68,8 @@ class ReportUnfusedPass(FunctionPass):
             if isinstance(op, CallOp | VjpOp) and reason is not None:
                 found = f"{op.callee.data} {reason.found}"
                 rewriter.missed(op, Refusal(reason.condition, found))
+                if determinism_of(op) == Determinism.MISSING:
+                    rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
             elif isinstance(op, coda.ConcatOp) and is_filled_in_place(op):
                 continue
             elif reason is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from xdsl.ir import Operation
@@ -10,6 +11,7 @@ from xdsl.ir import Operation
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
 from coda_ir.backends.triton.host import HostProgram
 from coda_ir.backends.triton.host_names import torch_type
+from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects.coda import (
     AttentionGradOp,
@@ -22,7 +24,7 @@ from coda_ir.dialects.coda import (
     WeightGradientOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.torch import VjpOp
+from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
 
 Writer: TypeAlias = Callable[[HostProgram, Operation], None]
 
@@ -125,10 +127,22 @@ def _vjp(host: HostProgram, op: Operation) -> None:
     numbers = f"{[*op.differentiated]}, {[*op.positions]}"
     call = f"vjp({function}, {inputs}, {numbers}, {d_outputs})"
     hint = f"d_{op.callee.data.split('.')[1]}"
-    if len(op.d_inputs) == 1:
-        host.assign(op.d_inputs[0], f"{call}[0]", is_dense=True, hint=hint)
-    else:
-        host.assign_all(op.d_inputs, call, hint=hint)
+    with repeatable(host, op):
+        if len(op.d_inputs) == 1:
+            host.assign(op.d_inputs[0], f"{call}[0]", is_dense=True, hint=hint)
+        else:
+            host.assign_all(op.d_inputs, call, hint=hint)
+
+
+@contextmanager
+def repeatable(host: HostProgram, op: CallOp | VjpOp) -> Iterator[None]:
+    """Have what is emitted for a call of PyTorch run so that it gives the same bits each time."""
+    start, needs = len(host.lines), determinism_of(op)
+    yield
+    if needs != Determinism.GIVEN:
+        host.helpers.add("deterministic")
+        mode = "" if needs == Determinism.STRICT else "warn_only=True"
+        host.lines[start:] = [f"with deterministic({mode}):", *indented(host.lines[start:])]
 
 
 GRADIENT_WRITERS: Mapping[type, Writer] = {

@@ -5,21 +5,24 @@ from coda_ir.backends.triton.attention_gradient_prelude import ATTENTION_GRADIEN
 GRADIENT_HELPERS = {
     "deterministic": '''\
 @contextlib.contextmanager
-def deterministic():
+def deterministic(warn_only=False):
     """PyTorch's deterministic algorithms, so that two runs give the same bits.
 
-    Not as warnings only: the kernels of attention take those for a permission.
+    With `warn_only`, PyTorch warns of what has none; the kernels of attention take that for a
+    permission.
     """
     enabled = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     fills = torch.utils.deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
+    # torch.use_deterministic_algorithms would import Inductor, which takes seconds.
+    switch = torch._C._set_deterministic_algorithms
+    switch(True, warn_only=warn_only)
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = fills
-        torch.use_deterministic_algorithms(enabled, warn_only=warns)
+        switch(enabled, warn_only=warns)
 ''',
     "vjp": '''\
 def vjp(function, inputs, wrt, of, d_outputs):

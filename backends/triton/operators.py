@@ -13,7 +13,11 @@ from coda_ir.backends.triton.column_ranges import row_pitches
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.gradient_operators import GRADIENT_WRITERS, attention_arguments
+from coda_ir.backends.triton.gradient_operators import (
+    GRADIENT_WRITERS,
+    attention_arguments,
+    repeatable,
+)
 from coda_ir.backends.triton.host import HostProgram, launch_lines
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.backends.triton.library_gemm import write_library
@@ -363,14 +367,15 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
     symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
     call = f"torch.ops.{op.callee.data}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
-    if op.picks is not None:
-        results = host.names.fresh(None, f"{hint}_results")
-        host.lines.append(f"{results} = {call}")
-        call = ", ".join(f"{results}[{position}]" for position in op.picks)
-    if len(op.outputs) == 1:
-        host.assign(op.outputs[0], call, is_dense=False, hint=hint)
-    else:
-        host.assign_all(op.outputs, call, hint=hint)
+    with repeatable(host, op):
+        if op.picks is not None:
+            results = host.names.fresh(None, f"{hint}_results")
+            host.lines.append(f"{results} = {call}")
+            call = ", ".join(f"{results}[{position}]" for position in op.picks)
+        if len(op.outputs) == 1:
+            host.assign(op.outputs[0], call, is_dense=False, hint=hint)
+        else:
+            host.assign_all(op.outputs, call, hint=hint)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 

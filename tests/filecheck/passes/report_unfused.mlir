@@ -1,5 +1,5 @@
 // RUN: coda-opt %s -p report-unfused --split-input-file | filecheck %s
-// RUN: coda-opt %s -p report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p report-unfused --split-input-file --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The pass changes nothing: it names what runs outside of a GEMM by design.
 
@@ -39,4 +39,32 @@ func.func @reductions(%x: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %m = coda.reduce %x {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %r = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %m, %r : tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// What PyTorch cannot repeat bit by bit on a GPU. Integers it can, and what it can if it is asked, it is asked for.
+
+func.func @not_deterministic(%x: tensor<?x8xf32>, %i: tensor<?x8xi64>) -> (tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>, tensor<?x8xf32>) {
+  %a = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 0"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %b = torch.call "aten.cumsum.default"(%i) {arguments = "{0}, 0"} : (tensor<?x8xi64>) -> tensor<?x8xi64>
+  %c = torch.call "aten.scatter_add.default"(%x, %i, %a) {arguments = "{0}, 0, {1}, {2}"} : (tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %d = torch.vjp "aten.cumsum.default"(%x : tensor<?x8xf32>) of(%a : tensor<?x8xf32>) {arguments = "{0}, 0", of = [0], wrt = [0]} -> tensor<?x8xf32>
+  func.return %a, %b, %c, %d : tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
+// REMARK: remark[analysis] report-unfused: torch.call: aten.cumsum.default is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when it runs
+// REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
+// REMARK-NOT: not deterministic
+// REMARK: remark[missed] report-unfused: torch.call: aten.scatter_add.default runs through PyTorch;
+// REMARK-NOT: not deterministic
+// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by PyTorch, which computes it again;
+// REMARK: remark[analysis] report-unfused: torch.vjp: aten.cumsum.default is not deterministic on GPUs
+// CHECK:      func.func @not_deterministic(
+// CHECK-NEXT:   %a = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 0"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %b = torch.call "aten.cumsum.default"(%i) {arguments = "{0}, 0"} : (tensor<?x8xi64>) -> tensor<?x8xi64>
+// CHECK-NEXT:   %c = torch.call "aten.scatter_add.default"(%x, %i, %a) {arguments = "{0}, 0, {1}, {2}"} : (tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d = torch.vjp "aten.cumsum.default"(%x : tensor<?x8xf32>) of(%a : tensor<?x8xf32>) {arguments = "{0}, 0", of = [0 : i64], wrt = [0 : i64]} -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>, tensor<?x8xf32>
 // CHECK-NEXT: }

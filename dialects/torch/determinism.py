@@ -1,0 +1,96 @@
+"""Which calls of PyTorch may give other bits in every run on a GPU, and what can be done.
+
+After the documentation of `torch.use_deterministic_algorithms` and the kernels of PyTorch 2.11 to
+2.13, some of which add with atomics unless they are asked not to. Calls that are not listed repeat
+their bits: reductions, norms and softmax add in a fixed order, and cuBLAS does on one stream.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.torch.ops import CallOp, VjpOp
+
+
+class Determinism(Enum):
+    """What a call needs so that every run gives the same bits."""
+
+    GIVEN = "nothing"
+    ON_REQUEST = "to be run under torch.use_deterministic_algorithms"
+    STRICT = "the same, and not with warnings only, which this kernel takes for a permission"
+    MISSING = "an algorithm that PyTorch does not have"
+
+
+_CONVOLUTIONS = frozenset(
+    f"{name}{dims}d" for name in ("conv", "conv_transpose") for dims in (1, 2, 3)
+) | {"convolution", "_convolution"}
+
+_ADDING = frozenset(
+    {"index_add", "index_copy", "index_put", "_unsafe_index_put", "scatter", "scatter_add"}
+    | {"scatter_reduce"}
+)
+"""Writes to places that tensors name, of which several may be one."""
+
+_GATHERING = frozenset(
+    {"embedding", "gather", "index", "_unsafe_index", "index_select", "repeat_interleave"}
+    | {"take_along_dim", "max_pool3d", "max_pool3d_with_indices"}
+    | {f"replication_pad{dims}d" for dims in (1, 2, 3)}
+)
+"""Reads from such places: their derivatives are the writes."""
+
+_SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
+
+_WITHOUT = frozenset(
+    {"bincount", "histc", "kthvalue", "median", "nanmedian", "put", "take"}
+    | {f"max_unpool{dims}d" for dims in (2, 3)}
+    | {"nll_loss2d", "nll_loss2d_forward"}
+)
+
+_WITHOUT_DERIVATIVE = frozenset(
+    {"avg_pool3d", "ctc_loss", "_ctc_loss", "embedding_bag", "_embedding_bag"}
+    | {"adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "max_pool2d"}
+    | {"_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "max_pool2d_with_indices"}
+    | {"fractional_max_pool2d", "fractional_max_pool3d", "pad"}
+    | {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"}
+    | {f"reflection_pad{dims}d" for dims in (1, 2, 3)}
+    | {"upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"}
+    | {"_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"}
+)
+
+LISTED = _CONVOLUTIONS | _ADDING | _GATHERING | _SCANS | _WITHOUT | _WITHOUT_DERIVATIVE
+"""The operators of ATen that are known here."""
+
+_ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determinism.MISSING)
+
+
+def determinism_of(op: CallOp | VjpOp) -> Determinism:
+    """What `op` needs; a derivative computes the call again, and needs what that does."""
+    name = op.callee.data.split(".")[1]
+    of_call = _of_call(name, op.inputs[0] if op.inputs else None)
+    if isinstance(op, CallOp):
+        return of_call
+    return max(of_call, _of_derivative(name), key=_ORDER.index)
+
+
+def _of_call(name: str, x: SSAValue | None) -> Determinism:
+    forward = name.removesuffix("_backward").removesuffix("_dense")
+    if forward != name:
+        return _of_derivative(forward)
+    if name in _SCANS and x is not None and not is_float(element_type_of(x)):
+        return Determinism.GIVEN
+    if name in _WITHOUT | _SCANS:
+        return Determinism.MISSING
+    is_listed = name in _ADDING | _CONVOLUTIONS
+    return Determinism.ON_REQUEST if is_listed else Determinism.GIVEN
+
+
+def _of_derivative(name: str) -> Determinism:
+    if name.lstrip("_").startswith("scaled_dot_product"):
+        return Determinism.STRICT
+    if name in _WITHOUT_DERIVATIVE | _SCANS | _WITHOUT:
+        return Determinism.MISSING
+    is_listed = name in _GATHERING | _CONVOLUTIONS
+    return Determinism.ON_REQUEST if is_listed else Determinism.GIVEN
