@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -135,7 +135,7 @@ def _vjp(host: HostProgram, op: Operation) -> None:
 
 
 @contextmanager
-def repeatable(host: HostProgram, op: CallOp | VjpOp) -> Iterator[None]:
+def repeatable(host: HostProgram, op: CallOp | VjpOp) -> Generator[None]:
     """Have what is emitted for a call of PyTorch run so that it gives the same bits each time."""
     start, needs = len(host.lines), determinism_of(op)
     yield
