@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ def capture(
     data, code that PyTorch cannot follow, inputs of a kind that it does not know.
     """
     try:
-        with torch.no_grad(), _marks_removed((args, kwargs)):
+        with _one_at_a_time(), torch.no_grad(), _marks_removed((args, kwargs)):
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -77,10 +78,18 @@ def capture(
         raise capture_error(model, error) from error
 
 
+def _one_at_a_time() -> AbstractContextManager[Any]:
+    """Keeps other threads from capturing, and from compiling by TorchDynamo: PyTorch patches
+    itself while it does so.
+    """
+    return import_module("torch._dynamo.convert_frame").compile_lock
+
+
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """An exported program with the operators that the importer knows."""
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
-    return decompose(_decompositions())
+    with _one_at_a_time():
+        return decompose(_decompositions())
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -66,6 +67,13 @@ def test_compiled_by_triton():
     with torch.no_grad():
         result = compiled(*exported.arguments(x))
     torch.testing.assert_close(result, model(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_threads_that_export():
+    model, x = Block(), torch.randn(2, 4, 16)
+    with ThreadPoolExecutor(3) as threads:
+        exported = list(threads.map(lambda _: export(model, (x,)), range(3)))
+    assert len({str(each.module) for each in exported}) == 1
 
 
 def test_weights_are_the_models_own():
