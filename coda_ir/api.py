@@ -106,6 +106,7 @@ def compile(
     numerics: str | None = None,
     pack_weights: bool = True,
     tune: Tune = False,
+    jobs: int | None = None,
 ) -> CompiledFunction: ...
 
 
@@ -122,6 +123,7 @@ def compile(
     numerics: str | None = None,
     pack_weights: bool = True,
     tune: Tune = False,
+    jobs: int | None = None,
     memory_budget: int | None = None,
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
@@ -142,6 +144,7 @@ def compile(
     numerics: str | None = None,
     pack_weights: bool = True,
     tune: Tune = False,
+    jobs: int | None = None,
     memory_budget: int | None = None,
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
@@ -164,6 +167,9 @@ def compile(
     seconds. `"stored"` uses results that are there and measures nothing. A program that is trained
     has one budget for its forward and its backward.
 
+    At most `jobs` kernels are compiled at a time, at the first call and while schedules are tuned:
+    by default as many as CODA_COMPILE_JOBS says, else as there are cores.
+
     With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
     limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
     saved, or computed again, in any case, and `stream_logits` is the number of parts in which the
@@ -175,7 +181,7 @@ def compile(
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
     origin = _origin(program, constants, numerics)
-    place, lower = _lowerings(device, schedule, pack_weights)
+    place, lower = _lowerings(device, schedule, pack_weights, jobs)
     tuning = TuningOptions.of(tune)
     if tuning is not None and target != "triton":
         raise CodaError(f"tuning is for the target triton, not for {target}", "leave tune out")
@@ -202,15 +208,23 @@ def compile(
 
 
 def _lowerings(
-    device: str | torch.device | None, schedule: str | None, pack_weights: bool
+    device: str | torch.device | None,
+    schedule: str | None,
+    pack_weights: bool,
+    jobs: int | None,
 ) -> tuple[torch.device, Callable[..., Lowering]]:
     """The device that is meant, and what makes lowerings for it."""
+    from coda_ir.compile_jobs import compile_jobs
     from coda_ir.devices import architecture_name, default_device, resolve_device
 
     place = default_device() if device is None else resolve_device(device)
     architecture = architecture_name(place)
     lower = partial(
-        Lowering, schedule=schedule, pack_weights=pack_weights, architecture=architecture
+        Lowering,
+        schedule=schedule,
+        pack_weights=pack_weights,
+        architecture=architecture,
+        jobs=compile_jobs(jobs),
     )
     return place, lower
 

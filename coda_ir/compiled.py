@@ -221,7 +221,7 @@ class CompiledFunction:
     @cached_property
     def _run(self) -> Callable[..., Results]:
         if self.target == "triton":
-            return self._generated.run
+            return self._with_kernels("_run", self._generated.run)
         return lambda *tensors: self._interpret(tensors, "block", "stated")
 
     @cached_property
@@ -229,7 +229,27 @@ class CompiledFunction:
         if self.target == "reference":
             return self._interpret_boxed
         boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
-        return (lambda tensors: self._run(*tensors)) if boxed is None else boxed
+        if boxed is None:
+            return lambda tensors: self._run(*tensors)
+        return self._with_kernels("_run_boxed", boxed)
+
+    def _with_kernels(self, name: str, run: Callable[..., Results]) -> Callable[..., Results]:
+        """`run` for the property `name`: its first call compiles the kernels, several at a time."""
+        if self.device.type == "cpu":
+            return run
+
+        def first_run(*arguments: Any) -> Results:
+            import torch
+
+            from coda_ir.kernels_ahead import compile_ahead
+
+            if not torch.cuda.is_current_stream_capturing():
+                launches, jobs = self._artifact.launches, self._lowering.jobs
+                compile_ahead(self._generated, launches, self.device, jobs)
+            self.__dict__[name] = run
+            return run(*arguments)
+
+        return first_run
 
     @cached_property
     def _is_autocast(self) -> Callable[[], bool]:

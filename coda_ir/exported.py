@@ -59,6 +59,7 @@ class ExportedModel:
         schedule: str | None = None,
         pack_weights: bool = True,
         tune: Tune = False,
+        jobs: int | None = None,
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
@@ -73,6 +74,7 @@ class ExportedModel:
             schedule=schedule,
             pack_weights=pack_weights,
             tune=tune,
+            jobs=jobs,
         )
         return CompiledModel(function, self.weights, self.tree)
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from coda_ir.cache.origin import Origin
+from coda_ir.compile_jobs import use_jobs
 from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
 from coda_ir.direct_launch import direct_launch_is_on, missed_direct_launch
 
@@ -111,8 +112,12 @@ class Lowering:
         pack_weights: bool = True,
         architecture: str = "cpu",
         tuning: TuningOptions | None = None,
+        jobs: int | None = None,
     ):
-        """`schedule` has options of the pass `schedule`; None for those that fit `architecture`."""
+        """`schedule` has options of the pass `schedule`; None for those that fit `architecture`.
+        `jobs` is how many kernels are compiled at a time; see `compile_jobs`.
+        """
+        self.jobs = jobs
         self._tuning = tuning
         self._origin = program if isinstance(program, Origin) else None
         self._chosen_schedule = schedule
@@ -185,7 +190,7 @@ class Lowering:
                 f"schedule = '{self._schedule}': {error}",
                 "write options of the pass schedule, such as 'target=sm_90 warps=8'",
             ) from error
-        with collect_remarks() as remarks:
+        with collect_remarks() as remarks, use_jobs(self.jobs):
             PassManager(pipeline, verify_each=False).run(self.context, module)
         self.remarks += remarks
         module.verify()
@@ -256,6 +261,7 @@ class Lowering:
             source=program.source,
             kernels=tuple(kernel.name for kernel in program.kernels),
             operators=count_operators(scheduled, name),
+            launches=program.stand_ins,
             remark_data=encoded([*self.remarks, *missed]),
             origin_remark_data=encoded(self.origin_remarks),
             warnings=tuple(self._warnings),

@@ -28,6 +28,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.launches import LaunchFunctions, direct_launch, launch_lines
 from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.backends.triton.stand_ins import stand_in_launch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConcatOp, ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
@@ -56,6 +57,8 @@ class HostProgram:
         self.helpers: set[str] = {"direct"} if direct_launch else set()
         self.kernels: dict[str, UsedKernel] = {}
         self.launches: list[tuple[Operation, str]] = []
+        self.stand_ins: dict[str, None] = {}
+        """What launches are for the compiler of kernels, in order (see `stand_ins.py`)."""
         # One set of names for kernels and variables, so that neither hides the other.
         self.names = NameAllocator(("device", *HOST_NAMES, *helper_names()))
         self.symbols = SymbolNames(self.names)
@@ -356,6 +359,9 @@ class HostProgram:
             lines = [launch.call(self.launch_functions.name_of(launch))]
         else:
             lines = launch_lines(kernel, rows, operands, outputs)
+        stand_in = stand_in_launch(kernel)
+        if stand_in is not None:
+            self.stand_ins[stand_in] = None
         self.helpers |= kernel.host_helpers
         has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
         if has_descriptors and not kernel.runs_without_rows:

@@ -29,6 +29,11 @@ def pointer_argument(name: str, type: Attribute, value: str) -> KernelArgument:
     return KernelArgument(name, pointer_type(type), value)
 
 
+def is_specialized(argument: KernelArgument) -> bool:
+    """Whether Triton compiles a kernel anew for some values of a number: strides."""
+    return argument.type == "i32" and argument.name.startswith("stride")
+
+
 def function(
     name: str, arguments: Iterable[KernelArgument], summary: str, lines: Iterable[str]
 ) -> str:
@@ -40,7 +45,7 @@ def function(
     names, integers = list[str](), list[str]()
     for argument in arguments:
         names.append(argument.name)
-        if argument.type == "i32" and not argument.name.startswith("stride"):
+        if argument.type == "i32" and not is_specialized(argument):
             integers.append(f'"{argument.name}"')
     fixed = f"(do_not_specialize=[{', '.join(integers)}])" if integers else ""
     docstring = f'"""{summary[0].upper()}{summary[1:]}."""'

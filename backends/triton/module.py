@@ -38,6 +38,8 @@ class EmittedProgram:
     source: str
     kernels: tuple[EmittedKernel, ...]
     launches: tuple[tuple[Operation, str], ...]
+    stand_ins: tuple[str, ...]
+    """Launches to compile kernels by (see `stand_ins.py`)."""
 
 
 def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False) -> str:
@@ -69,7 +71,8 @@ def emit_program(
     host = HostProgram(func, direct_launch=direct_launch)
     emit_operators(host)
     kernels = tuple(used.kernel for used in host.kernels.values())
-    return EmittedProgram(_render(func, host), kernels, tuple(host.launches))
+    source = _render(func, host)
+    return EmittedProgram(source, kernels, tuple(host.launches), tuple(host.stand_ins))
 
 
 def _no_schedule(op: FusedOp) -> CodaError:

@@ -32,6 +32,8 @@ class Artifact:
     """Names of its kernels in the order of their first launch."""
     operators: Mapping[str, int]
     """How many operators of each name the scheduled function has, those in regions included."""
+    launches: tuple[str, ...] = ()
+    """Its kernels are compiled by these ahead of the first call; see `coda_ir.kernels_ahead`."""
     remark_data: tuple[Mapping[str, Any], ...] = ()
     """What the passes of the levels said; see `remarks`."""
     origin_remark_data: tuple[Mapping[str, Any], ...] = ()
@@ -60,6 +62,7 @@ class Artifact:
             "source": self.source,
             "kernels": self.kernels,
             "operators": dict(self.operators),
+            "launches": self.launches,
             "remarks": self.remark_data,
             "origin_remarks": self.origin_remark_data,
             "warnings": [asdict(warning) for warning in self.warnings],
@@ -76,6 +79,7 @@ class Artifact:
             data["source"],
             tuple(data["kernels"]),
             dict(data["operators"]),
+            tuple(data["launches"]),
             tuple(data["remarks"]),
             tuple(data["origin_remarks"]),
             tuple(map(_diagnostic, data["warnings"])),

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from coda_ir.backends.triton.aot import available_cores, find_architecture
+from coda_ir.backends.triton import EmittedProgram
+from coda_ir.backends.triton.aot import find_architecture
 from coda_ir.cache import load_source
+from coda_ir.compile_jobs import compile_jobs
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
 from coda_ir.tuning.compile_pool import CompilePool, Request
-from coda_ir.tuning.inputs import argument_shapes, make_inputs
+from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 from coda_ir.tuning.problem import ENTRY, Problem
 
@@ -31,9 +33,6 @@ FEWEST, MOST = 7, 300
 
 AHEAD_CYCLES = 2_000_000
 """Cycles for which the GPU sleeps, about a millisecond, while the host queues the calls."""
-
-SMALL_SIZE = 16
-"""What symbols stand for when kernels are compiled, which no kernel depends on."""
 
 TOLERANCE = 2**-6
 """Share of the largest element by which two schedules may differ: some steps of bfloat16."""
@@ -77,12 +76,12 @@ class GpuMeasurer:
         requests: list[Request] = []
         for candidate in candidates:
             try:
-                source = candidate.problem.emit(candidate.schedule, candidate.form).source
+                program = candidate.problem.emit(candidate.schedule, candidate.form)
             except CodaError as error:
                 done(candidate, error.message)
                 continue
             emitted.append(candidate)
-            requests.append(compile_request(candidate.problem, source))
+            requests.append(compile_request(program))
 
         def ready(index: int, failure: str | None) -> None:
             if failure is None:
@@ -90,7 +89,7 @@ class GpuMeasurer:
             done(emitted[index], failure)
 
         target = find_architecture(architecture_name(self._device)).triton_target
-        CompilePool(target, available_cores()).run(requests, deadline, ready)
+        CompilePool(target, compile_jobs()).run(requests, deadline, ready)
 
     def measure(self, candidate: Candidate) -> float:
         run, inputs = self._loaded(candidate), self._inputs_of(candidate.problem)
@@ -149,10 +148,9 @@ class GpuMeasurer:
         return [1000 * a.elapsed_time(b) for a, b in pairwise(events)]
 
 
-def compile_request(problem: Problem, source: str) -> Request:
+def compile_request(program: EmittedProgram) -> Request:
     """What `worker.compile_module` takes."""
-    sizes = dict.fromkeys(problem.sizes, SMALL_SIZE)
-    return {"source": source, "name": ENTRY, "arguments": argument_shapes(problem, sizes)}
+    return {"source": program.source, "name": ENTRY, "launches": program.stand_ins}
 
 
 def _not_loaded(*_: torch.Tensor) -> None:

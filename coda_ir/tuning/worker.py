@@ -1,8 +1,8 @@
 """Compiles emitted modules into Triton's cache, in a process of its own and without a GPU.
 
-Each line of stdin is a request, each line of stdout the answer: why it failed, or null. The host
-program runs on empty tensors of the processor, and its launches compile only, so that the process
-that measures finds each kernel in Triton's cache. It imports little, so that it starts fast.
+Each line of stdin is a request, each line of stdout the answer: why it failed, or null. Launches
+with stand-ins for tensors have the kernels compiled as the process that measures will ask for
+them, so that it finds them in Triton's cache. It imports little, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from coda_ir.cache.modules import load_source
-
-PROCESSORS = 132
-"""What host programs take the device to have: it decides a grid, which compiles nothing."""
+from coda_ir.kernels_ahead import compile_launch
 
 
 class _Driver:
@@ -37,37 +33,11 @@ class _Driver:
         return 0
 
 
-class _OnlyCompiled:
-    """A kernel whose launches compile it."""
-
-    def __init__(self, kernel: Any):
-        self._kernel = kernel
-
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        def launch(*args: Any, **kwargs: Any) -> None:
-            self._kernel.warmup(*args, grid=grid, **kwargs)
-
-        return launch
-
-
 def compile_module(request: dict[str, Any]) -> None:
-    """Compile every kernel that a call of the module launches. Raises what Triton raises."""
+    """Compile the kernels of a module by their launches. Raises what Triton raises."""
     module = load_source(request["source"], request["name"])
-    for name in module.KERNELS:
-        kernel = getattr(module, name)
-        if not isinstance(kernel, _OnlyCompiled):
-            setattr(module, name, _OnlyCompiled(kernel))
-    torch = _torch()
-    module.run(
-        *(
-            torch.empty(shape, dtype=getattr(torch, dtype), device="cpu")
-            for shape, dtype in request["arguments"]
-        )
-    )
-
-
-def _torch() -> Any:
-    return importlib.import_module("torch")
+    for launch in request["launches"]:
+        compile_launch(module, launch)
 
 
 def prepare(target: tuple[Any, ...]) -> None:
@@ -75,13 +45,6 @@ def prepare(target: tuple[Any, ...]) -> None:
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     runtime.driver.set_active(_Driver(compiler.GPUTarget(*target)))
-    properties = SimpleNamespace(multi_processor_count=PROCESSORS)
-    cuda: ModuleType = _torch().cuda
-
-    def get_device_properties(device: Any = None) -> SimpleNamespace:
-        return properties
-
-    vars(cuda)["get_device_properties"] = get_device_properties
 
 
 def main() -> None:

@@ -41,11 +41,11 @@ def test_candidates_are_compiled_into_tritons_cache(
         ScheduleAttr.get("tma", (64, 64, 64), warps=4, stages=2),
         ScheduleAttr.get("warp_specialized", (128, 128, 64), warps=8, stages=3),
     ]
-    requests = [compile_request(gemm, gemm.emit(schedule).source) for schedule in schedules]
-    # The library's GEMM runs on the processor, the epilogue is compiled.
-    requests.append(compile_request(gemm, gemm.emit(None, "library").source))
+    requests = [compile_request(gemm.emit(schedule)) for schedule in schedules]
+    # Of the library's form, the epilogue is compiled.
+    requests.append(compile_request(gemm.emit(None, "library")))
     broken = requests[0] | {"source": requests[0]["source"].replace("BLOCK_K: tl", "BLOCK_J: tl")}
-    deadly: Request = {"source": "import os\nos._exit(1)\n", "name": "gemm", "arguments": []}
+    deadly: Request = {"source": "import os\nos._exit(1)\n", "name": "gemm", "launches": []}
     answers: dict[int, str | None] = {}
     deadline = Deadline(time.monotonic() + 300)
     pool = CompilePool(SM_90, jobs=1)
@@ -61,7 +61,7 @@ def test_what_is_not_ready_at_the_deadline_is_given_up():
     answers: dict[int, str | None] = {}
     gemm = problem()
     schedule = ScheduleAttr.get("pointer", (64, 64, 64), warps=4, stages=2)
-    request = compile_request(gemm, gemm.emit(schedule).source)
+    request = compile_request(gemm.emit(schedule))
     start = time.monotonic()
     CompilePool(SM_90, jobs=1).run([request], Deadline(start + 0.1), answers.__setitem__)
     assert not answers

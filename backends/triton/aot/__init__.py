@@ -10,7 +10,6 @@ from coda_ir.backends.triton.aot.compiler import (
     CompiledKernel,
     KernelCompilationError,
     MachineLevel,
-    available_cores,
     check_level,
     compile_kernels,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "KernelCompilationError",
     "KernelResources",
     "MachineLevel",
-    "available_cores",
     "check_fits",
     "check_level",
     "compile_kernels",

@@ -19,6 +19,7 @@ from coda_ir.backends.triton.aot.resources import KernelResources
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.prelude import MODULE_HEADER
+from coda_ir.compile_jobs import compile_jobs
 from coda_ir.diagnostics import CodaError
 
 MachineLevel: TypeAlias = Literal["ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn"]
@@ -54,15 +55,15 @@ def compile_kernels(
 ) -> list[CompiledKernel]:
     """Compile each kernel for `arch` (such as `sm_90` or `gfx942`), at most `jobs` at a time.
 
-    Pointers are taken for multiples of 16 bytes, as PyTorch allocates. `jobs` is by default the
-    number of cores. Raises CodaError for an unknown architecture and for a level that it does
+    Pointers are taken for multiples of 16 bytes, as PyTorch allocates. For `jobs` see
+    `compile_jobs`. Raises CodaError for an unknown architecture and for a level that it does
     not have, and KernelCompilationError where Triton fails.
     """
     architecture = find_architecture(arch)
     check_level(architecture, level)
     if not kernels:
         return []
-    workers = min(jobs or available_cores(), len(kernels))
+    workers = min(compile_jobs(jobs), len(kernels))
     with tempfile.TemporaryDirectory(prefix="coda_aot_") as folder:
         path = Path(folder) / f"{kernels[0].name}.py"
         path.write_text(device_source(kernels), encoding="utf-8")
@@ -94,13 +95,6 @@ def _without_host(kernel: EmittedKernel) -> EmittedKernel:
     """A kernel in `tl` with the imports that its text needs, not those of its launch."""
     of_device = {line for line in kernel.imports if line.startswith("from triton.language")}
     return replace(kernel, imports=frozenset(of_device), constants=frozenset())
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _compile(

@@ -1,0 +1,46 @@
+"""Launches with stand-ins for their tensors: what Triton compiles is known before there are any.
+
+    gemm_residual[(1,)](
+        TensorDescriptor(tensor("bf16"), [16, 11008], [11008, 1], [128, 64]),
+        tensor("fp32"),
+        16,
+        num_warps=8,
+        num_stages=3,
+    )
+
+Triton compiles a kernel for the types of its arguments, for addresses that are multiples of 16, as
+those of dense tensors are, and for numbers that it specializes on. Only strides are such numbers.
+`coda_ir/kernels_ahead.py` evaluates the text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.memory import is_specialized
+
+NUMBER = "16"
+"""Stands for extents, which no kernel is specialized on."""
+
+_TENSOR = re.compile(r"\{(?:operands|outputs)\[\d+\]\}")
+_POINTEE = re.compile(r"(?:\*|tensordesc<)(\w+)")
+
+
+def stand_in_launch(kernel: EmittedKernel) -> str | None:
+    """The expression of a launch; None for a kernel that is specialized on strides of a tensor."""
+    if any(map(is_specialized, kernel.arguments)):
+        return None
+    arguments = [replace(each, value=_stand_in(each)) for each in kernel.arguments]
+    launched = replace(kernel, arguments=tuple(arguments), grid="1")
+    return "\n".join(launched.launch(NUMBER, (), ()))
+
+
+def _stand_in(argument: KernelArgument) -> str:
+    """What is passed for an argument: a template that mentions no tensor."""
+    if argument.type == "i32":
+        return NUMBER
+    pointee = _POINTEE.match(argument.type)
+    assert pointee is not None, f"{argument.type} is no type of a tensor"
+    return _TENSOR.sub(f'tensor("{pointee[1]}")', argument.value)

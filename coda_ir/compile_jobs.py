@@ -1,0 +1,53 @@
+"""How many kernels are compiled at a time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from coda_ir.diagnostics import CodaError
+
+SETTING = "CODA_COMPILE_JOBS"
+"""Environment variable."""
+
+_chosen: ContextVar[int | None] = ContextVar("coda_compile_jobs", default=None)
+
+
+def compile_jobs(chosen: int | None = None) -> int:
+    """`chosen`, else that of `use_jobs`, else CODA_COMPILE_JOBS, else the number of cores.
+
+    Raises CodaError for less than 1.
+    """
+    chosen = _chosen.get() if chosen is None else chosen
+    if chosen is not None:
+        return _checked(chosen, "jobs", str(chosen))
+    value = os.environ.get(SETTING, "")
+    if not value:
+        return available_cores()
+    return _checked(int(value) if value.isdecimal() else 0, SETTING, f"'{value}'")
+
+
+@contextmanager
+def use_jobs(jobs: int | None) -> Generator[None]:
+    """Compile so many kernels at a time in this context; None leaves it open."""
+    token = _chosen.set(jobs)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _checked(jobs: int, name: str, written: str) -> int:
+    if jobs < 1:
+        raise CodaError(f"{name} is {written}", "use the number of kernels to compile at a time")
+    return jobs

@@ -1,0 +1,84 @@
+"""Compiles the kernels of a module before its first call, several at a time.
+
+Triton compiles a kernel when it is launched, one after the other. Here launches with stand-ins for
+tensors (`stand_in_launch`) have them compiled in threads: what takes long in Triton lets go of
+Python's lock, the assembler and the C compiler are processes. They are left where a launch looks,
+in the kernel itself and in Triton's cache on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from functools import partial
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import torch
+
+from coda_ir.compile_jobs import compile_jobs
+
+DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
+    {
+        "bf16": torch.bfloat16,
+        "fp16": torch.float16,
+        "fp32": torch.float32,
+        "i1": torch.bool,
+        "i8": torch.int8,
+        "i16": torch.int16,
+        "i32": torch.int32,
+        "i64": torch.int64,
+    }
+)
+"""Element types by Triton's names."""
+
+
+def compile_ahead(
+    module: ModuleType, launches: Sequence[str], device: torch.device, jobs: int | None = None
+) -> None:
+    """Compile and load what `launches` of an emitted module need, at most `compile_jobs(jobs)` at a
+    time.
+
+    One at a time is left to the launches themselves. What fails is, too: they say why.
+    """
+    workers = min(len(launches), compile_jobs(jobs))
+    if workers < 2:
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="coda-compile")
+    try:
+        wait([pool.submit(_load, module, launch, device) for launch in launches])
+    finally:
+        # An interrupt does not wait for what has not begun.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def compile_launch(module: ModuleType, launch: str) -> Any:
+    """The compiled kernel of a launch with stand-ins, for the current device.
+
+    It is not loaded. Raises what Triton raises.
+    """
+    name = launch.partition("[")[0]
+    names = {**vars(module), name: _OnlyCompiled(getattr(module, name)), "tensor": _stand_in}
+    return eval(launch, names)
+
+
+class _OnlyCompiled:
+    """A kernel whose launches compile it."""
+
+    def __init__(self, kernel: Any):
+        self._kernel = kernel
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return partial(self._kernel.warmup, grid=grid)
+
+
+def _stand_in(type: str) -> torch.Tensor:
+    """A tensor without memory, whose address is a multiple of 16."""
+    return torch.empty(0, dtype=DTYPES[type], device="meta")
+
+
+def _load(module: ModuleType, launch: str, device: torch.device) -> None:
+    """Compile a kernel, and make its launcher. A thread has a current device of its own."""
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        _ = compile_launch(module, launch).run

@@ -1,0 +1,104 @@
+"""Kernels that are compiled ahead of their launches: run by test_kernels_ahead.py, in a process of
+its own, since Triton must not be in its interpreter. The driver is not a real one.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import fake_cuda
+import pytest
+import torch
+from support.inputs import random_inputs
+
+from coda_ir.api import parse
+from coda_ir.backends.triton.prelude import MODULE_HEADER
+from coda_ir.cache import load_source
+from coda_ir.context import make_context
+from coda_ir.kernels_ahead import compile_ahead, compile_launch
+from coda_ir.lowering import Lowering, find_entry
+from coda_ir.passes.differentiate import DifferentiatePass
+
+LAYER = Path(__file__).parents[2] / "examples" / "llama_layer.coda"
+SIZES = {"D": 256, "F": 256, "HEAD": 64}
+
+KERNELS = """
+@triton.jit(do_not_specialize=["M"])
+def add(x_ptr, M):
+    tl.store(x_ptr, tl.load(x_ptr) + M)
+
+
+@triton.jit(do_not_specialize=["M"])
+def double(x_ptr, M):
+    tl.store(x_ptr + M, 2 * tl.load(x_ptr))
+
+
+def run(x):
+    add[(1,)](x, 3, num_warps=1)
+    double[(1,)](x, 4, num_warps=1)
+"""
+LAUNCHES = tuple(f'{name}[(1,)](tensor("fp32"), 16, num_warps=1)' for name in ("add", "double"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fake(tmp_path_factory: pytest.TempPathFactory) -> fake_cuda.FakeCuda:
+    return fake_cuda.install(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What Triton is asked to compile, of which it compiles nothing: kernels and keys."""
+    found: list[tuple[str, str]] = []
+
+    def note(kernel: Any, key: str, *_: object) -> None:
+        found.append((kernel.__name__, key))
+
+    monkeypatch.setattr(import_module("triton.runtime.jit").JITFunction, "_do_compile", note)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("function", "schedule", "direct_launch"),
+    [("llama_layer", None, "1"), ("llama_layer_backward", "target=sm_80", "0")],
+)
+def test_what_launches_ask_for(
+    asked: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    schedule: str | None,
+    direct_launch: str,
+):
+    """Just that is compiled ahead, for any sizes and for addresses that need a copy, too."""
+    monkeypatch.setenv("CODA_DIRECT_LAUNCH", direct_launch)
+    program = parse(LAYER, constants=SIZES)
+    if function != "llama_layer":
+        DifferentiatePass("llama_layer").apply(make_context(), program)
+    lowering = Lowering(program, schedule, architecture="sm_90")
+    artifact = lowering.artifact(function)
+    module: Any = load_source(artifact.source, function)
+    for launch in artifact.launches:
+        compile_launch(module, launch)
+    ahead = set(asked)
+    assert {name for name, _ in ahead} == set(artifact.kernels)
+    for sizes in ({"B": 1, "T": 1}, {"B": 3, "T": 16}):
+        asked.clear()
+        inputs = random_inputs(find_entry(lowering.module("block"), function), sizes)
+        module.run(*inputs)
+        assert set(asked) == ahead
+    shifted = [torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape) for x in inputs]
+    assert all(x.data_ptr() % 16 for x in shifted)
+    module.run(*shifted)
+    assert set(asked) == ahead
+
+
+def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
+    module = load_source(MODULE_HEADER + KERNELS, "ahead")
+    compile_ahead(module, LAUNCHES, torch.device("cpu"), 2)
+
+    def refuse(kernel: Any, *_: object) -> None:
+        raise AssertionError(f"{kernel.__name__} is compiled again")
+
+    monkeypatch.setattr(import_module("triton.runtime.jit").JITFunction, "_do_compile", refuse)
+    before = fake.launches
+    module.run(torch.zeros(8))
+    assert fake.launches == before + 2

@@ -1,0 +1,179 @@
+"""Compiling the kernels of a program before its first call, several at a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import fake_cuda
+import pytest
+import torch
+
+import coda_ir
+from coda_ir import kernels_ahead
+from coda_ir.compile_jobs import compile_jobs, use_jobs
+from coda_ir.compiled import CompiledFunction
+from coda_ir.diagnostics import CodaError
+from coda_ir.kernels_ahead import compile_ahead
+from coda_ir.lowering import Lowering
+
+ROOT = Path(__file__).parents[2]
+CASES = Path(__file__).with_name("kernels_ahead_cases.py")
+CPU = torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the driver is a real one")
+@pytest.mark.skipif(not fake_cuda.is_possible(), reason="Triton's launchers need a C compiler")
+def test_what_is_compiled(tmp_path: Path):
+    """The cases run in a process in which Triton is not in its interpreter."""
+    environment = dict(os.environ)
+    environment.pop("TRITON_INTERPRET", None)
+    environment |= {
+        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+        "CODA_CACHE_DIR": str(tmp_path / "coda"),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("tests", "benchmarks")),
+    }
+    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x", str(CASES)]
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+def test_strides_are_not_guessed():
+    """The kernel that packs a weight is compiled for the strides that a call has."""
+    program = coda_ir.parse(ROOT / "examples" / "gpt2_block.coda")
+    artifact = Lowering(program, "target=sm_80").artifact()
+    ahead = {launch.partition("[")[0] for launch in artifact.launches}
+    assert set(artifact.kernels) - ahead == {"pack_weight"} and len(ahead) > 4
+
+
+class Kernel:
+    """Counts how many kernels are compiled, and how many at a time."""
+
+    running = most = 0
+    lock = threading.Lock()
+
+    def __init__(self, failure: Exception | None = None, meeting: threading.Barrier | None = None):
+        self.failure, self.meeting = failure, meeting
+        self.asked: list[Sequence[object]] = []
+
+    def warmup(self, *arguments: object, **options: object) -> Any:
+        with Kernel.lock:
+            Kernel.running += 1
+            Kernel.most = max(Kernel.most, Kernel.running)
+        self.asked.append(arguments)
+        if self.meeting is not None:
+            self.meeting.wait(timeout=30)
+        if self.failure is not None:
+            raise self.failure
+        time.sleep(0.005)
+        with Kernel.lock:
+            Kernel.running -= 1
+        return SimpleNamespace(run=None)
+
+
+def module_of(*kernels: Kernel) -> tuple[Any, list[str]]:
+    """A module of kernels, and a launch of each."""
+    module = ModuleType("kernels")
+    named = {f"kernel{index}": kernel for index, kernel in enumerate(kernels)}
+    vars(module).update(named)
+    return module, [f'{name}[(1,)](tensor("bf16"), 16, num_warps=4)' for name in named]
+
+
+def test_kernels_are_compiled_at_the_same_time():
+    meeting = threading.Barrier(3)
+    kernels = [Kernel(meeting=meeting) for _ in range(3)]
+    compile_ahead(*module_of(*kernels), CPU, 3)
+    assert not meeting.broken
+    for kernel in kernels:
+        ((tensor, number),) = kernel.asked
+        assert isinstance(tensor, torch.Tensor) and tensor.dtype == torch.bfloat16
+        assert tensor.data_ptr() % 16 == 0 and number == 16
+
+
+def test_no_more_at_a_time_than_asked_for():
+    Kernel.running = Kernel.most = 0
+    kernels = [Kernel() for _ in range(8)]
+    compile_ahead(*module_of(*kernels), CPU, 2)
+    assert all(len(kernel.asked) == 1 for kernel in kernels)
+    assert 1 <= Kernel.most <= 2
+
+
+@pytest.mark.parametrize(("count", "jobs"), [(0, 4), (1, 4), (4, 1)])
+def test_one_at_a_time_is_left_to_launches(count: int, jobs: int):
+    kernels = [Kernel() for _ in range(count)]
+    compile_ahead(*module_of(*kernels), CPU, jobs)
+    assert not any(kernel.asked for kernel in kernels)
+
+
+def test_what_fails_is_left_to_its_launch():
+    kernels = [Kernel(RuntimeError("spills")), Kernel(), Kernel(AssertionError()), Kernel()]
+    compile_ahead(*module_of(*kernels), CPU, 2)
+    assert all(len(kernel.asked) == 1 for kernel in kernels)
+
+
+class TestJobs:
+    def test_what_comes_first(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("CODA_COMPILE_JOBS", raising=False)
+        assert compile_jobs() == len(os.sched_getaffinity(0))
+        monkeypatch.setenv("CODA_COMPILE_JOBS", "3")
+        assert compile_jobs() == 3
+        with use_jobs(5):
+            assert compile_jobs() == 5 and compile_jobs(2) == 2
+        with use_jobs(None):
+            assert compile_jobs() == 3
+
+    @pytest.mark.parametrize("value", ["0", "-1", "many"])
+    def test_a_setting_that_is_wrong(self, monkeypatch: pytest.MonkeyPatch, value: str):
+        monkeypatch.setenv("CODA_COMPILE_JOBS", value)
+        with pytest.raises(CodaError, match=f"CODA_COMPILE_JOBS is '{value}'"):
+            coda_ir.compile("fn f(x: f32[M]) {\n    return relu(x)\n}", device="cpu")
+
+    def test_an_option_that_is_wrong(self):
+        with pytest.raises(CodaError, match="jobs is 0"):
+            coda_ir.compile("fn f(x: f32[M]) {\n    return relu(x)\n}", device="cpu", jobs=0)
+
+
+PROGRAM = """
+fn f(x: bf16[M, 64], w: bf16[64, 64]) {
+    return linear(silu(linear(x, w)), w)
+}
+"""
+
+
+@pytest.mark.parametrize("is_capturing", [False, True])
+def test_the_first_call_of_a_program(monkeypatch: pytest.MonkeyPatch, is_capturing: bool):
+    """Kernels are compiled once, before it, and not while a CUDA graph is captured."""
+    compiled: list[Any] = []
+
+    def note(*arguments: object) -> None:
+        compiled.append(arguments)
+
+    def capturing() -> bool:
+        return is_capturing
+
+    def run(*tensors: torch.Tensor) -> torch.Tensor:
+        assert is_capturing or len(compiled) == 1
+        return tensors[0]
+
+    monkeypatch.setattr(kernels_ahead, "compile_ahead", note)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
+    gpu = torch.device("cuda", 0)
+    lowering = Lowering(coda_ir.parse(PROGRAM), None, architecture="sm_90", jobs=7)
+    function = CompiledFunction(lowering, None, "triton", gpu)
+    module = SimpleNamespace(run=run)
+    vars(function)["_generated"] = module
+    for _ in range(3):
+        assert function.unchecked(torch.zeros(1), torch.zeros(1))
+    launches = lowering.artifact().launches
+    assert len(launches) == 2
+    assert compiled == ([] if is_capturing else [(module, launches, gpu, 7)])
