@@ -7,10 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -63,13 +61,19 @@ def compile_kernels(
     check_level(architecture, level)
     if not kernels:
         return []
-    workers = min(compile_jobs(jobs), len(kernels))
-    with tempfile.TemporaryDirectory(prefix="coda_aot_") as folder:
-        path = Path(folder) / f"{kernels[0].name}.py"
+    with tempfile.TemporaryDirectory(prefix="coda_aot_") as name:
+        folder = Path(name)
+        path = folder / f"{kernels[0].name}.py"
         path.write_text(device_source(kernels), encoding="utf-8")
-        compile_one = partial(_compile, path=path, arch=architecture, level=level)
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(compile_one, kernels))
+        requests = [
+            _request(kernel, architecture, level, folder / f"{index}")
+            for index, kernel in enumerate(kernels)
+        ]
+        codes = _run_worker(requests, path, compile_jobs(jobs))
+        return [
+            _compiled(request, code, architecture)
+            for request, code in zip(requests, codes, strict=True)
+        ]
 
 
 def check_level(arch: Architecture, level: MachineLevel | None) -> None:
@@ -97,43 +101,55 @@ def _without_host(kernel: EmittedKernel) -> EmittedKernel:
     return replace(kernel, imports=frozenset(of_device), constants=frozenset())
 
 
-def _compile(
-    kernel: EmittedKernel, path: Path, arch: Architecture, level: MachineLevel | None
-) -> CompiledKernel:
-    with tempfile.TemporaryDirectory(prefix="coda_aot_") as folder:
-        answer = Path(folder) / "answer.json"
-        request = {
-            "path": str(path),
-            "answer": str(answer),
-            "name": kernel.name,
-            "target": arch.triton_target,
-            "arguments": [(argument.name, argument.type) for argument in kernel.arguments],
-            "options": {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages},
-            "level": level,
-        }
-        _run_worker(kernel.name, arch, request)
-        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-    text = found.pop("text")
-    return CompiledKernel(kernel.name, KernelResources(kernel.name, arch.name, **found), text)
+def _request(
+    kernel: EmittedKernel, arch: Architecture, level: MachineLevel | None, files: Path
+) -> dict[str, Any]:
+    """What the worker is asked for; `files` is where it leaves the answer, but for the suffix."""
+    return {
+        "name": kernel.name,
+        "target": arch.triton_target,
+        "arguments": [(argument.name, argument.type) for argument in kernel.arguments],
+        "options": {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages},
+        "level": level,
+        "answer": str(files.with_suffix(".json")),
+        "errors": str(files.with_suffix(".txt")),
+    }
 
 
-def _run_worker(name: str, arch: Architecture, request: dict[str, Any]) -> None:
+def _run_worker(requests: Sequence[dict[str, Any]], path: Path, jobs: int) -> list[int]:
+    """The exit codes of the processes that compile kernels of the module at `path`.
+
+    Where the worker itself fails, it has said why, and each kernel fails.
+    """
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     done = subprocess.run(
         # -P keeps the worker's folder off the module path.
         [sys.executable, "-P", str(WORKER)],
-        input=json.dumps(request),
+        input=json.dumps({"path": str(path), "jobs": jobs, "requests": requests}),
         capture_output=True,
         text=True,
         env=environment,
         check=False,
     )
     if done.returncode:
-        reason = "\n".join(_last_lines(done.stderr)) or f"the process ended with {done.returncode}"
+        for request in requests:
+            Path(request["errors"]).write_text(done.stderr, encoding="utf-8")
+        return [done.returncode] * len(requests)
+    return json.loads(done.stdout)
+
+
+def _compiled(request: Mapping[str, Any], code: int, arch: Architecture) -> CompiledKernel:
+    name = request["name"]
+    if code:
+        errors = Path(request["errors"]).read_text(encoding="utf-8", errors="replace")
+        reason = "\n".join(_last_lines(errors)) or f"the process ended with {code}"
         raise KernelCompilationError(
             f"kernel {name} does not compile for {arch.name}:\n{reason}",
             "another schedule may compile, such as smaller tiles or the pointer main loop",
         )
+    found: dict[str, Any] = json.loads(Path(request["answer"]).read_text(encoding="utf-8"))
+    text = found.pop("text")
+    return CompiledKernel(name, KernelResources(name, arch.name, **found), text)
 
 
 def _last_lines(text: str) -> Iterator[str]:

@@ -73,9 +73,9 @@ class TestArchitectures:
         assert "sm_90 (H100, H200), " in str(caught.value)
 
 
-def kernel(body: str) -> EmittedKernel:
-    source = f"@triton.jit\ndef k(x_ptr):\n    {body}\n"
-    return EmittedKernel("k", source, (KernelArgument("x_ptr", "*fp32", ""),), "1", num_warps=1)
+def kernel(body: str, name: str = "k") -> EmittedKernel:
+    source = f"@triton.jit\ndef {name}(x_ptr):\n    {body}\n"
+    return EmittedKernel(name, source, (KernelArgument("x_ptr", "*fp32", ""),), "1", num_warps=1)
 
 
 class TestCompiler:
@@ -89,11 +89,17 @@ class TestCompiler:
         assert 0 < compiled.resources.registers <= 16
 
     def test_a_kernel_that_does_not_compile(self):
+        right = kernel("tl.store(x_ptr, 1.0)", "right")
         with pytest.raises(KernelCompilationError) as caught:
-            compile_kernels([kernel("tl.store(x_ptr, unknown)")], "sm_80")
+            compile_kernels([right, kernel("tl.store(x_ptr, unknown)")], "sm_80")
         message = str(caught.value)
         assert message.startswith("kernel k does not compile for sm_80:\n")
         assert "unknown is not defined" in message
+
+    def test_a_module_that_does_not_load(self):
+        with pytest.raises(KernelCompilationError, match="kernel k does not compile") as caught:
+            compile_kernels([kernel("tl.store(x_ptr,")], "sm_80")
+        assert "SyntaxError" in str(caught.value)
 
     def test_assembly_of_the_other_vendor(self):
         with pytest.raises(CodaError, match="gfx942 has no sass"):
