@@ -41,7 +41,7 @@ static parameters_t next_parameters, functions[MOST_FUNCTIONS];
 static uint64_t function_count;
 
 uint64_t fake_launches, fake_used;
-int fake_records;
+int fake_records, fake_failing, fake_error, fake_context;
 uint8_t fake_bytes[MOST_BYTES];
 
 /* The sizes of the parameters of the function that is loaded next. */
@@ -63,6 +63,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 
 int cuLaunchKernelEx(const config_t *config, void *function, void **values, void **extra) {
+  if (fake_failing && --fake_failing == 0) return fake_error;
   fake_launches++;
   if (!fake_records) return 0;
   const parameters_t *parameters = &functions[(uint64_t)function - 1];
@@ -90,7 +91,12 @@ int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address
   return 0;
 }
 
-static char context;
+int cuTensorMapReplaceAddress(uint64_t *map, void *address) {
+  map[0] = (uint64_t)address;
+  return (uint64_t)map % 64 ? 1 : 0;
+}
+
+static char contexts[2];
 int cuGetErrorString(int error, const char **text) { *text = "no such thing"; return 0; }
 int cuInit(unsigned flags) { return 0; }
 int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
@@ -98,12 +104,12 @@ int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGet(int *device, int index) { *device = index; return 0; }
 int cuCtxGetDevice(int *device) { *device = 0; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 232448; return 0; }
-int cuCtxGetCurrent(void **current) { *current = &context; return 0; }
-int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &context; return 0; }
+int cuCtxGetCurrent(void **current) { *current = &contexts[fake_context]; return 0; }
+int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &contexts[0]; return 0; }
 int cuCtxSetCurrent(void *current) { return 0; }
 int cuCtxGetLimit(uint64_t *value, int limit) { *value = 0; return 0; }
 int cuCtxSetLimit(int limit, uint64_t value) { return 0; }
-int cuModuleLoadData(void **module, const void *data) { *module = &context; return 0; }
+int cuModuleLoadData(void **module, const void *data) { *module = &contexts[0]; return 0; }
 int cuModuleUnload(void *module) { return 0; }
 int cuStreamIsCapturing(void *stream, int *status) { *status = 0; return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
@@ -149,6 +155,15 @@ class FakeCuda:
     def launches(self) -> int:
         """How many there were."""
         return ctypes.c_uint64.in_dll(self.library, "fake_launches").value
+
+    def set_context(self, number: int) -> None:
+        """Make one of two contexts the current one."""
+        ctypes.c_int.in_dll(self.library, "fake_context").value = number
+
+    def fail(self, launch: int, error: int) -> None:
+        """Have a launch fail: 1 for the next one."""
+        ctypes.c_int.in_dll(self.library, "fake_failing").value = launch
+        ctypes.c_int.in_dll(self.library, "fake_error").value = error
 
     def record(self) -> None:
         """Forget the launches that were recorded, and record those to come."""
@@ -200,6 +215,14 @@ def is_possible() -> bool:
     return any(map(shutil.which, ("gcc", "clang")))
 
 
+_INSTALLED: list[FakeCuda] = []
+
+
+def installed() -> FakeCuda | None:
+    """The library that this process has."""
+    return _INSTALLED[0] if _INSTALLED else None
+
+
 def install(folder: Path) -> FakeCuda:
     """Make the library in `folder` and have Triton launch through it, in this process for good."""
     source, library = folder / "fake_cuda.c", folder / "libcuda.so.1"
@@ -232,6 +255,7 @@ def install(folder: Path) -> FakeCuda:
     # Persistent kernels ask PyTorch how many of their programs run at a time.
     cuda: Any = import_module("torch.cuda")
     cuda.get_device_properties = properties_of
+    _INSTALLED.append(fake)
     return fake
 
 

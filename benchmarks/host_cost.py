@@ -2,18 +2,18 @@
 
     python benchmarks/host_cost.py --json host_cost.json
 
-`direct` is what modules for NVIDIA GPUs do, `triton` what they do with CODA_DIRECT_LAUNCH=0. On a
-GPU, calls are enqueued without waiting for them, so few at a time that the queue does not fill, in
-turn with those of eager PyTorch and of torch.compile, as it is and with CUDA graphs; the kernels
-of a call are counted by the profiler. `CUDA graph` is `CompiledFunction.graphed`. The results of
-both kinds of launch are compared with float64 and have to be the same bits. Without a GPU, kernels
-are compiled for an H100 and launched through a driver that does nothing (`fake_cuda.py`): what is
-left is the work of Python and of Triton's launchers. Then both kinds have to pass the same
-parameters to the driver.
+`native` is what calls on NVIDIA GPUs do, `direct` the same without the native code, `triton` what
+they do with CODA_DIRECT_LAUNCH=0. On a GPU, calls are enqueued without waiting for them, so few at
+a time that the queue does not fill, in turn with those of eager PyTorch and of torch.compile, as it
+is and with CUDA graphs; the kernels of a call are counted by the profiler. `CUDA graph` is
+`CompiledFunction.graphed`. The results of all kinds of launch are compared with float64 and have to
+be the same bits. Without a GPU, kernels are compiled for an H100 and launched through a driver that
+does nothing (`fake_cuda.py`): what is left is the work of Python and of the launchers. Then
+`direct` has to pass the same parameters to the driver as `triton`.
 
-The parts are the check of the arguments, `run` without its launches, which allocates, and the
-launches, which descriptors are part of. `new addresses` is a call whose tensors are where none were
-before, but for the weights.
+The parts are the check of the arguments, the allocations (of `triton` and `direct`: `run` without
+its launches), and the launches, which descriptors are part of. `new addresses` is a call whose
+tensors are where none were before, but for the weights.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ from coda_ir.api import CompiledFunction
 from coda_ir.cache import load_source
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
+from coda_ir.native_calls import repeat_nothing
+from coda_ir.native_calls.library import why_not
 
-KINDS = {"triton": "0", "direct": "1"}
+KINDS = {"triton": "0", "direct": "1", "native": "1"}
 """Kinds of launches by the value of CODA_DIRECT_LAUNCH."""
 
 BATCH = 16
@@ -136,14 +138,39 @@ class Layer:
 
     def parts(self, batches: int) -> dict[str, float]:
         """Microseconds of a call and of its parts."""
+        if self.kind == "native":
+            return self._native_parts(batches)
         call, run = (microseconds(part, batches) for part in (self.call, self.run))
         with replaced(self.generated, self._without_launches()):
             allocations = microseconds(self.run, batches)
         return {
             "call": call,
             "check": call - run,
-            "run without launches": allocations,
+            "allocations": allocations,
             "launches": run - allocations,
+            "new addresses": self._with_new_addresses(batches),
+        }
+
+    def _native_parts(self, batches: int) -> dict[str, float]:
+        """The same of native calls: a check that finds the last argument missing, and allocations
+        by Python.
+        """
+        if vars(self.function)["_repeat"] is repeat_nothing:
+            raise SystemExit(f"the call was not recorded: {why_not() or 'no reason is known'}")
+        repeat, last = vars(self.function)["_repeat"], self.function.signature.arguments[-1].name
+        wrong = self.inputs | {last: None}
+        generated, device = self.generated, self.operands[0].device
+        empty, (bytes,) = generated.empty_on(device), generated.CALLS.sizes.values()
+        needed = [((*x.shape,), x.stride(), x.dtype) for x in self.call()]
+        needed.append(((bytes,), (1,), torch.uint8))
+        call = microseconds(self.call, batches)
+        check = microseconds(lambda: repeat((), wrong), batches)
+        allocations = microseconds(lambda: [empty(*x) for x in needed], batches)
+        return {
+            "call": call,
+            "check": check,
+            "allocations": allocations,
+            "launches": call - check - allocations,
             "new addresses": self._with_new_addresses(batches),
         }
 
@@ -178,14 +205,16 @@ def make_layer(
     """The layer compiled for the GPU, or for an H100 that is not there."""
     os.environ["CODA_DIRECT_LAUNCH"] = KINDS[kind]
     constants = shape.constants
-    if not is_fake:
+    if is_fake:
+        lowering = Lowering(coda_ir.parse(PROGRAM, constants=constants), schedule)
+        function = CompiledFunction(lowering, None, "triton", torch.device("cpu"))
+    else:
         function = coda_ir.compile(PROGRAM, constants=constants, device="cuda", schedule=schedule)
-        return Layer(kind, inputs, function)
-    module = coda_ir.parse(PROGRAM, constants=constants)
-    lowering = Lowering(module, schedule)
-    layer = Layer(kind, inputs, CompiledFunction(lowering, None, "triton", torch.device("cpu")))
-    # For tensors of the CPU a function would ask for Triton's interpreter.
-    vars(layer.function)["_generated"] = layer.generated
+    layer = Layer(kind, inputs, function)
+    if is_fake:  # for tensors of the CPU it would ask for Triton's interpreter
+        vars(function)["_generated"] = layer.generated
+    if kind == "direct":
+        vars(function)["_native_calls"] = None
     return layer
 
 
@@ -246,7 +275,7 @@ def measure(
         if with_peers and not fake:
             calls |= peers(inputs)
         for call in calls.values():
-            for _ in range(4):  # torch.compile records its graphs in the second call
+            for _ in range(5):  # torch.compile records its graphs in the second call
                 call()
         if fake:
             direct = layers[-1]

@@ -8,6 +8,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
+from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +42,7 @@ class CompiledFunction:
         self.device = device
         self._lowering = lowering
         self._function = function
+        self._repeat: Repeat = repeat_nothing
 
     @cached_property
     def signature(self) -> Signature:
@@ -71,6 +73,9 @@ class CompiledFunction:
             _ = self._run
 
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        results = self._repeat(args, kwargs)
+        if results is not None:
+            return results if len(results) != 1 else results[0]
         fitting = self._arguments.find(args, kwargs)
         if fitting is not None:
             return unpack(self.unchecked(*fitting))
@@ -263,13 +268,27 @@ class CompiledFunction:
         Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
         whose types are stated.
         """
+        repeated = self._repeat(tensors, None)
+        if repeated is not None:
+            return repeated
         if self._is_autocast():
             import torch
 
             with torch.autocast(self.device.type, enabled=False):
                 return self.unchecked(*tensors)
+        calls = self._native_calls
         results = self._run(*tensors)
-        return results if isinstance(results, tuple) else (results,)
+        results = results if isinstance(results, tuple) else (results,)
+        if calls is not None and calls.observe(tensors, results):
+            self._repeat = calls.repeat()
+        return results
+
+    @cached_property
+    def _native_calls(self) -> NativeCalls | None:
+        """What repeats calls without Python; None where kernels are not launched directly."""
+        if self.target != "triton" or not hasattr(self._generated, "CALLS"):
+            return None
+        return NativeCalls(self._generated, [spec.name for spec in self.signature.arguments])
 
     def _interpret(
         self, tensors: Sequence[torch.Tensor], level: Level, precision: Precision

@@ -102,7 +102,10 @@ class Call:
         if self.work is None:
             keep(self.calls.sizes, self.sizes, self.used)
         elif self.launches is not None:
-            keep(self.calls.known, self.key, self.launches)
+            keep(self.calls.known, self.key, [launch.run for launch in self.launches])
+            if self.calls.is_observed:
+                seen = (ADDRESS(self.work), self.work.numel(), self.launches)
+                keep(self.calls.seen, threading.get_ident(), seen)
 
 
 class DirectLaunch:
@@ -135,12 +138,12 @@ class DirectLaunch:
                 call.launches = None
                 return
             keep(self.prepared, key, prepared)
-        prepared()
+        prepared.run()
         if call.launches is not None:
             call.launches.append(prepared)
 
     def prepare(self, stream, numbers, tensors, addresses):
-        """The launch as a function; None where Triton has launched it."""
+        """The PreparedLaunch; None where Triton has launched it."""
         device = direct_driver().get_current_device()
         aligned = (*[address % 16 == 0 for address in addresses],)
         template = self.templates.get((device, numbers, aligned))
@@ -187,15 +190,27 @@ class Template:
                 self.arguments.append((None, places[id(x.base)], box))
 
     def prepared(self, stream, tensors, addresses):
-        values = []
+        values, found = [], []
         for number, place, box in self.arguments:
             if place is None:
                 values.append(number)
-            elif box is None:
+                continue
+            found.append((len(values), addresses[place]))
+            if box is None:
                 values.append(addresses[place])
             else:
                 values += box.values(addresses[place], tensors[place])
-        return self.launcher.prepared(self.grid, stream, values)
+        return PreparedLaunch(self.launcher, self.grid, stream, values, found)
+
+
+class PreparedLaunch:
+    """A launch as a function `run`, and what it passes: `addresses` has the places among `values`
+    of those of tensors, and of descriptors of these.
+    """
+
+    def __init__(self, launcher, grid, stream, values, addresses):
+        self.launcher, self.grid, self.values, self.addresses = launcher, grid, values, addresses
+        self.run = launcher.prepared(grid, stream, values)
 
 
 def direct(kernel):
@@ -322,6 +337,15 @@ class Calls:
     def __init__(self):
         self.sizes = {}
         self.known = {}
+        self.is_observed = False
+        self.seen = {}
+        """Where calls are observed: the memory and the launches of the last one by thread."""
+
+    def observed(self):
+        """The address and the bytes of what the last call of this thread needed meanwhile, and its
+        launches; None where they are not known, or have been given.
+        """
+        return self.seen.pop(threading.get_ident(), None)
 
     def are_small(self, sizes):
         """Whether calls with these sizes of symbols are known to need little memory."""
@@ -343,11 +367,13 @@ class Calls:
             for launch in launches:
                 launch()
             return None
-        # Copies of arguments are elsewhere in the next call.
-        if launches is None and are_dense(*tensors):
-            keep(self.known, key, ())
         if launches is None:
-            return Call(stream, self, sizes, allocate)
+            # Copies of arguments are elsewhere in the next call.
+            is_repeatable = are_dense(*tensors)
+            if is_repeatable:
+                keep(self.known, key, ())
+            if not (is_repeatable and self.is_observed):
+                return Call(stream, self, sizes, allocate)
         return Call(stream, self, sizes, allocate, work, key)
 
 
@@ -363,6 +389,7 @@ DIRECT_NAMES = (
     "IS_CAPTURING",
     "IS_CONTIGUOUS",
     "KNOWN_LAUNCHERS",
+    "PreparedLaunch",
     "RECORDER",
     "Descriptors",
     "DirectLaunch",

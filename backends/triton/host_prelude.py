@@ -171,7 +171,7 @@ PACKED = PackedWeights()
 _IMPORTS: dict[str, tuple[str, ...]] = {
     "PACKED": ("collections", "threading", "weakref"),
     "deterministic": ("contextlib",),
-    "direct": ("functools", "sys", "types"),
+    "direct": ("functools", "sys", "threading", "types"),
     "programs": ("functools",),
     "tile_counters": ("functools",),
 }

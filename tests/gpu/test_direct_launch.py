@@ -1,5 +1,6 @@
 """Direct launches on a GPU: the results of Triton's launches, in graphs, on streams and devices."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from support.inputs import signature_inputs
 
 import coda_ir
 from coda_ir.api import CompiledFunction
+from coda_ir.native_calls.library import why_not
 
 pytestmark = pytest.mark.gpu
 
@@ -75,6 +77,86 @@ def test_repeated_calls(plain: CompiledFunction, direct: CompiledFunction, time:
         assert_same(direct(*inputs), plain(*inputs))
     module: Any = direct._generated  # pyright: ignore[reportPrivateUsage]
     assert any(module.CALLS.known.values())
+
+
+NATIVE = pytest.mark.skipif(
+    torch.version.hip is not None, reason="launches are Triton's own on AMD GPUs"
+)
+
+
+def natively(layer: CompiledFunction, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """A call of which the generated module does nothing."""
+    names: dict[str, Any] = vars(layer)
+    run, names["_run"] = names["_run"], pytest.fail
+    try:
+        return layer(*inputs)
+    finally:
+        names["_run"] = run
+
+
+@NATIVE
+@pytest.mark.parametrize("time", [1, 64, 127])
+def test_native_calls(plain: CompiledFunction, direct: CompiledFunction, time: int):
+    """Tensors at other places, on streams of their own, and in a graph."""
+    for _ in range(3):
+        direct(*inputs_of(direct, time))
+    assert why_not() is None
+    for seed in range(4):
+        inputs = signature_inputs(direct, {"B": 2, "T": time}, seed, "cuda")
+        expected = plain(*inputs)
+        assert_same(natively(direct, inputs), expected)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            results = natively(direct, inputs)
+            torch.cuda.current_stream().synchronize()
+        assert_same(results, expected)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            results = natively(direct, inputs)
+        graph.replay()
+        assert_same(results, expected)
+
+
+@NATIVE
+def test_native_calls_without_waiting(plain: CompiledFunction, direct: CompiledFunction):
+    """What a call needs meanwhile may be taken by the next one, which is behind it."""
+    several = [signature_inputs(direct, {"B": 2, "T": 96}, seed, "cuda") for seed in range(4)]
+    expected = [plain(*inputs) for inputs in several]
+    for _ in range(3):
+        direct(*several[0])
+    torch.cuda.synchronize()
+    found: list[tuple[torch.Tensor, ...]] = []
+    for _ in range(20):
+        found = [direct(*inputs) for inputs in several]
+    assert all(map(torch.equal, sum(found, ()), sum(expected, ())))
+
+
+@NATIVE
+def test_native_calls_of_threads(plain: CompiledFunction, direct: CompiledFunction):
+    several = [signature_inputs(direct, {"B": 2, "T": 80}, seed, "cuda") for seed in range(4)]
+    expected = [plain(*inputs) for inputs in several]
+    direct(*several[0])
+    torch.cuda.synchronize()
+    failures: list[object] = []
+
+    def work(index: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for step in range(50):
+                place = (index + step) % 4
+                results = direct(*several[place])
+                torch.cuda.current_stream().synchronize()
+                failures.extend(
+                    place
+                    for a, b in zip(results, expected[place], strict=True)
+                    if not torch.equal(a, b)
+                )
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 def test_in_a_cuda_graph(plain: CompiledFunction, direct: CompiledFunction):

@@ -22,7 +22,9 @@ from coda_ir.lowering import Lowering, find_entry
 from coda_ir.remarks import Remark
 
 ROOT = Path(__file__).parents[3]
-CASES = Path(__file__).with_name("direct_launch_cases.py")
+CASES = [
+    str(Path(__file__).with_name(f"{name}_cases.py")) for name in ("direct_launch", "native_calls")
+]
 LAYER = EXAMPLES / "llama_layer.coda"
 SIZES = {"D": 64, "F": 96, "HEAD": 32}
 
@@ -38,7 +40,7 @@ def test_what_is_passed_to_the_driver(tmp_path: Path):
         "CODA_CACHE_DIR": str(tmp_path / "coda"),
         "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("tests", "benchmarks")),
     }
-    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x", str(CASES)]
+    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x", *CASES]
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500
     )

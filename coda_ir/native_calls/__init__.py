@@ -1,0 +1,77 @@
+"""Calls like earlier ones in one native function: it checks, allocates and launches.
+
+Most of what a call of a few kernels costs on the host is Python: the check of the arguments, the
+allocations, the launches. A program that does nothing else can be called without: `NativeCalls`
+records such a call once, as the kernels with their parameters, in which the addresses of tensors
+are marked. `native_calls.c` then does, for tensors of the same types, sizes, strides and device,
+
+    check the arguments, the current device, that no hook wants to see launches
+    allocate the results and one tensor for what is needed meanwhile, as PyTorch does
+    write the addresses into the parameters, and into descriptors where they changed
+    launch all kernels on the current stream
+
+and else gives None: then the Python of the module does it, which raises the errors there are to
+raise. The library is compiled when it is first needed, by Triton's function for its own launchers,
+and kept in Triton's cache; without a C compiler, or with a PyTorch, Triton or driver that lacks
+something, calls are as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+MOST_RECORDED = 16
+"""Calls of a function: of so many sizes. Looking for one takes a tenth of a microsecond each."""
+
+Repeat = Callable[[Sequence[Any], "Mapping[str, Any] | None"], "tuple[torch.Tensor, ...] | None"]
+
+
+def repeat_nothing(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> None:
+    """Of a function of which no call is recorded."""
+
+
+class NativeCalls:
+    """The recorded calls of a function of a generated module."""
+
+    def __init__(self, module: Any, names: Sequence[str]):
+        """`module` has `CALLS`; `names` are those of the arguments, in order."""
+        self._module = module
+        self._names = (*names,)
+        self._recorded: list[object] = []
+        self._calls = module.CALLS
+        self._calls.is_observed = True
+
+    def repeat(self) -> Repeat:
+        """What does a call like a recorded one; see `native_calls.c`."""
+        from coda_ir.native_calls.library import native_library
+
+        library = native_library() if self._recorded else None
+        if library is None:
+            return repeat_nothing
+        return partial(library.repeat, self._names, self._recorded)
+
+    def observe(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> bool:
+        """Record the call that this thread just did, if it can be; whether it was."""
+        seen = self._calls.observed()
+        if seen is None:
+            return False
+        from coda_ir.native_calls.library import native_library
+
+        library = native_library()
+        if library is None:
+            self._calls.is_observed = False
+            return False
+        from coda_ir.native_calls.recording import Seen, record
+
+        recorded = record(library, self._module, Seen(*seen), tensors, results)
+        if recorded is None:
+            return False
+        if len(self._recorded) >= MOST_RECORDED:
+            self._recorded.clear()
+        self._recorded.append(recorded)
+        return True
