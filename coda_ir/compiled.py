@@ -59,6 +59,10 @@ class CompiledFunction:
 
     @cached_property
     def _artifact(self) -> Artifact:
+        if self.device.type != "cpu":
+            from coda_ir.triton_start import start_triton
+
+            start_triton()
         return self._lowering.artifact(self._function)
 
     def __repr__(self) -> str:
@@ -218,9 +222,9 @@ class CompiledFunction:
 
         require_triton_for(self.device)
         if self.device.type != "cpu":
-            from coda_ir.cache.triton_key import recall_triton_key
+            from coda_ir.triton_start import wait_for_triton
 
-            recall_triton_key()
+            wait_for_triton()
         return load_source(self.source, self.name)
 
     @cached_property

@@ -17,6 +17,7 @@ from coda_ir.cache import load_source
 from coda_ir.compile_jobs import compile_jobs
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
+from coda_ir.triton_start import wait_for_triton
 from coda_ir.tuning.compile_pool import CompilePool, Request
 from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
@@ -55,6 +56,7 @@ class GpuMeasurer:
                 "tuning measures kernels, and there is no GPU",
                 'pass tune="stored" for results that are stored, or leave tune out',
             )
+        wait_for_triton()
         return GpuMeasurer(torch.device("cuda", torch.cuda.current_device()))
 
     @property

@@ -17,7 +17,8 @@ import pytest
 import torch
 
 import coda_ir
-from coda_ir import kernels_ahead
+from coda_ir import kernels_ahead, triton_start
+from coda_ir.cache import triton_key
 from coda_ir.compile_jobs import compile_jobs, use_jobs
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
@@ -141,6 +142,26 @@ class TestJobs:
     def test_an_option_that_is_wrong(self):
         with pytest.raises(CodaError, match="jobs is 0"):
             coda_ir.compile("fn f(x: f32[M]) {\n    return relu(x)\n}", device="cpu", jobs=0)
+
+
+def test_triton_starts_beside_the_lowering(monkeypatch: pytest.MonkeyPatch):
+    """That there is no driver is not said here."""
+    lowered, threads = threading.Event(), list[threading.Thread]()
+
+    def recall() -> None:
+        assert lowered.wait(timeout=30)
+        threads.append(threading.current_thread())
+
+    monkeypatch.setattr(triton_key, "recall_triton_key", recall)
+    triton_start.start_triton.cache_clear()
+    try:
+        assert not triton_start.start_triton().done()
+        lowered.set()
+        triton_start.wait_for_triton()
+        triton_start.wait_for_triton()
+    finally:
+        triton_start.start_triton.cache_clear()
+    assert len(threads) == 1 and threads[0] is not threading.current_thread()
 
 
 PROGRAM = """
