@@ -216,7 +216,7 @@ def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics
 
 def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Tensors:
     ids, table = operands
-    return [F.embedding(ids, table)]
+    return [F.embedding(ids, table, op.padding)]
 
 
 def barrier(_: coda.BarrierOp, operands: Tensors, __: Numerics) -> Tensors:

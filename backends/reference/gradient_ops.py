@@ -107,7 +107,10 @@ def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, _: Numerics) -> 
     ids, dy, *like = operands
     rows = like[0].shape[0] if like else shape_of(op.result)[0]
     result = dy.new_zeros(rows, dy.shape[-1])
-    return [result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))]
+    result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))
+    if op.padding is not None:
+        result[op.padding] = 0
+    return [result]
 
 
 GRADIENT_HANDLERS: Handlers = {

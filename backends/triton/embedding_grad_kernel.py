@@ -59,6 +59,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         f"column = tl.program_id(0) % {blocks} * {block} + tl.arange(0, {block})[None, :]",
         "first = tl.load(start_ptr + id)",
         "last = tl.load(start_ptr + id + 1)",
+        *([] if op.padding is None else [f"last = tl.where(id == {op.padding}, first, last)"]),
         f"total = tl.zeros(({rows}, {block}), tl.float32)",
         "while first < last:",
         *indented(body),

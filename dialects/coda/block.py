@@ -220,21 +220,37 @@ class CrossEntropyOp(CodaOp):
 
 @irdl_op_definition
 class EmbeddingOp(CodaOp):
-    """Rows of `table` (V x D) selected by integer `ids`: the result is (ids x D)."""
+    """Rows of `table` (V x D) selected by integer `ids`: the result is (ids x D).
+
+    The row `padding_idx` is selected like any other, but gets no gradient here.
+    """
 
     name = "coda.embedding"
     ids = operand_def(TensorType)
     table = operand_def(TensorType)
+    padding_idx = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, ids: SSAValue | Operation, table: SSAValue | Operation):
+    def __init__(
+        self,
+        ids: SSAValue | Operation,
+        table: SSAValue | Operation,
+        *,
+        padding_idx: int | None = None,
+    ):
         ids, table = SSAValue.get(ids), SSAValue.get(table)
         shape = (*shape_of(ids), shape_of(table)[-1])
         super().__init__(
             operands=[ids, table],
+            properties={"padding_idx": row_attribute(padding_idx)},
             result_types=[TensorType(element_type_of(table), shape)],
         )
+
+    @property
+    def padding(self) -> int | None:
+        """The number of the row without a gradient."""
+        return None if self.padding_idx is None else self.padding_idx.value.data
 
     def verify_(self) -> None:
         if not is_integer_tensor(self.ids):
@@ -245,3 +261,18 @@ class EmbeddingOp(CodaOp):
             raise VerifyException(f"operand table has rank {len(shape_of(self.table))}, expected 2")
         expect_shape("result", self.result, (*shape_of(self.ids), shape_of(self.table)[1]))
         expect_element_type("result", self.result, element_type_of(self.table))
+        verify_padding(self.padding, shape_of(self.table)[0])
+
+
+def row_attribute(row: int | None) -> IntegerAttr | None:
+    """The number of a row as a property."""
+    return None if row is None else IntegerAttr(row, 64)
+
+
+def verify_padding(row: int | None, rows: int) -> None:
+    """Check that a table of `rows` rows, or of a dynamic number of rows, has the row `row`."""
+    if row is not None and not (0 <= row and (row < rows or rows == DYNAMIC_INDEX)):
+        many = "" if rows == DYNAMIC_INDEX else f" to {rows - 1}"
+        raise VerifyException(
+            f"property padding_idx is {row}, expected the number of a row: 0{many}"
+        )

@@ -18,7 +18,12 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
-from coda_ir.dialects.coda.block import ACTIVATIONS, LOSS_REDUCTIONS
+from coda_ir.dialects.coda.block import (
+    ACTIVATIONS,
+    LOSS_REDUCTIONS,
+    row_attribute,
+    verify_padding,
+)
 from coda_ir.dialects.coda.elementwise import ElementwiseOp, UnaryOp, broadcast_operands
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
@@ -385,7 +390,8 @@ class CrossEntropyGradOp(CodaOp):
 class EmbeddingGradOp(CodaOp):
     """The rows of dy added up by id: the gradient of the table of `coda.embedding`.
 
-    A third operand lends its shape where the number of rows is dynamic.
+    A third operand lends its shape where the number of rows is dynamic. The row `padding_idx` of the
+    result is 0.
 
     `%dtable = coda.embedding_grad %ids, %dy : (tensor<?xi64>, tensor<?x8xbf16>) ->
     tensor<100x8xbf16>`
@@ -395,6 +401,7 @@ class EmbeddingGradOp(CodaOp):
     ids = operand_def(TensorType)
     dy = operand_def(TensorType)
     like = opt_operand_def(TensorType)
+    padding_idx = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -404,13 +411,21 @@ class EmbeddingGradOp(CodaOp):
         dy: SSAValue | Operation,
         rows: int,
         like: SSAValue | Operation | None = None,
+        *,
+        padding_idx: int | None = None,
     ):
         dy = SSAValue.get(dy)
         shape = (rows, shape_of(dy)[-1])
         super().__init__(
             operands=[ids, dy, optional_operand(like)],
+            properties={"padding_idx": row_attribute(padding_idx)},
             result_types=[TensorType(element_type_of(dy), shape)],
         )
+
+    @property
+    def padding(self) -> int | None:
+        """The number of the row that is 0."""
+        return None if self.padding_idx is None else self.padding_idx.value.data
 
     def verify_(self) -> None:
         if not is_integer_tensor(self.ids):
@@ -427,6 +442,7 @@ class EmbeddingGradOp(CodaOp):
         _expect_floats(self.dy)
         is_dynamic = shape_of(self.result)[0] == DYNAMIC_INDEX
         _verify_like(self.like, self.result, [0] if is_dynamic else [])
+        verify_padding(self.padding, shape_of(self.result)[0])
 
 
 def _expect_floats(*values: SSAValue) -> None:

@@ -234,7 +234,16 @@ def cross_entropy(call: Invocation) -> TensorValue:
 
 def embedding(call: Invocation) -> TensorValue:
     ids, table = call.index_tensor("ids"), call.tensor("table", rank=2)
-    return call.emit(coda.EmbeddingOp(ids.ssa, table.ssa), (*ids.dims, table.dims[1]))
+    padding = call.integer("padding_idx", 0) if call.given("padding_idx") else None
+    rows = table.dims[0]
+    if padding is not None and not (0 <= padding and (not isinstance(rows, int) or padding < rows)):
+        raise Mistake(
+            f"embedding: padding_idx is {padding}, but table is {describe(table)}",
+            "name the row whose gradient is 0",
+            argument="padding_idx",
+        )
+    op = coda.EmbeddingOp(ids.ssa, table.ssa, padding_idx=padding)
+    return call.emit(op, (*ids.dims, table.dims[1]))
 
 
 def extremum(call: Invocation) -> Value:
@@ -266,7 +275,7 @@ _RULES: dict[str, Rule] = {
     ATTENTION: attention,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,
-    "embedding(ids, table)": embedding,
+    "embedding(ids, table, *, padding_idx: integer?)": embedding,
     "finalize(partial)": finalize,
     "maximum(a, b)": extremum,
     "minimum(a, b)": extremum,

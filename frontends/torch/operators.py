@@ -296,8 +296,13 @@ def rms_norm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def embedding(graph: GraphImporter, node: Node) -> Value | None:
+    """A row without gradients is told; gradients by the number of occurrences are PyTorch's."""
     table, ids = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
-    return graph.insert(coda.EmbeddingOp(ids, table)).result
+    padding = argument(node, 2, "padding_idx", -1)
+    if not isinstance(padding, int) or argument(node, 3, "scale_grad_by_freq", False):
+        return None
+    padding_idx = padding if padding >= 0 else None
+    return graph.insert(coda.EmbeddingOp(ids, table, padding_idx=padding_idx)).result
 
 
 # Shape

@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
@@ -132,10 +133,16 @@ def _is_of_gemm(value: SSAValue) -> bool:
 def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:
     rows = shape_of(op.table)[0]
     like = op.table if rows == DYNAMIC_INDEX else None
-    adjoint.give(op.table, adjoint.insert(coda.EmbeddingGradOp(op.ids, adjoint.dy, rows, like)))
+    gradient = coda.EmbeddingGradOp(op.ids, adjoint.dy, rows, like, padding_idx=op.padding)
+    adjoint.give(op.table, adjoint.insert(gradient))
 
 
 def _embedding_grad(op: coda.EmbeddingGradOp, adjoint: Adjoint) -> None:
+    if op.padding is not None:
+        raise CodaError(
+            "coda.embedding_grad with the property padding_idx has no derivative",
+            "leave padding_idx out where second derivatives are needed",
+        )
     adjoint.give(op.dy, adjoint.insert(coda.EmbeddingOp(op.ids, adjoint.dy)))
 
 

@@ -298,6 +298,11 @@ CASES: dict[str, Case] = {
     "embedding": Case(
         {"ids": ("B", "T"), "table": (9, 8)}, of(coda.EmbeddingOp), types={"ids": i64}
     ),
+    "embedding with padding": Case(
+        {"ids": ("B", "T"), "table": (9, 8)},
+        of(coda.EmbeddingOp, padding_idx=3),
+        types={"ids": i64},
+    ),
     "embedding of an open extent": Case(
         {"ids": ("B", "T"), "table": ("N", 8)}, of(coda.EmbeddingOp), types={"ids": i64}
     ),
@@ -336,8 +341,13 @@ CASES: dict[str, Case] = {
 }
 
 
-KINKED = ("sign", "call without a derivative", "maximum of one value")
-"""What central differences do not tell, on either side of a step."""
+KINKED = (
+    "sign",
+    "call without a derivative",
+    "maximum of one value",
+    "embedding with padding",
+)
+"""What central differences do not tell: steps, and what has no gradient by decree."""
 
 
 @pytest.mark.parametrize("name", CASES)

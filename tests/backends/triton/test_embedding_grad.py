@@ -37,6 +37,15 @@ def test_sums(columns: int, dtype: torch.dtype) -> None:
     assert not actual[[0, 8]].any()
 
 
+def test_padding() -> None:
+    ids, dy = ids_of(9, 20), torch.randn(20, 24)
+    operator = f"{OPERATOR} {{padding_idx = 3}}"
+    actual = run_operator(operator, ids, dy, result="tensor<9x24xf32>")
+    exact = exact_gradient(ids, dy, 9)
+    exact[3] = 0
+    torch.testing.assert_close(actual.double(), exact)
+
+
 def test_no_rows() -> None:
     none = torch.empty(0, dtype=torch.int64)
     actual = run_operator(OPERATOR, none, torch.empty(0, 4), result="tensor<5x4xf32>")

@@ -306,6 +306,12 @@ def test_random_numbers_that_only_pytorch_differentiates(derived: list[Trainable
     assert not derived
 
 
+@pytest.mark.parametrize("options", [{"padding_idx": 2}, {"scale_grad_by_freq": True}])
+def test_embeddings_with_gradients_of_their_own(options: dict[str, Any]):
+    model = nn.Sequential(nn.Embedding(5, 16, **options), nn.Linear(16, 8))
+    check(compiled(model), model, torch.tensor([[2, 3, 2], [0, 3, 3]]))
+
+
 def test_memory_budget(derived: list[TrainableFunction]):
     model, x = Block(), torch.randn(8, 16, requires_grad=True)
     check(compiled(model, memory_budget=600), model, x)

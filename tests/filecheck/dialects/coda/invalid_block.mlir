@@ -194,6 +194,14 @@ func.func @f(%i: tensor<?xf32>, %t: tensor<32x8xbf16>) {
 
 // -----
 
+func.func @f(%i: tensor<?xi64>, %t: tensor<32x8xbf16>) {
+  // expected-error@below {{property padding_idx is 32, expected the number of a row: 0 to 31}}
+  %r = coda.embedding %i, %t {padding_idx = 32 : i64} : (tensor<?xi64>, tensor<32x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
 func.func @f(%i: tensor<?xi64>, %t: tensor<8xbf16>) {
   // expected-error@below {{operand table has rank 1, expected 2}}
   %r = coda.embedding %i, %t : (tensor<?xi64>, tensor<8xbf16>) -> tensor<?x8xbf16>

@@ -21,6 +21,7 @@
 // CHECK-NEXT:   %losses = coda.cross_entropy %x, %t {ignore_index = 0 : i64, reduction = "none"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<?xf32>
 // CHECK-NEXT:   %total = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<f32>
 // CHECK-NEXT:   %embedded = coda.embedding %ids, %table : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %padded = coda.embedding %ids, %table {padding_idx = 31 : i64} : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   func.return
 func.func @block(%x: tensor<?x16xbf16>, %q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>, %bcos: tensor<?x?x2xf32>, %bsin: tensor<?x?x2xf32>, %t: tensor<?xi64>, %ids: tensor<?x?xi32>, %table: tensor<32x8xbf16>) {
   %glu_identity = coda.glu %x {activation = "identity"} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
@@ -39,5 +40,6 @@ func.func @block(%x: tensor<?x16xbf16>, %q: tensor<?x?x16xbf16>, %k: tensor<?x?x
   %losses = coda.cross_entropy %x, %t {ignore_index = 0 : i64, reduction = "none"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<?xf32>
   %total = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<f32>
   %embedded = coda.embedding %ids, %table : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
+  %padded = coda.embedding %ids, %table {padding_idx = 31 : i64} : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
   func.return
 }

@@ -22,6 +22,7 @@
 // CHECK-NEXT:   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
 // CHECK-NEXT:   %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
+// CHECK-NEXT:   %dpadded = coda.embedding_grad %ids, %x {padding_idx = 0 : i64} : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   func.return
@@ -43,6 +44,7 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
   %dpart = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum", start = 8 : i64} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> tensor<?x?x8xbf16>
   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
+  %dpadded = coda.embedding_grad %ids, %x {padding_idx = 0 : i64} : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
   func.return
