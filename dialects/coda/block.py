@@ -271,8 +271,8 @@ def row_attribute(row: int | None) -> IntegerAttr | None:
 
 def verify_padding(row: int | None, rows: int) -> None:
     """Check that a table of `rows` rows, or of a dynamic number of rows, has the row `row`."""
-    if row is not None and not (0 <= row and (row < rows or rows == DYNAMIC_INDEX)):
-        many = "" if rows == DYNAMIC_INDEX else f" to {rows - 1}"
+    if row is not None and not (row >= 0 and (row < rows or rows == DYNAMIC_INDEX)):
+        numbers = "0 or more" if rows == DYNAMIC_INDEX else f"0 to {rows - 1}"
         raise VerifyException(
-            f"property padding_idx is {row}, expected the number of a row: 0{many}"
+            f"property padding_idx is {row}, expected the number of a row: {numbers}"
         )

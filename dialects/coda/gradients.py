@@ -390,8 +390,8 @@ class CrossEntropyGradOp(CodaOp):
 class EmbeddingGradOp(CodaOp):
     """The rows of dy added up by id: the gradient of the table of `coda.embedding`.
 
-    A third operand lends its shape where the number of rows is dynamic. The row `padding_idx` of the
-    result is 0.
+    A third operand lends its shape where the number of rows is dynamic. The row `padding_idx` of
+    the result is 0.
 
     `%dtable = coda.embedding_grad %ids, %dy : (tensor<?xi64>, tensor<?x8xbf16>) ->
     tensor<100x8xbf16>`

@@ -236,7 +236,7 @@ def embedding(call: Invocation) -> TensorValue:
     ids, table = call.index_tensor("ids"), call.tensor("table", rank=2)
     padding = call.integer("padding_idx", 0) if call.given("padding_idx") else None
     rows = table.dims[0]
-    if padding is not None and not (0 <= padding and (not isinstance(rows, int) or padding < rows)):
+    if padding is not None and not (padding >= 0 and (not isinstance(rows, int) or padding < rows)):
         raise Mistake(
             f"embedding: padding_idx is {padding}, but table is {describe(table)}",
             "name the row whose gradient is 0",
