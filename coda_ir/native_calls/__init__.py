@@ -3,7 +3,7 @@
 Most of what a call of a few kernels costs on the host is Python: the check of the arguments, the
 allocations, the launches. A program that does nothing else can be called without: `NativeCalls`
 records such a call once, as the kernels with their parameters, in which the addresses of tensors
-are marked. `native_calls.c` then does, for tensors of the same types, sizes, strides and device,
+are marked. The code in C then does, for tensors of the same types, sizes, strides and device,
 
     check the arguments, the current device, that no hook wants to see launches
     allocate the results and one tensor for what is needed meanwhile, as PyTorch does
@@ -47,7 +47,7 @@ class NativeCalls:
         self._calls.is_observed = True
 
     def repeat(self) -> Repeat:
-        """What does a call like a recorded one; see `native_calls.c`."""
+        """What does a call like a recorded one; see `calls.c`."""
         from coda_ir.native_calls.library import native_library
 
         library = native_library() if self._recorded else None

@@ -15,6 +15,9 @@ import torch
 
 from coda_ir.diagnostics import CodaError
 
+SOURCES = ("tensors", "launches", "calls")
+"""Files in C that are one text, in this order."""
+
 TORCH_FUNCTIONS = (
     "aoti_torch_get_data_ptr",
     "aoti_torch_get_dim",
@@ -30,7 +33,7 @@ DRIVER_FUNCTIONS = ("cuLaunchKernelEx", "cuTensorMapReplaceAddress", "cuCtxGetCu
 
 @dataclass(frozen=True)
 class NativeLibrary:
-    """`native_calls.c`, and the driver."""
+    """What `calls.c` has, and the driver."""
 
     repeat: Callable[..., Any]
     recorded: Callable[..., object]
@@ -68,7 +71,8 @@ def why_not() -> str | None:
 
 
 def _make() -> NativeLibrary:
-    text = Path(__file__).with_name("native_calls.c").read_text()
+    folder = Path(__file__).parent
+    text = "\n".join((folder / f"{name}.c").read_text() for name in SOURCES)
     build: Any = import_module("triton.runtime.build")
     module = build.compile_module_from_src(text, "coda_native_calls")
     driver = ctypes.CDLL("libcuda.so.1")

@@ -164,10 +164,11 @@ def record(
     allocations = [((*x.shape,), x.stride(), x.dtype) for x in fresh]
     if seen.work_bytes:
         allocations.append(((seen.work_bytes,), (1,), torch.uint8))
+    order = struct.pack(f"={len(results)}I", *(places[id(x)] for x in results))
     functions = _functions(library, module, device, seen.launches)
-    order = tuple(places[id(x)] for x in results)
     try:
-        return library.recorded((*tensors,), order, (*allocations,), functions, block.packed())
+        description = (order, (*allocations,), block.packed(), *functions)
+        return library.recorded((*tensors,), description)
     except TypeError:  # a tensor of another class, or of very many dimensions
         return None
 
