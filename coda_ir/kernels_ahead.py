@@ -42,6 +42,7 @@ def compile_ahead(
 
     One at a time is left to the launches themselves. What fails is, too: they say why.
     """
+    _settle_keys(module)
     workers = min(len(launches), compile_jobs(jobs))
     if workers < 2:
         return
@@ -51,6 +52,17 @@ def compile_ahead(
     finally:
         # An interrupt does not wait for what has not begun.
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _settle_keys(module: ModuleType) -> None:
+    """Have Triton hash the kernels of a module in the order of their first launches.
+
+    A hash has the global values that a kernel and its functions use, but those of a function only
+    where that was hashed before. Threads would leave the order, and so the keys of the cache on
+    disk, to chance.
+    """
+    for name in module.KERNELS:
+        _ = getattr(module, name).cache_key
 
 
 def compile_launch(module: ModuleType, launch: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import fake_cuda
 import pytest
 import torch
+from support.emitted import load_module
 from support.inputs import random_inputs
 
 from coda_ir.api import parse
@@ -23,14 +24,22 @@ LAYER = Path(__file__).parents[2] / "examples" / "llama_layer.coda"
 SIZES = {"D": 256, "F": 256, "HEAD": 64}
 
 KERNELS = """
+@triton.jit
+def number(M):
+    return 1 if INTERPRET else M
+
+
 @triton.jit(do_not_specialize=["M"])
 def add(x_ptr, M):
-    tl.store(x_ptr, tl.load(x_ptr) + M)
+    tl.store(x_ptr, tl.load(x_ptr) + number(M))
 
 
 @triton.jit(do_not_specialize=["M"])
 def double(x_ptr, M):
-    tl.store(x_ptr + M, 2 * tl.load(x_ptr))
+    tl.store(x_ptr + number(M), 2 * tl.load(x_ptr))
+
+
+KERNELS = ("add", "double")
 
 
 def run(x):
@@ -102,3 +111,22 @@ def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: 
     before = fake.launches
     module.run(torch.zeros(8))
     assert fake.launches == before + 2
+
+
+def test_keys_do_not_depend_on_who_is_first(monkeypatch: pytest.MonkeyPatch):
+    """What threads compile is found by a process that compiles one kernel after the other."""
+
+    def only_hash(kernel: Any, *_: object) -> None:
+        assert kernel.cache_key
+
+    monkeypatch.setattr(import_module("triton.runtime.jit").JITFunction, "_do_compile", only_hash)
+    orders = [LAUNCHES, LAUNCHES[::-1]]
+    keys: list[list[str]] = []
+    for jobs in (1, 2):
+        for order in orders:
+            # Each time a module that Triton knows nothing of.
+            module: Any = load_module(MODULE_HEADER + KERNELS)
+            compile_ahead(module, order, torch.device("cpu"), jobs)
+            module.run(torch.zeros(8))
+            keys.append([module.add.cache_key, module.double.cache_key])
+    assert keys == [keys[0]] * 4

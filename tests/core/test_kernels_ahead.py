@@ -63,6 +63,8 @@ class Kernel:
     running = most = 0
     lock = threading.Lock()
 
+    cache_key = "key"
+
     def __init__(self, failure: Exception | None = None, meeting: threading.Barrier | None = None):
         self.failure, self.meeting = failure, meeting
         self.asked: list[Sequence[object]] = []
@@ -86,7 +88,7 @@ def module_of(*kernels: Kernel) -> tuple[Any, list[str]]:
     """A module of kernels, and a launch of each."""
     module = ModuleType("kernels")
     named = {f"kernel{index}": kernel for index, kernel in enumerate(kernels)}
-    vars(module).update(named)
+    vars(module).update(named, KERNELS=tuple(named))
     return module, [f'{name}[(1,)](tensor("bf16"), 16, num_warps=4)' for name in named]
 
 
