@@ -170,7 +170,8 @@ class CompiledFunction:
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes fused, what they refused, and why."""
         if self.target == "triton":
-            return self._artifact.remarks
+            calls = vars(self).get("_native_calls")  # which a call asks for
+            return (*self._artifact.remarks, *(calls.missed() if calls else ()))
         self._lowering.module("scheduled")
         return tuple(self._lowering.remarks)
 
@@ -292,7 +293,8 @@ class CompiledFunction:
         """What repeats calls without Python; None where kernels are not launched directly."""
         if self.target != "triton" or not hasattr(self._generated, "CALLS"):
             return None
-        return NativeCalls(self._generated, [spec.name for spec in self.signature.arguments])
+        names = [spec.name for spec in self.signature.arguments]
+        return NativeCalls(self._generated, self.name, names)
 
     def _interpret(
         self, tensors: Sequence[torch.Tensor], level: Level, precision: Precision

@@ -1,4 +1,4 @@
-"""Whether programs launch their kernels without Triton's Python; see docs/cache.md."""
+"""Whether programs launch their kernels without Triton's Python; see docs/launches.md."""
 
 from __future__ import annotations
 

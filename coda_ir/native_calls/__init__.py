@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+    from coda_ir.remarks import Remark
+
 MOST_RECORDED = 16
 """Calls of a function: of so many sizes. Looking for one takes a tenth of a microsecond each."""
 
@@ -38,9 +40,10 @@ def repeat_nothing(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Non
 class NativeCalls:
     """The recorded calls of a function of a generated module."""
 
-    def __init__(self, module: Any, names: Sequence[str]):
+    def __init__(self, module: Any, function: str, names: Sequence[str]):
         """`module` has `CALLS`; `names` are those of the arguments, in order."""
         self._module = module
+        self._function = function
         self._names = (*names,)
         self._recorded: list[object] = []
         self._calls = module.CALLS
@@ -54,6 +57,32 @@ class NativeCalls:
         if library is None:
             return repeat_nothing
         return partial(library.repeat, self._names, self._recorded)
+
+    def missed(self) -> list[Remark]:
+        """Why calls are not native, where they could be."""
+        from coda_ir.native_calls.library import why_not
+
+        reason = why_not()
+        if reason is None:
+            return []
+        from xdsl.dialects.builtin import UnknownLoc
+
+        from coda_ir.remarks import Remark
+
+        message = f"calls go through Python, which takes tens of microseconds: {reason}"
+        remedy = "install a C compiler, which Triton uses as well, and a driver of CUDA 12 or later"
+        name = self._function
+        return [
+            Remark(
+                "missed",
+                "native-calls",
+                "func.func",
+                UnknownLoc(),
+                message,
+                suggestion=remedy,
+                function=name,
+            )
+        ]
 
     def observe(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> bool:
         """Record the call that this thread just did, if it can be; whether it was."""

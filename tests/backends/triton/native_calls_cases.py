@@ -3,6 +3,7 @@ direct_launch_cases.py, in a process in which Triton is not in its interpreter.
 """
 
 import gc
+import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from coda_ir.arguments import ArgumentError
 from coda_ir.cache import load_source
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering
-from coda_ir.native_calls import MOST_RECORDED, repeat_nothing
+from coda_ir.native_calls import MOST_RECORDED, library, repeat_nothing
+from coda_ir.native_calls.library import native_library, why_not
 
 PROGRAM = """
 fn layer(x: bf16[B, T, 64], weight first: bf16[64, 64], weight second: bf16[64, 64],
@@ -376,9 +378,68 @@ def test_threads(fake: fake_cuda.FakeCuda, layer: Layer):
     assert fake.launches - before == 4 * 100 * LAUNCHES
 
 
+def no_compiler(*arguments: object) -> None:
+    raise RuntimeError("Failed to find C compiler")
+
+
 def test_without_a_compiler(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("coda_ir.native_calls.library.native_library", lambda: None)
+    """Calls are what they were, and a remark says why."""
+    monkeypatch.setattr(
+        import_module("triton.runtime.build"), "compile_module_from_src", no_compiler
+    )
+    monkeypatch.setattr(library, "_REASONS", [])
+    native_library.cache_clear()
     layer = Layer(fake)
     for _ in range(4):
         assert layer.python_calls(partial(layer.function, *inputs_of(4))) == 1
     assert not layer.is_native and not layer.module.CALLS.is_observed
+    (remark,) = [x for x in layer.function.remarks if x.pass_name == "native-calls"]
+    assert "Failed to find C compiler" in remark.message and "C compiler" in str(remark.suggestion)
+    native_library.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["cuTensorMapReplaceAddress", "aoti_torch_get_sizes"])
+def test_without_a_function(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch, name: str):
+    """An older driver, another PyTorch."""
+    for names in ("TORCH_FUNCTIONS", "DRIVER_FUNCTIONS"):
+        known: tuple[str, ...] = getattr(library, names)
+        others = tuple(
+            "no_such_function" if known_name == name else known_name for known_name in known
+        )
+        monkeypatch.setattr(library, names, others)
+    monkeypatch.setattr(library, "_REASONS", [])
+    native_library.cache_clear()
+    assert native_library() is None and "no_such_function" in str(why_not())
+    native_library.cache_clear()
+
+
+def test_what_was_packed_is_checked(layer: Layer):
+    """Offsets outside of the block, and unknown tensors, are refused before anything is written."""
+    made = native_library()
+    assert made is not None
+    functions = (print, int, 0, int, None, print, None)
+    launch = struct.pack("=Q9I4x", 1, 1, 1, 1, 32, 0, 0, 0, 0, 1)
+    right = (launch, b"\0" * 4, struct.pack("=IIQ", 8, 0, 0), struct.pack("=IIQ", 64, 0, 0))
+    assert made.recorded((), (b"", (((1,),),), (*right, bytes(192)), *functions))
+    for place, wrong in (
+        (0, launch[:-8]),
+        (0, struct.pack("=Q9I4x", 1, 1, 1, 1, 32, 0, 0, 0, 0, 2)),
+        (1, struct.pack("=I", 192)),
+        (1, b"\0" * 3),
+        (2, struct.pack("=IIQ", 192, 0, 0)),
+        (2, struct.pack("=IIQ", 2**32 - 8, 0, 0)),
+        (2, struct.pack("=IIQ", 8, 1, 0)),
+        (2, struct.pack("=IIQ", 4, 0, 0)),
+        (3, struct.pack("=IIQ", 128, 0, 0)),
+        (3, struct.pack("=IIQ", 32, 0, 0)),
+    ):
+        parts = (*right[:place], wrong, *right[place + 1 :], bytes(192))
+        with pytest.raises(ValueError, match="packed"):
+            made.recorded((), (b"", (((1,),),), parts, *functions))
+    for results in (b"\1\0\0\0", b"\0"):
+        with pytest.raises(ValueError, match=r"packed|recorded"):
+            made.recorded((), (results, (((1,),),), (*right, bytes(192)), *functions))
+    with pytest.raises(TypeError):
+        made.repeat((), [], [], None)
+    with pytest.raises(TypeError):
+        made.repeat((), [])
