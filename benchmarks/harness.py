@@ -21,8 +21,35 @@ from rich.table import Table
 Candidate = Callable[[], object]
 
 
+@dataclass(frozen=True)
+class Queued:
+    """Calls that wait in a queue of their own, not in that of PyTorch's stream.
+
+    Several are queued at a time, and only the last one is waited for, so that the time it takes to
+    queue them is hidden, as it is for calls on the stream.
+    """
+
+    call: Candidate
+    wait: Callable[[Any], object]
+    count: int = 4
+
+    def __call__(self) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # or they would begin while the stream clears the cache
+        result = None
+        for _ in range(self.count):
+            result = self.call()
+        self.wait(result)
+
+
 def do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
     """The median time of a call in milliseconds, by Triton on a GPU, by the clock on the CPU."""
+    if isinstance(candidate, Queued):
+        return _do_bench(candidate, warmup, rep) / candidate.count
+    return _do_bench(candidate, warmup, rep)
+
+
+def _do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
     if torch.cuda.is_available():
         triton_bench: Callable[..., float] = import_module("triton.testing").do_bench
         return triton_bench(candidate, warmup=warmup, rep=rep, return_mode="median")
@@ -85,7 +112,14 @@ def reset_compilers() -> None:
     """
     dynamo: Any = import_module("torch._dynamo")
     dynamo.reset()
+    release_memory()
+
+
+def release_memory() -> None:
+    """Give back what PyTorch keeps of memory that is free: other allocators do not see it."""
     gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @dataclass

@@ -9,8 +9,9 @@ alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal da
 by 1/sqrt(K). Results and gradients of all variants are compared with float64 in the same run.
 PyTorch and XLA get packed gate/up and q/k/v weights, which suits them best. `--variants all` adds
 what measures alternatives: torch.compile's max-autotune, for two minutes, and coda with tuning, for
-at most a minute of the forward and one of the training. Liger's backward overwrites what
-was saved, and XLA's is one program with the forward: they are not timed alone.
+at most a minute of the forward and one of the training. Liger's backward overwrites what was saved,
+and is not timed alone. XLA's backward alone is a program of its own, which begins with what JAX's
+differentiation saves; with the forward it is one program. Its peak of memory is what XLA plans.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from harness import (
     Timing,
     add_common_options,
     chosen,
-    peak_memory,
     print_errors,
     print_timings,
     publish,
+    release_memory,
     reset_compilers,
     seed,
     time_interleaved,
@@ -41,7 +42,6 @@ from layer_variants import (
     EAGER,
     UNASKED,
     VARIANTS,
-    XLA,
     Variant,
     first_seconds,
     make_variants,
@@ -76,12 +76,12 @@ def measure_forward(
     results: dict[str, Sequence[torch.Tensor]] = {}
     seconds = found.first_call_s.setdefault("forward", {})
     for name, variant in variants.items():
-        seconds[name] = variant.compile_s + first_seconds(variant.forward)
+        seconds[name] = variant.compile_s + first_seconds(lambda v=variant: v.finish(v.forward()))
         results[name] = variant.forward()
     found.errors["results"] = check(results, inputs)
     del results
     candidates: dict[str, Candidate] = {f"4 {GEMMS}": forward_gemms(pack(inputs), shape)}
-    candidates |= {name: variant.forward for name, variant in variants.items()}
+    candidates |= {name: variant.timed(variant.forward) for name, variant in variants.items()}
     found.timings["forward"] = time_interleaved(candidates, rounds=rounds)
 
 
@@ -95,6 +95,7 @@ def measure_training(
     """The backward of one forward, and forward and backward."""
     upstream = [torch.randn_like(inputs["x0"]) for _ in range(4)]
     exact = exact_gradients(inputs, upstream)
+    release_memory()
     seconds = found.first_call_s.setdefault("forward + backward", {})
     errors = found.errors.setdefault("gradients", {})
     packed = pack(inputs)
@@ -102,17 +103,18 @@ def measure_training(
     steps: dict[str, Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
     backwards: dict[str, Candidate] = {f"8 {GEMMS}": backward}
     for name, variant in variants.items():
-        seconds[name] = first_seconds(lambda v=variant: v.step(v.seeds(upstream)))
+        seeds = variant.seeds(upstream)
+        seconds[name] = first_seconds(lambda v=variant, s=seeds: v.finish(v.step(s)))
         errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
         seeds = variant.seeds(upstream)
-        steps[name] = lambda v=variant, seeds=seeds: v.step(seeds)
-        if name != XLA:  # whose memory PyTorch does not see
-            found.peak_gib[name] = peak_memory(steps[name])
+        steps[name] = variant.timed(lambda v=variant, seeds=seeds: v.step(seeds))
+        found.peak_gib[name] = variant.peak_gib(seeds)
+        release_memory()
     del exact
     for name, variant in variants.items():
         alone = variant.backward(upstream)
         if alone is not None:
-            backwards[name] = alone
+            backwards[name] = variant.timed(alone)
     found.timings["backward"] = time_interleaved(backwards, rounds=rounds)
     found.timings["forward + backward"] = time_interleaved(steps, rounds=rounds)
 

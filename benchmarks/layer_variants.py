@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from harness import Candidate
+from harness import Candidate, Queued, peak_memory
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
+from xla_layer import XlaLayer
 
 import coda_ir
 
@@ -41,13 +42,32 @@ class Variant:
     """Whether a step changes the gradients that it is given."""
     compile_s: float = 0.0
     """Seconds spent on the forward before its first call."""
+    xla: XlaLayer | None = None
+    """What XLA runs, in a queue of its own."""
 
     def seeds(self, upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Gradients of the results that a step may have for itself."""
         return [x.clone() for x in upstream] if self.overwrites else upstream
 
+    def finish(self, result: Any) -> None:
+        """Wait for what a call gave, where PyTorch's stream does not."""
+        if self.xla is not None:
+            self.xla.wait(result)
+
+    def timed(self, call: Candidate) -> Candidate:
+        """A call of this variant, in the form that can be timed."""
+        return call if self.xla is None else Queued(call, self.finish)
+
+    def peak_gib(self, upstream: Sequence[torch.Tensor]) -> float | None:
+        """GiB that a step needs at its peak; None where nobody knows."""
+        if self.xla is not None:
+            return self.xla.peak_gib(upstream)
+        return peak_memory(lambda: self.step(upstream))
+
     def backward(self, upstream: Sequence[torch.Tensor]) -> Candidate | None:
         """The backward alone, again and again, of one forward; None where that cannot be."""
+        if self.xla is not None:
+            return self.xla.backward(upstream)
         layer = self.layer
         if layer is None:
             return None
@@ -160,10 +180,9 @@ def _liger(inputs: Tensors) -> Variant:
 
 
 def _xla(inputs: Tensors) -> Variant:
-    from xla_layer import make_forward, make_step
-
     packed = pack(inputs)
-    return Variant(packed, make_forward(packed), make_step(packed))
+    xla = XlaLayer(packed)
+    return Variant(packed, xla.forward, xla.step, xla=xla)
 
 
 def first_seconds(call: Candidate) -> float:

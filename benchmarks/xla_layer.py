@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -32,49 +33,80 @@ class XlaGradients(dict[str, Any]):
     def __getitem__(self, name: str) -> torch.Tensor:
         return torch.from_dlpack(super().__getitem__(name))
 
+    @property
+    def arrays(self) -> list[Any]:
+        return list(self.values())
 
-def make_forward(packed: Tensors) -> Callable[[], Sequence[torch.Tensor]]:
-    """A call that computes the results, and waits for them.
+
+class XlaLayer:
+    """The layer on packed tensors. Calls are queued, and PyTorch's stream does not wait for them.
 
     Raises ImportError where JAX cannot be imported or does not see the device of the tensors.
     """
-    jax = jax_on(packed["y"].device)
-    tensors = {name: to_jax(jax, tensor) for name, tensor in packed.items()}
 
-    def forward(tensors: Any) -> Any:
-        return _layer(jax, tensors)
+    def __init__(self, packed: Tensors):
+        self.jax = jax_on(packed["y"].device)
+        self._arrays = {name: to_jax(self.jax, tensor) for name, tensor in packed.items()}
+        self._tables = {name: self._arrays.pop(name) for name in TABLES}
+        self._seeds: dict[int, tuple[torch.Tensor, Any]] = {}
+        self._compiled: dict[Any, Any] = {}
 
-    compiled = jax.jit(forward)
-    return lambda: XlaResults(jax.block_until_ready(compiled(tensors)))
+    def forward(self) -> Sequence[torch.Tensor]:
+        """The results."""
+        return XlaResults(self._call(self._layer, self._arrays, self._tables))
 
+    def step(self, upstream: Sequence[torch.Tensor]) -> Tensors:
+        """The gradients of all inputs but the tables, by forward and backward as one program."""
+        return XlaGradients(
+            self._call(self._gradients, self._arrays, self._tables, self._arrays_of(upstream))
+        )
 
-def make_step(packed: Tensors) -> Callable[[Sequence[torch.Tensor]], Tensors]:
-    """A call that computes the gradients of all inputs but the tables, and waits for them.
+    def backward(self, upstream: Sequence[torch.Tensor]) -> Callable[[], Tensors]:
+        """A call for these gradients by a program that begins with what one forward has saved."""
+        saved = self._call(self._saved, self._arrays, self._tables)
+        arguments = (saved, self._arrays_of(upstream))
+        program = self._program(self._pulled_back, arguments)
+        return lambda: XlaGradients(program(*arguments))
 
-    Raises ImportError as `make_forward`.
-    """
-    jax = jax_on(packed["y"].device)
-    arrays = {name: to_jax(jax, tensor) for name, tensor in packed.items()}
-    tables = {name: arrays.pop(name) for name in TABLES}
-    known: dict[int, tuple[torch.Tensor, Any]] = {}
+    def peak_gib(self, upstream: Sequence[torch.Tensor]) -> float:
+        """GiB that a step needs beside its inputs, as XLA has planned them."""
+        arguments = (self._arrays, self._tables, self._arrays_of(upstream))
+        plan = self._program(self._gradients, arguments).memory_analysis()
+        needed = plan.temp_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes
+        return needed / 2**30
 
-    def gradients(inputs: Any, tables: Any, seeds: Any) -> Any:
-        def layer(t: Any) -> Any:
-            return _layer(jax, {**t, **tables})
+    def wait(self, result: Any) -> None:
+        """Until the arrays of a result are there."""
+        self.jax.block_until_ready(result.arrays)
 
-        _, pull_back = jax.vjp(layer, inputs)
-        return pull_back(seeds)[0]
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._program(function, arguments)(*arguments)
 
-    compiled = jax.jit(gradients)
+    def _program(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """`function`, compiled when it is first seen: its arguments always have the same types."""
+        if function not in self._compiled:
+            self._compiled[function] = self.jax.jit(function).lower(*arguments).compile()
+        return self._compiled[function]
 
-    def step(upstream: Sequence[torch.Tensor]) -> Tensors:
+    def _arrays_of(self, upstream: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         for tensor in upstream:
-            if id(tensor) not in known:
-                known[id(tensor)] = (tensor, to_jax(jax, tensor))
-        seeds = tuple(known[id(tensor)][1] for tensor in upstream)
-        return XlaGradients(jax.block_until_ready(compiled(arrays, tables, seeds)))
+            if id(tensor) not in self._seeds:
+                self._seeds[id(tensor)] = (tensor, to_jax(self.jax, tensor))
+        return tuple(self._seeds[id(tensor)][1] for tensor in upstream)
 
-    return step
+    # What is compiled
+
+    def _layer(self, inputs: Any, tables: Any) -> Any:
+        return _layer(self.jax, {**inputs, **tables})
+
+    def _saved(self, inputs: Any, tables: Any) -> Any:
+        return self.jax.vjp(partial(self._layer, tables=tables), inputs)[1]
+
+    def _pulled_back(self, saved: Any, seeds: Any) -> Any:
+        return saved(seeds)[0]
+
+    def _gradients(self, inputs: Any, tables: Any, seeds: Any) -> Any:
+        return self._pulled_back(self._saved(inputs, tables), seeds)
 
 
 def jax_on(device: torch.device) -> Any:
