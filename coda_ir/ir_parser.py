@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NamedTuple, cast
 
 from xdsl.context import Context
@@ -19,12 +21,21 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IndexType,
     IntegerType,
+    ModuleOp,
     RankedStructure,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    AttributeInvT,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap, AffineSet
-from xdsl.parser import Parser, ParserState
+from xdsl.parser import Parser, ParserState, UnresolvedOperand
+from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
@@ -84,6 +95,13 @@ class StringLexer(MLIRLexer):
         return token
 
 
+@dataclass
+class MistakeError(ParseError):
+    """A syntax error that says what to do."""
+
+    remedy: str | None
+
+
 class ModuleParser(Parser):
     """Parses one text. `positions` has the offset of the name of each operator, which is also the
     location of an operator without a `loc(...)`.
@@ -97,6 +115,27 @@ class ModuleParser(Parser):
         self._lines = LineIndex(text, filename)
         self._dense_elements = 0
         self._extents: dict[int, _Extent] = {}
+        self._undefined: dict[str, MistakeError] = {}
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            # xDSL's error about values without a definition is at the end of the text.
+            missing = [name for name in self.forward_ssa_references if name in self._undefined]
+            if missing and "used but not defined" in error.msg:
+                raise self._undefined[missing[0]] from error
+            raise
+
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        name = operand.operand_name
+        if name not in self.ssa_values and name not in self.forward_ssa_references:
+            message, known = f"%{name} is used but not defined", self.ssa_values
+            remedy = _did_you_mean(name, known, lambda match: f"%{match}")
+            self._undefined[name] = MistakeError(operand.span, message, remedy)
+        return super().resolve_operand(operand, type)
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
@@ -120,8 +159,18 @@ class ModuleParser(Parser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         if self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack) is None:
             start = self._begun[-1]
-            self.raise_error(f"Operation {name} is not registered", start, start + len(name))
+            span = Span(start, start + len(name), self.lexer.input)
+            raise MistakeError(span, f"Operation {name} is not registered", self._similar(name))
         return super()._get_op_by_name(name)
+
+    def _similar(self, name: str) -> str | None:
+        """A remedy for the name of an operator that its dialect does not have."""
+        prefix, _, suffix = name.partition(".")
+        dialect = self.ctx.get_optional_dialect(prefix)
+        if dialect is None:
+            return _did_you_mean(prefix, self.ctx.registered_dialect_names, str)
+        names = [op.name.partition(".")[2] for op in dialect.operations]
+        return _did_you_mean(suffix, names, lambda match: f"{prefix}.{match}")
 
     def _parse_alias_def(self) -> None:
         start, name = self.pos, self._current_token.text
@@ -187,6 +236,11 @@ class ModuleParser(Parser):
             message = f"the dense literals have more than {MAX_DENSE_ELEMENTS} elements"
             self.raise_error(message, start, start + 1)
         return type
+
+
+def _did_you_mean(name: str, known: Iterable[str], written: Callable[[str], str]) -> str | None:
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {written(close[0])}?" if close else None
 
 
 def _is_utf8(span: Span) -> bool:

@@ -18,7 +18,7 @@ from xdsl.utils.lexer import Span
 from coda_ir.context import make_context
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRange
 from coda_ir.dominance import misplaced_use
-from coda_ir.ir_parser import MAX_DEPTH, ModuleParser, too_deep
+from coda_ir.ir_parser import MAX_DEPTH, MistakeError, ModuleParser, too_deep
 
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
 
@@ -107,9 +107,10 @@ class _Reader:
         notes: Iterable[tuple[Span[str] | Span[bytes], str | None]] = ()
         if isinstance(error, MultipleSpansParseError):
             notes = [(span, text or error.ref_text) for span, text in error.refs]
+        remedy = error.remedy if isinstance(error, MistakeError) else None
         return DiagnosticError(
             [
-                self._diagnostic("error", error.span.start, error.span.end, error.msg),
+                self._diagnostic("error", error.span.start, error.span.end, error.msg, remedy),
                 *(
                     self._diagnostic("note", span.start, span.end, text or "see here")
                     for span, text in notes
@@ -122,13 +123,15 @@ class _Reader:
         diagnostic = self._diagnostic("error", start, end, message)
         return DiagnosticError([diagnostic], {self.filename: self.text})
 
-    def _diagnostic(self, severity: Severity, start: int, end: int, message: str) -> Diagnostic:
+    def _diagnostic(
+        self, severity: Severity, start: int, end: int, message: str, remedy: str | None = None
+    ) -> Diagnostic:
         start = min(start, len(self.text))
         line_start = self.text.rfind("\n", 0, start) + 1
         line = self.text.count("\n", 0, start) + 1
         column = start - line_start + 1
         place = SourceRange(self.filename, line, column, column + max(1, end - start))
-        return Diagnostic(severity, place, message.strip() or "malformed IR")
+        return Diagnostic(severity, place, message.strip() or "malformed IR", remedy)
 
 
 def _message(error: Exception) -> str:

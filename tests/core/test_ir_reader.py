@@ -85,6 +85,33 @@ class TestErrors:
         )
         assert isinstance(error.__cause__, ParseError)
 
+    @pytest.mark.parametrize(
+        ("operator", "remedy"),
+        [("coda.silo", "did you mean coda.silu?"), ("cdoa.silu", "did you mean coda?")],
+    )
+    def test_operators_with_similar_names(self, operator: str, remedy: str):
+        error = error_of(f"func.func @f() {{\n  {operator}\n}}")
+        assert error.diagnostics[0].remedy == remedy
+
+    def test_values_without_a_definition(self):
+        """The first use is told, not the end of the text, also where others follow."""
+        error = error_of(
+            """\
+            func.func @f(%gate: tensor<8xf32>) -> tensor<8xf32> {
+              %y = coda.silu %gaet : (tensor<8xf32>) -> tensor<8xf32>
+              %z = coda.add %y, %q : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+              func.return %gaet : tensor<8xf32>
+            }
+            """
+        )
+        assert str(error) == dedent(
+            """\
+            a.mlir:2:18: error: %gaet is used but not defined
+                %y = coda.silu %gaet : (tensor<8xf32>) -> tensor<8xf32>
+                               ^~~~~
+              help: did you mean %gate?"""
+        )
+
     def test_failing_verification(self):
         error = error_of(
             """\
