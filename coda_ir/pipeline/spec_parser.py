@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from json import JSONDecodeError, loads
-from typing import NoReturn, TypeAlias, get_type_hints
+from types import NoneType
+from typing import NoReturn, TypeAlias, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
+from xdsl.utils.hints import isa
 
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, SourceRange
 from coda_ir.pipeline.spec import (
@@ -141,7 +143,7 @@ class _Parser:
         try:
             return pass_class.from_pass_spec(ArgSpec(name.text, options))
         except ValueError as error:
-            self.fail(name, f"pass '{name.text}': {error}", _describe_options(pass_class))
+            self.fail(name, str(error), _describe_options(pass_class))
 
     def parse_options(self, pass_class: type[ModulePass]) -> dict[str, tuple[OptionValue, ...]]:
         opening, options = self.advance(), dict[str, tuple[OptionValue, ...]]()
@@ -159,18 +161,28 @@ class _Parser:
                 self.fail(name, f"pass '{pass_class.name}' has no option '{name.text}'", remedy)
             if key in options:
                 self.fail(name, f"option '{name.text}' is given twice")
-            options[key] = self.parse_values()
+            first = self.token
+            options[key] = self.parse_values(_takes_text(types[key]))
             if not options[key] and types[key] is bool:
                 options[key] = (True,)
+            if not _fits(options[key], types[key]):
+                given = self.text[first.offset + 1 : self.token.offset].strip()
+                self.fail(
+                    name,
+                    f"option '{name.text}' of '{pass_class.name}' is {given or 'given no value'}",
+                    f"write {name.text}={_expected(types[key])}",
+                )
         self.advance()
         return options
 
-    def parse_values(self) -> tuple[OptionValue, ...]:
+    def parse_values(self, are_texts: bool) -> tuple[OptionValue, ...]:
         """What follows the name of an option: `= value, value`, or nothing."""
         values: list[OptionValue] = []
         while self.token.text == ("," if values else "="):
             self.advance()
-            values.append(self.parse_value(self.advance()))
+            token = self.advance()
+            value = self.parse_value(token)
+            values.append(token.text if are_texts and not isinstance(value, str) else value)
             if self.token.text == "=":
                 self.fail(self.token, "expected ' ' or '}'", "separate options by spaces")
         return tuple(values)
@@ -219,6 +231,28 @@ def option_types(pass_class: type[ModulePass]) -> dict[str, object]:
     """The options of a pass, by the names of its fields, with their types."""
     hints = get_type_hints(pass_class)
     return {field.name: hints[field.name] for field in fields(pass_class) if field.init}
+
+
+def _takes_text(type: object) -> bool:
+    """Whether an option of this type is a text, also where what is given looks like a number."""
+    return {*(get_args(type) or (type,))} - {NoneType} == {str}
+
+
+def _fits(values: tuple[OptionValue, ...], type: object) -> bool:
+    """Whether xDSL makes a value of this type of what is given."""
+    if not values:
+        return NoneType in get_args(type) or isa(values, type)
+    return isa(values, type) or (len(values) == 1 and isa(values[0], type))
+
+
+def _expected(type: object) -> str:
+    """What is written behind the `=` of an option of this type."""
+    types = {*(get_args(type) or (type,))} - {NoneType}
+    if bool in types:
+        return "true or false"
+    if float in types:
+        return "NUMBER"
+    return "INTEGER" if int in types else "NAME,NAME,..." if Ellipsis in types else "TEXT"
 
 
 def _describe(token: Token) -> str:
