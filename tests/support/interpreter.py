@@ -1,17 +1,23 @@
 """Triton's interpreter, without work that it does over and over.
 
-Half of the time of a small kernel goes into three things, whose results are the same each time:
+Most of the time of a small kernel goes into a few things, whose results are the same each time:
 
 * at each call of a function of the device, all names of `triton.language` are looked through for
   what the launch has replaced already;
 * the table of NumPy's types is made anew for each value;
-* the shape of each value is given a type, which nobody asks for.
+* the shape of each value is given a type, which nobody asks for;
+* the shape of each value is checked, and made of constants of the language, as is its size;
+* sums of integers are computed again in 64 bits and compared with the limits of their type, for an
+  assertion that is left out where Triton does not debug;
+* two shapes that are the same are compared element by element.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
+from math import prod
 from typing import Any
 
 
@@ -22,7 +28,11 @@ def speed_up() -> None:
         if interpreter.GridExecutor.__call__.__module__ == interpreter.__name__:
             _patch_once_per_launch(interpreter)
             _remember_types(interpreter)
-            _type_tuples_when_asked(import_module("triton.language.core"))
+            core: Any = import_module("triton.language.core")
+            _type_tuples_when_asked(core)
+            _make_shapes_once(core)
+            _check_overflows_to_debug(interpreter)
+            _compare_shapes_by_identity(import_module("triton.language.semantic"))
 
 
 def _patch_once_per_launch(interpreter: Any) -> None:
@@ -80,3 +90,51 @@ def _type_tuples_when_asked(core: Any) -> None:
         self.__dict__["type"] = type
 
     core.tuple.__init__, core.tuple.type = start, property(get_type, set_type)
+
+
+def _make_shapes_once(core: Any) -> None:
+    """Types and values of one shape share it: nothing changes a shape."""
+    initialize: Any = core.block_type.__init__
+    of_types: dict[tuple[Any, ...], Any] = {}
+    of_values: dict[tuple[Any, ...], Any] = {}
+
+    def start_type(self: Any, element_ty: Any, shape: Any) -> None:
+        extents = tuple(shape)
+        if extents not in of_types:
+            initialize(self, element_ty, shape)
+            of_types[extents] = self.shape, self.numel
+        self.element_ty = element_ty
+        self.shape, self.numel = of_types[extents]
+
+    def get_name(self: Any) -> str:
+        return f"<{self.shape}, {self.element_ty}>"
+
+    def set_name(self: Any, name: str) -> None:
+        """It follows from the rest."""
+
+    def start_value(self: Any, handle: Any, type: Any) -> None:
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        extents = tuple(type.shape) if type.is_block() else ()
+        if extents not in of_values:
+            shape = core.tuple([core.constexpr(extent) for extent in extents])
+            of_values[extents] = shape, core.constexpr(prod(extents))
+        self.shape, self.numel = of_values[extents]
+
+    core.block_type.__init__, core.block_type.name = start_type, property(get_name, set_name)
+    core.tensor.__init__ = start_value
+
+
+def _check_overflows_to_debug(interpreter: Any) -> None:
+    options = interpreter.interpreter_builder.options
+    interpreter.interpreter_builder.options = replace(options, sanitize_overflow=options.debug)
+
+
+def _compare_shapes_by_identity(semantic: Any) -> None:
+    broadcast: Any = semantic.TritonSemantic.broadcast_impl_value
+
+    def broadcast_unless_same(self: Any, lhs: Any, rhs: Any) -> Any:
+        if lhs.type.is_block() and rhs.type.is_block() and lhs.type.shape is rhs.type.shape:
+            return lhs, rhs
+        return broadcast(self, lhs, rhs)
+
+    semantic.TritonSemantic.broadcast_impl_value = broadcast_unless_same
