@@ -41,7 +41,7 @@ static parameters_t next_parameters, functions[MOST_FUNCTIONS];
 static uint64_t function_count;
 
 uint64_t fake_launches, fake_used;
-int fake_records, fake_failing, fake_error, fake_context;
+int fake_records, fake_failing, fake_error, fake_context, fake_capturing;
 uint8_t fake_bytes[MOST_BYTES];
 
 /* The sizes of the parameters of the function that is loaded next. */
@@ -111,7 +111,7 @@ int cuCtxGetLimit(uint64_t *value, int limit) { *value = 0; return 0; }
 int cuCtxSetLimit(int limit, uint64_t value) { return 0; }
 int cuModuleLoadData(void **module, const void *data) { *module = &contexts[0]; return 0; }
 int cuModuleUnload(void *module) { return 0; }
-int cuStreamIsCapturing(void *stream, int *status) { *status = 0; return 0; }
+int cuStreamIsCapturing(void *stream, int *status) { *status = fake_capturing; return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
   *value = attribute ? 0 : 1024;
   return 0;
@@ -159,6 +159,10 @@ class FakeCuda:
     def set_context(self, number: int) -> None:
         """Make one of two contexts the current one."""
         ctypes.c_int.in_dll(self.library, "fake_context").value = number
+
+    def set_capturing(self, value: bool) -> None:
+        """Whether the driver says that a graph is captured."""
+        ctypes.c_int.in_dll(self.library, "fake_capturing").value = int(value)
 
     def fail(self, launch: int, error: int) -> None:
         """Have a launch fail: 1 for the next one."""

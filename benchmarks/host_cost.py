@@ -212,7 +212,7 @@ def make_layer(
         function = coda_ir.compile(PROGRAM, constants=constants, device="cuda", schedule=schedule)
     layer = Layer(kind, inputs, function)
     if is_fake:  # for tensors of the CPU it would ask for Triton's interpreter
-        vars(function)["_generated"] = layer.generated
+        vars(function).update(_generated=layer.generated, _run=layer.generated.run)
     if kind == "direct":
         vars(function)["_native_calls"] = None
     return layer

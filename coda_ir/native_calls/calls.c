@@ -13,10 +13,24 @@ typedef struct {
   PyObject *description; /* holds the following */
   PyObject *allocations; /* tuples of arguments of `allocate`: results, then temporaries */
   PyObject *allocate, *current_device, *device, *current_stream, *settings, *fail;
+  PyObject *stream; /* the only one that it is for; None for all */
 } recorded_t;
 
 enum { SETTINGS = 3 };
 static PyObject *setting_names[SETTINGS], *calls_name;
+
+/* Whether the call is for the current stream: memory that is kept for one, is for calls that follow
+   one another, but not for those that a graph is captured of. */
+static int is_for_stream(const recorded_t *self) {
+  if (self->stream == Py_None) return 1;
+  PyObject *stream = PyObject_CallOneArg(self->current_stream, self->device);
+  int is_same = stream != NULL && PyObject_RichCompareBool(stream, self->stream, Py_EQ) > 0;
+  int status = 0;
+  if (is_same) is_same = !is_capturing(PyLong_AsVoidPtr(stream), &status) && !status;
+  Py_XDECREF(stream);
+  PyErr_Clear();
+  return is_same;
+}
 
 static int fit(const recorded_t *self, PyObject *const *tensors, uint64_t *addresses) {
   for (Py_ssize_t i = 0; i < self->argument_count; i++)
@@ -147,9 +161,10 @@ static int take_kinds(recorded_t *self, PyObject *arguments) {
 
 static int take_description(recorded_t *self, PyObject *description) {
   PyObject *results, *packed, *kept;
-  if (!PyArg_ParseTuple(description, "OO!O!OOOOOOO", &results, &PyTuple_Type, &self->allocations,
+  if (!PyArg_ParseTuple(description, "OO!O!OOOOOOOO", &results, &PyTuple_Type, &self->allocations,
                         &PyTuple_Type, &packed, &self->allocate, &self->current_device,
-                        &self->device, &self->current_stream, &self->settings, &self->fail, &kept))
+                        &self->device, &self->current_stream, &self->settings, &self->fail, &self->stream,
+                        &kept))
     return 0;
   self->description = Py_NewRef(description);
   self->results = unpacked(results, sizeof *self->results, &self->result_count);
@@ -208,7 +223,7 @@ static recorded_t *find(PyObject *list, Py_ssize_t arguments, PyObject *const *t
     recorded_t *recorded = (recorded_t *)PyList_GET_ITEM(list, i);
     if (Py_TYPE(recorded) != recorded_type || recorded->argument_count != arguments) continue;
     Py_INCREF(recorded);
-    if (fit(recorded, tensors, addresses)) return recorded;
+    if (fit(recorded, tensors, addresses) && is_for_stream(recorded)) return recorded;
     Py_DECREF(recorded);
   }
   return NULL;
@@ -241,7 +256,7 @@ static int take_functions(PyObject *addresses) {
                         (void **)&get_dtype,        (void **)&get_device_type,
                         (void **)&get_device_index, (void **)&grad_mode_is_enabled,
                         (void **)&launch_kernel,    (void **)&replace_address,
-                        (void **)&current_context};
+                        (void **)&current_context,  (void **)&is_capturing};
   Py_ssize_t count = sizeof functions / sizeof *functions;
   if (PyTuple_GET_SIZE(addresses) != count) {
     PyErr_Format(PyExc_ValueError, "%zd functions are needed", count);

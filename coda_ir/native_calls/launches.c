@@ -23,6 +23,7 @@ enum { COOPERATIVE = 2, PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 static int (*launch_kernel)(const config_t *, void *, void **, void **);
 static int (*replace_address)(void *, void *);
 static int (*current_context)(void **);
+static int (*is_capturing)(void *, int *);
 
 typedef struct {
   uint64_t function;

@@ -28,7 +28,12 @@ TORCH_FUNCTIONS = (
     "aoti_torch_get_device_index",
     "aoti_torch_grad_mode_is_enabled",
 )
-DRIVER_FUNCTIONS = ("cuLaunchKernelEx", "cuTensorMapReplaceAddress", "cuCtxGetCurrent")
+DRIVER_FUNCTIONS = (
+    "cuLaunchKernelEx",
+    "cuTensorMapReplaceAddress",
+    "cuCtxGetCurrent",
+    "cuStreamIsCapturing",
+)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,10 @@ class Block:
     """The parameters of all launches, as they are passed to the driver."""
 
     ranges: Sequence[Range]
+    kept: Sequence[torch.Tensor] = ()
+    """What the module keeps for a stream."""
+    is_for_stream: bool = False
+    """Whether something of that is used."""
     data: bytearray = field(default_factory=bytearray)
     launches: list[bytes] = field(default_factory=list[bytes])
     offsets: list[int] = field(default_factory=list[int])
@@ -85,8 +89,7 @@ class Block:
                 for format in "i" * rank + "q" * rank:
                     self._add(format, next(values)[1])
             elif type.startswith("*"):
-                offset = self._add("Q", value)
-                self.pointers.append(self._pointer(offset, value))
+                self._add_address(value)
             elif type in NUMBERS:
                 self._add(NUMBERS[type], value)
             elif type != "constexpr":
@@ -105,6 +108,13 @@ class Block:
         self.data += value
         self.offsets.append(offset)
         return offset
+
+    def _add_address(self, address: int) -> None:
+        offset = self._add("Q", address)
+        if any(x.data_ptr() <= address < x.data_ptr() + x.nbytes for x in self.kept):
+            self.is_for_stream = True
+        else:
+            self.pointers.append(self._pointer(offset, address))
 
     def _add_map(self, value: Any, address: int) -> None:
         size = type(value).__basicsize__
@@ -154,7 +164,8 @@ def record(
     known = [*tensors, *fresh]
     ranges = [Range(x.data_ptr(), x.nbytes, place) for place, x in enumerate(known)]
     ranges.append(Range(seen.work_address, seen.work_bytes, len(known)))
-    block = Block(ranges)
+    stream = module.direct_driver().get_current_stream(device.index or 0)
+    block = Block(ranges, getattr(module, "COUNTERS", {}).get((device.index, stream), ()))
     try:
         for launch in seen.launches:
             block.add_launch(launch)
@@ -165,24 +176,24 @@ def record(
     if seen.work_bytes:
         allocations.append(((seen.work_bytes,), (1,), torch.uint8))
     order = struct.pack(f"={len(results)}I", *(places[id(x)] for x in results))
-    functions = _functions(library, module, device, seen.launches)
+    launchers = [launch.launcher for launch in seen.launches if 0 not in launch.grid]
+    functions = _functions(library, module, device, launchers)
     try:
-        description = (order, (*allocations,), block.packed(), *functions)
+        only = stream if block.is_for_stream else None
+        description = (order, (*allocations,), block.packed(), *functions, only, launchers)
         return library.recorded((*tensors,), description)
     except TypeError:  # a tensor of another class, or of very many dimensions
         return None
 
 
 def _functions(
-    library: NativeLibrary, module: Any, device: torch.device, launches: Sequence[Any]
+    library: NativeLibrary, module: Any, device: torch.device, launchers: Sequence[Any]
 ) -> tuple[object, ...]:
-    """What the native code asks Python for, and what it keeps."""
+    """What the native code asks Python for."""
     driver = module.direct_driver()
     internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
     current_device = getattr(internals, "_cuda_getDevice", driver.get_current_device)
     settings = import_module("triton").knobs.runtime
-    launched = [launch for launch in launches if 0 not in launch.grid]
-    launchers = tuple(launch.launcher for launch in launched)
     fail = partial(library.fail, [launcher.compiled.name for launcher in launchers])
     return (
         module.empty_on(device),
@@ -191,5 +202,4 @@ def _functions(
         driver.get_current_stream,
         settings,
         fail,
-        launchers,
     )

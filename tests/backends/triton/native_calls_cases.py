@@ -79,7 +79,7 @@ class Layer:
             source = self.function.source
         # Modules with the same text are one, and so would be what is known of their calls.
         self.module: Any = load_source(f"{source}# {id(self)}\n", "layer")
-        vars(self.function)["_generated"] = self.module
+        vars(self.function).update(_generated=self.module, _run=self.module.run)
 
     @property
     def is_native(self) -> bool:
@@ -382,6 +382,41 @@ def no_compiler(*arguments: object) -> None:
     raise RuntimeError("Failed to find C compiler")
 
 
+def test_programs_that_share_tiles(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
+    """Their counters are those of a stream, and not for graphs."""
+    header = "fn f(x: bf16[M, 256], weight w: bf16[64, 256]) -> bf16[M, 64]"
+    program = f"{header} {{\n    return linear(x, w)\n}}"
+    layer = Layer(fake, program, f"{SCHEDULE} split_k=2")
+    x, w = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((16, 256), (64, 256)))
+    for stream in (0, 64):
+        counters = torch.zeros(1024, dtype=torch.int32)
+        layer.module.COUNTERS[None, stream] = [counters]
+
+    def current(*arguments: object) -> torch.Tensor:
+        return layer.module.COUNTERS[None, fake.stream][-1]
+
+    monkeypatch.setattr(layer.module, "tile_counters", current)
+    call = partial(layer.function, x, w)
+    for stream in (0, 64):
+        fake.stream = stream
+        assert layer.python_calls(call) == 1
+        layer.record([x, w])
+        address = layer.module.COUNTERS[None, stream][-1].data_ptr()
+        for _ in range(2):
+            fake.record()
+            assert layer.python_calls(call) == 0
+            (launch,) = fake.recorded()
+            assert launch.stream == stream
+            assert address.to_bytes(8, "little") in launch.parameters
+    fake.set_capturing(True)
+    try:
+        assert layer.python_calls(call) == 1
+    finally:
+        fake.set_capturing(False)
+        fake.stream = 0
+    assert layer.python_calls(call) == 0
+
+
 def test_without_a_compiler(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
     """Calls are what they were, and a remark says why."""
     monkeypatch.setattr(
@@ -417,7 +452,7 @@ def test_what_was_packed_is_checked(layer: Layer):
     """Offsets outside of the block, and unknown tensors, are refused before anything is written."""
     made = native_library()
     assert made is not None
-    functions = (print, int, 0, int, None, print, None)
+    functions = (print, int, 0, int, None, print, None, None)
     launch = struct.pack("=Q9I4x", 1, 1, 1, 1, 32, 0, 0, 0, 0, 1)
     right = (launch, b"\0" * 4, struct.pack("=IIQ", 8, 0, 0), struct.pack("=IIQ", 64, 0, 0))
     assert made.recorded((), (b"", (((1,),),), (*right, bytes(192)), *functions))
