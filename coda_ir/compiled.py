@@ -245,7 +245,7 @@ class CompiledFunction:
 
     def _with_kernels(self, name: str, run: Callable[..., Results]) -> Callable[..., Results]:
         """`run` for the property `name`: its first call compiles the kernels, several at a time."""
-        if self.device.type == "cpu":
+        if self.device.type == "cpu" or self._generated.INTERPRET.value:
             return run
 
         def first_run(*arguments: Any) -> Results:
