@@ -6,7 +6,7 @@ import gc
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -22,6 +22,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering
 from coda_ir.native_calls import MOST_RECORDED, library, repeat_nothing
 from coda_ir.native_calls.library import native_library, why_not
+from coda_ir.tuning.function import TunedFunction
 
 PROGRAM = """
 fn layer(x: bf16[B, T, 64], weight first: bf16[64, 64], weight second: bf16[64, 64],
@@ -376,6 +377,34 @@ def test_threads(fake: fake_cuda.FakeCuda, layer: Layer):
         thread.join()
     assert not failures
     assert fake.launches - before == 4 * 100 * LAUNCHES
+
+
+def the_last(*values: Any) -> Any:
+    return values[-1]
+
+
+def test_tuned_functions(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
+    """Sizes of another order have another program, which does its own calls."""
+    monkeypatch.setattr("coda_ir.devices.require_triton_for", always)
+    monkeypatch.setattr(CompiledFunction, "_with_kernels", the_last)
+    monkeypatch.setenv("CODA_DIRECT_LAUNCH", "1")
+    made: list[Mapping[str, int]] = []
+
+    def tuned(sizes: Mapping[str, int]) -> Lowering:
+        made.append(sizes)
+        tile = "64x64x64" if sizes["T"] > 4 else "128x64x64"
+        return Lowering(parse(PROGRAM), SCHEDULE.replace("64x64x64", tile))
+
+    function = TunedFunction(tuned({"T": 8}), None, torch.device("cpu"), tuned)
+    for time in (3, 65, 3, 65):
+        inputs = inputs_of(time)
+        for _ in range(4):
+            fake.record()
+            function(*inputs)
+            launches = fake.recorded()
+            assert launches[0].grid[0] == -(-2 * time // (128 if time == 3 else 64))
+        assert vars(function)["_repeat"]((*inputs,), None) is not None
+    assert len(made) == 3
 
 
 def no_compiler(*arguments: object) -> None:
