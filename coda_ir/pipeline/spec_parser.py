@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from json import JSONDecodeError, loads
 from types import NoneType
-from typing import NoReturn, TypeAlias, get_args, get_type_hints
+from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
@@ -238,7 +238,7 @@ def _takes_text(type: object) -> bool:
     return {*(get_args(type) or (type,))} - {NoneType} == {str}
 
 
-def _fits(values: tuple[OptionValue, ...], type: object) -> bool:
+def _fits(values: tuple[OptionValue, ...], type: Any) -> bool:
     """Whether xDSL makes a value of this type of what is given."""
     if not values:
         return NoneType in get_args(type) or isa(values, type)

@@ -37,12 +37,12 @@ class RunOptions:
     @staticmethod
     def from_args(args: argparse.Namespace) -> RunOptions:
         return RunOptions(
-            target=args.run_target,
+            target=args.run_target or "reference",
             entry=args.entry,
             sizes=dict(args.dim),
-            seed=args.seed,
+            seed=args.seed or 0,
             inputs=args.inputs,
-            device=args.device,
+            device=args.device or "cpu",
             save_outputs=args.save_outputs,
         )
 

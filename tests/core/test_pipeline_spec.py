@@ -95,7 +95,6 @@ ERRORS = {
     "schedule{explain=yes}": ("1:10: error: option 'explain' of 'schedule' is yes", "=true or"),
     "schedule{budget=x}": ("1:10: error: option 'budget' of 'schedule' is x", "budget=NUMBER"),
     "schedule{target tile=1x1x1}": ("1:10: error: option 'target' of 'schedule' is given", "=TEXT"),
-    "accumulate-gradients": ("1:1: error: accumulate-gradients requires", "function"),
     "schedule{warps=1 warps=2}": ("1:18: error: option 'warps' is given twice", ""),
     "schedule{warps=1, stages=2}": ("1:25: error: expected ' ' or '}'", "by spaces"),
     "schedule{,}": ("1:10: error: expected an option, found ','", "by spaces"),

@@ -168,10 +168,37 @@ class TestMistakes:
         message = capsys.readouterr().err
         assert "out.pt: unknown kind of file '.pt'" in message and "norm" not in message
 
-    @pytest.mark.parametrize("option", ["--inputs", "--save-outputs"])
-    def test_files_without_run(self, option: str, program: str, capsys: Capture):
-        assert main([program, option, "x.npz"]) == 2
-        assert f"argument {option}: needs --run" in capsys.readouterr().err
+    @pytest.mark.parametrize(
+        ("option", "needed"),
+        [
+            ("--inputs=x.npz", "--run"),
+            ("--save-outputs=x.npz", "--run"),
+            ("--run-target=triton", "--run"),
+            ("--seed=0", "--run"),
+            ("--device=cpu", "--run"),
+            ("--entry=f", "--run or --emit"),
+            ("--dim=M=2", "--run or --check-equivalence"),
+            ("--counterexample=x.npz", "--check-equivalence"),
+        ],
+    )
+    def test_options_without_a_run(self, option: str, needed: str, program: str, capsys: Capture):
+        assert main([program, option]) == 2
+        name = option.partition("=")[0]
+        assert f"argument {name}: needs {needed}\n" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("option", "message"),
+        [
+            ("--cosnt=D=4", "unrecognized arguments: --cosnt=D=4: did you mean --const?"),
+            ("--qwertz", "unrecognized arguments: --qwertz\n"),
+            ("--const=D=x", "'D=x': expected a number, such as 4096"),
+            ("--dim=M=x", "'M=x': expected a number of elements, such as 128"),
+        ],
+    )
+    def test_misspelled_options(self, option: str, message: str, program: str, capsys: Capture):
+        with pytest.raises(SystemExit, match="2"):
+            main([program, option])
+        assert message in capsys.readouterr().err
 
     def test_sizes_that_the_inputs_do_not_have(self, program: str, tmp_path: Path, capsys: Capture):
         inputs = stored(tmp_path / "in.npz", {"x": X, "i": INDICES})

@@ -40,11 +40,17 @@ def number(text: str) -> float | int:
     try:
         return int(text)
     except ValueError:
+        pass
+    try:
         return float(text)
+    except ValueError:
+        raise ValueError("expected a number, such as 4096 or 1e-5") from None
 
 
 def extent(text: str) -> int:
     """A size of a dimension. Raises ValueError for a negative one."""
+    if not text.removeprefix("-").isdecimal():
+        raise ValueError("expected a number of elements, such as 128")
     size = int(text)
     if size < 0:
         raise ValueError(f"a dimension has {size} elements, expected 0 or more")

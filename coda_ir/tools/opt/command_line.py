@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
+from difflib import get_close_matches
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NoReturn
 
 from coda_ir import __version__
 from coda_ir.tools.opt.features import FEATURES
@@ -58,6 +60,14 @@ class GroupedParser(argparse.ArgumentParser):
         if title not in self._groups_by_title:
             self._groups_by_title[title] = super().add_argument_group(*args, **kwargs)
         return self._groups_by_title[title]
+
+    def error(self, message: str) -> NoReturn:
+        """End with a message; an option that does not exist may be a misspelled one."""
+        unknown = re.match(r"unrecognized arguments: (--?[\w-]+)", message)
+        if unknown is not None:
+            close = get_close_matches(unknown[1], self._option_string_actions, n=1, cutoff=0.7)
+            message += f": did you mean {close[0]}?" if close else ""
+        super().error(message)
 
 
 class ManualPage(argparse.RawDescriptionHelpFormatter):

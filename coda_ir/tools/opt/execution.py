@@ -19,7 +19,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--run-target",
         choices=("reference", "triton"),
-        default="reference",
         help="backend that executes the program (default: reference)",
     )
     group.add_argument("--entry", metavar="NAME", help="function to execute; needed for several")
@@ -31,7 +30,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SYMBOL=SIZE",
         help="size of a symbolic dimension (default: 16); may be repeated",
     )
-    group.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    group.add_argument("--seed", type=int, help="seed of the random inputs (default: 0)")
     group.add_argument(
         "--inputs", metavar="FILE", help="tensors by argument name, from .npz or .safetensors"
     )
@@ -40,14 +39,33 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the results by name to a .npz (bfloat16 as float32) or .safetensors file",
     )
-    group.add_argument("--device", help="device of the inputs (default: cpu)", default="cpu")
+    group.add_argument("--device", help="device of the inputs (default: cpu)")
+
+
+_APPLIES_TO = {
+    "inputs": ("run",),
+    "save_outputs": ("run",),
+    "run_target": ("run",),
+    "seed": ("run",),
+    "device": ("run",),
+    "entry": ("run", "emit"),
+    "dim": ("run", "check_equivalence"),
+    "counterexample": ("check_equivalence",),
+}
+"""What options say nothing without."""
 
 
 def prepare(session: Session) -> None:
-    """Raises UsageError for files that only an execution reads or writes."""
-    for name in ("inputs", "save_outputs"):
-        if getattr(session.options, name) is not None and not session.options.run:
-            raise UsageError(f"argument --{name.replace('_', '-')}: needs --run", "add --run")
+    """Raises UsageError for an option that nothing would look at."""
+    given = vars(session.options)
+    for name, users in _APPLIES_TO.items():
+        if given[name] not in (None, []) and not any(given[user] for user in users):
+            needed = " or ".join(map(_flag, users))
+            raise UsageError(f"argument {_flag(name)}: needs {needed}", f"add {needed}")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def write(session: Session, module: ModuleOp) -> str | None:
