@@ -48,7 +48,7 @@ def compile_ahead(
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="coda-compile")
     try:
-        wait([pool.submit(_load, module, launch, device) for launch in launches])
+        wait([pool.submit(load_launch, module, launch, device) for launch in launches])
     finally:
         # An interrupt does not wait for what has not begun.
         pool.shutdown(wait=False, cancel_futures=True)
@@ -75,6 +75,15 @@ def compile_launch(module: ModuleType, launch: str) -> Any:
     return eval(launch, names)
 
 
+def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
+    """Compile the kernel of a launch and load it, with what launches it, on a GPU.
+
+    A thread has a current device of its own. Raises what Triton raises.
+    """
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        _ = compile_launch(module, launch).run
+
+
 class _OnlyCompiled:
     """A kernel whose launches compile it."""
 
@@ -88,9 +97,3 @@ class _OnlyCompiled:
 def _stand_in(type: str) -> torch.Tensor:
     """A tensor without memory, whose address is a multiple of 16."""
     return torch.empty(0, dtype=DTYPES[type], device="meta")
-
-
-def _load(module: ModuleType, launch: str, device: torch.device) -> None:
-    """Compile a kernel, and make its launcher. A thread has a current device of its own."""
-    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        _ = compile_launch(module, launch).run

@@ -10,6 +10,7 @@ from hashlib import sha256
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -22,6 +23,9 @@ from coda_ir.cache.folder import (
     write_whole,
 )
 
+_LOADING = RLock()
+"""No thread finds a module that another one is still executing."""
+
 
 def load_source(source: str, stem: str) -> ModuleType:
     """Import `source` from a file of the cache that is named after `stem` and its content.
@@ -31,12 +35,13 @@ def load_source(source: str, stem: str) -> ModuleType:
     """
     name = module_name(source, stem)
     full_name = f"coda_ir_cache.{name}"
-    if full_name in sys.modules:
-        return sys.modules[full_name]
-    path = cache_directory() / MODULES / f"{name}.py"
-    spec = ModuleSpec(full_name, _Loader(full_name, str(path), source), origin=str(path))
-    spec.has_location = True
-    return _import(spec)
+    with _LOADING:
+        if full_name in sys.modules:
+            return sys.modules[full_name]
+        path = cache_directory() / MODULES / f"{name}.py"
+        spec = ModuleSpec(full_name, _Loader(full_name, str(path), source), origin=str(path))
+        spec.has_location = True
+        return _import(spec)
 
 
 def module_name(source: str, stem: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from itertools import pairwise
 from statistics import median
@@ -17,6 +18,7 @@ from coda_ir.cache import load_source
 from coda_ir.compile_jobs import compile_jobs
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
+from coda_ir.kernels_ahead import load_launch
 from coda_ir.triton_start import wait_for_triton
 from coda_ir.tuning.compile_pool import CompilePool, Request
 from coda_ir.tuning.inputs import make_inputs
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 MEASURED_MS = 20.0
 """Milliseconds that the calls of one measurement take together."""
+
+LOADERS = 4
+"""Threads that load programs while others are compiled."""
 
 FEWEST, MOST = 7, 300
 """Calls of one measurement."""
@@ -44,7 +49,7 @@ class GpuMeasurer:
 
     def __init__(self, device: torch.device):
         self._device = device
-        self._programs: dict[Candidate, tuple[str, Callable[..., Any]]] = {}
+        self._programs: dict[Candidate, Future[Callable[..., Any]]] = {}
         self._inputs: tuple[Problem, list[list[torch.Tensor]]] | None = None
         self._errors: tuple[type[BaseException], ...] = _launch_errors()
 
@@ -73,30 +78,31 @@ class GpuMeasurer:
         deadline: Deadline,
         done: Callable[[Candidate, str | None], None],
     ) -> None:
-        """Emit, and let processes compile into Triton's cache."""
-        emitted: list[Candidate] = []
-        requests: list[Request] = []
+        """Emit, let processes compile into Triton's cache, and load what they have compiled."""
+        emitted: list[tuple[Candidate, EmittedProgram]] = []
         for candidate in candidates:
             try:
                 program = candidate.problem.emit(candidate.schedule, candidate.form)
             except CodaError as error:
                 done(candidate, error.message)
                 continue
-            emitted.append(candidate)
-            requests.append(compile_request(program))
-
-        def ready(index: int, failure: str | None) -> None:
-            if failure is None:
-                self._programs[emitted[index]] = (requests[index]["source"], _not_loaded)
-            done(emitted[index], failure)
-
+            emitted.append((candidate, program))
         target = find_architecture(architecture_name(self._device)).triton_target
-        CompilePool(target, compile_jobs()).run(requests, deadline, ready)
+        with ThreadPoolExecutor(LOADERS, thread_name_prefix="coda-load") as loaders:
+
+            def ready(index: int, failure: str | None) -> None:
+                candidate, program = emitted[index]
+                if failure is None:
+                    self._programs[candidate] = loaders.submit(self._load, program)
+                done(candidate, failure)
+
+            requests = [compile_request(program) for _, program in emitted]
+            CompilePool(target, compile_jobs()).run(requests, deadline, ready)
 
     def measure(self, candidate: Candidate) -> float:
-        run, inputs = self._loaded(candidate), self._inputs_of(candidate.problem)
+        inputs = self._inputs_of(candidate.problem)
         try:
-            return self._median_us(run, inputs)
+            return self._median_us(self._programs[candidate].result(), inputs)
         except self._errors as error:
             raise MeasurementError(_first_line(error)) from error
 
@@ -105,7 +111,8 @@ class GpuMeasurer:
         first, problem = self._inputs_of(candidate.problem)[0], candidate.problem
         is_same_form = candidate.form == expected.form
         try:
-            results = [_as_tuple(self._loaded(each)(*first)) for each in (candidate, expected)]
+            runs = [self._programs[each].result() for each in (candidate, expected)]
+            results = [_as_tuple(run(*first)) for run in runs]
         except self._errors as error:
             raise MeasurementError(_first_line(error)) from error
         ports = [port for part in problem.op.segments() for port, _ in part.results]
@@ -114,12 +121,13 @@ class GpuMeasurer:
             if is_comparable and not _agree(found, wanted):
                 raise MeasurementError(f"its result {index} is not that of the model's choice")
 
-    def _loaded(self, candidate: Candidate) -> Callable[..., Any]:
-        source, run = self._programs[candidate]
-        if run is _not_loaded:
-            run = load_source(source, ENTRY).run
-            self._programs[candidate] = (source, run)
-        return run
+    def _load(self, program: EmittedProgram) -> Callable[..., Any]:
+        """What is measured. Launchers are made with a C compiler, which takes its time."""
+        module = load_source(program.source, ENTRY)
+        if self._device.type != "cpu":
+            for launch in program.stand_ins:
+                load_launch(module, launch, self._device)
+        return module.run
 
     def _inputs_of(self, problem: Problem) -> list[list[torch.Tensor]]:
         """Copies that do not fit into L2 together, of one problem at a time."""
@@ -153,10 +161,6 @@ class GpuMeasurer:
 def compile_request(program: EmittedProgram) -> Request:
     """What `worker.compile_module` takes."""
     return {"source": program.source, "name": ENTRY, "launches": program.stand_ins}
-
-
-def _not_loaded(*_: torch.Tensor) -> None:
-    raise AssertionError("a program is loaded before it runs")
 
 
 def _as_tuple(results: Results) -> tuple[torch.Tensor, ...]:

@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_the_module_has_a_source_file(cache: Path):
 def test_the_same_source_is_the_same_module(cache: Path):
     assert load_source("a = 1\n", "m") is load_source("a = 1\n", "m")
     assert load_source("a = 1\n", "m") is not load_source("a = 2\n", "m")
+
+
+def test_threads_see_whole_modules(cache: Path):
+    source = "import time\ntime.sleep(0.05)\nanswer = 42\n"
+    with ThreadPoolExecutor(4) as pool:
+        modules = list(pool.map(load_source, [source] * 4, ["m"] * 4))
+        assert [module.answer for module in modules] == [42] * 4
+    assert len(set(map(id, modules))) == 1
 
 
 def test_a_damaged_file_is_written_again(cache: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +116,23 @@ def test_launches_that_fail_are_measurement_errors(
     def fail(*_: torch.Tensor) -> None:
         raise RuntimeError("CUDA error: out of resources\nand more lines")
 
-    vars(measurer)["_programs"][only] = ("", fail)
+    loaded: Future[Any] = Future()
+    loaded.set_result(fail)
+    vars(measurer)["_programs"][only] = loaded
     with pytest.raises(MeasurementError, match=r"RuntimeError: CUDA error: out of resources$"):
         measurer.measure(only)
+
+
+def test_programs_that_cannot_be_loaded_are_measurement_errors(
+    measurer: GpuMeasurer, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: str) -> None:
+        raise RuntimeError("no kernel image")
+
+    monkeypatch.setattr(gpu, "load_source", fail)
+    (only,) = candidates((16, 16, 16))
+    assert prepared(measurer, [only]) == {only: None}
+    with pytest.raises(MeasurementError, match="RuntimeError: no kernel image"):
+        measurer.measure(only)
+    with pytest.raises(MeasurementError, match="RuntimeError: no kernel image"):
+        measurer.check(only, only)
