@@ -124,20 +124,23 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
         elif _joins_other_tile(op, norm.results[0]):
             others.append(op)
         else:
-            return _not_deferred(
-                "it is returned" if isinstance(op, ReturnOp) else f"{op.name} uses it"
-            )
+            return _not_deferred(op)
     if not consumers and others:
-        return _not_deferred(f"{others[0].name} uses it")
+        return _not_deferred(others[0])
     return NormDeferral(tuple(consumers), tuple(dict.fromkeys(others)))
 
 
-def _not_deferred(what: str) -> Refusal:
-    return Refusal(
-        "every consumer of the norm is a GEMM",
-        f"the norm is not deferred: {what}",
-        "use the norm only as the input of linear or @",
-    )
+def _not_deferred(consumer: Operation) -> Refusal:
+    what = "it is returned" if isinstance(consumer, ReturnOp) else f"{consumer.name} uses it"
+    found = f"the norm is not deferred: {what}"
+    if isinstance(consumer, FusedOp):
+        return Refusal(
+            "the GEMMs behind the norm are on the block level",
+            found,
+            "run this pass before convert-linear-to-gemm, as coda-to-gemm does",
+        )
+    remedy = "use the norm only as the input of linear or @"
+    return Refusal("every consumer of the norm is a GEMM", found, remedy)
 
 
 def _joins_other_tile(op: Operation, value: SSAValue) -> bool:

@@ -123,7 +123,8 @@ class ExpressionLowering(Evaluator):
             return self.error(
                 node.span, f"'{name}' is not a value", f"call it: {self._usage(name)}"
             )
-        known = [*self.variables, *self.scope.meanings, *self.symbols]
+        words = ("true", "false", *ELEMENT_TYPES)
+        known = [*self.variables, *self.scope.meanings, *self.symbols, *words]
         remedy = suggestion(name, known, "names are defined before they are used")
         return self.error(node.span, f"unknown name '{name}'", remedy)
 

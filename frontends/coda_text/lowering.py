@@ -193,10 +193,11 @@ class FunctionLowering(ExpressionLowering):
             if size is None:
                 return None
             if not isinstance(size, int) and not isinstance(dim, Name):
+                unknown = next(n.text for n in names(dim) if n.text in self.symbols)
                 self.error(
                     dim.span,
-                    "arithmetic on symbols cannot be the extent of a parameter",
-                    "give this dimension a symbol of its own",
+                    f"arithmetic on the symbol {unknown} cannot be the extent of a parameter",
+                    f"define {unknown} as a const, or give this dimension a symbol of its own",
                 )
                 return None
             dims.append(size)

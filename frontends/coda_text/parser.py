@@ -107,6 +107,8 @@ def _lexical_error(token: Token) -> tuple[str, str]:
         return "unexpected character '", 'write strings in double quotes, "..."'
     if not token.isprintable():
         return f"unexpected character U+{ord(token):04X}", "remove it"
+    if token.isalpha():
+        return f"unexpected character '{token}'", "write names in the letters a to z, digits and _"
     return f"unexpected character '{token}'", "remove it"
 
 
@@ -163,6 +165,8 @@ class _Recovery:
         if bracket is not None and (at_boundary or self._starts_line(index)):
             return f"the '{bracket}' at {bracket.line}:{bracket.column} is not closed"
         previous = self.tokens[index - 1] if index else token
+        if token == previous == "*":
+            return "there is no power operator: write x * x"
         if bracket is None and previous.type in CONTINUES and self._starts_line(index):
             return f"line {previous.line} ends with '{previous}', so that it goes on here"
         if bracket is None and self._inside_body():

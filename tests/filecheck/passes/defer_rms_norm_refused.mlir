@@ -142,3 +142,23 @@ func.func @other_uses(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf
 // CHECK:        %h = coda.mul %s, %rstd
 // CHECK:        %t = coda.mul %s, %rstd_1
 // CHECK-NEXT:   %z = coda.linear %t, %w
+
+// -----
+
+// GEMMs that are converted already.
+
+func.func @order(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x8xf32> {
+  %s = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %z = gemm.fused %h : tensor<?x8xf32> columns(%w : tensor<8x8xf32>) -> (tile : tensor<?x8xf32>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return %z : tensor<?x8xf32>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: gemm.fused uses it; failed condition: the GEMMs behind the norm are on the block level
+// REMARK: help: run this pass before convert-linear-to-gemm, as coda-to-gemm does
+// CHECK:      func.func @order(
+// CHECK-NEXT:   %s = coda.linear
+// CHECK:        gemm.fused %h
