@@ -43,12 +43,18 @@ def compile_ahead(
     One at a time is left to the launches themselves. What fails is, too: they say why.
     """
     _settle_keys(module)
-    workers = min(len(launches), compile_jobs(jobs))
+    groups = _by_kernel(launches)
+    workers = min(len(groups), compile_jobs(jobs))
     if workers < 2:
         return
+
+    def load(group: Sequence[str]) -> None:
+        for launch in group:
+            load_launch(module, launch, device)
+
     pool = ThreadPoolExecutor(workers, thread_name_prefix="coda-compile")
     try:
-        wait([pool.submit(load_launch, module, launch, device) for launch in launches])
+        wait([pool.submit(load, group) for group in groups])
     finally:
         # An interrupt does not wait for what has not begun.
         pool.shutdown(wait=False, cancel_futures=True)
@@ -70,7 +76,7 @@ def compile_launch(module: ModuleType, launch: str) -> Any:
 
     It is not loaded. Raises what Triton raises.
     """
-    name = launch.partition("[")[0]
+    name = _kernel_of(launch)
     names = {**vars(module), name: _OnlyCompiled(getattr(module, name)), "tensor": _stand_in}
     return eval(launch, names)
 
@@ -82,6 +88,18 @@ def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         _ = compile_launch(module, launch).run
+
+
+def _kernel_of(launch: str) -> str:
+    return launch.partition("[")[0]
+
+
+def _by_kernel(launches: Sequence[str]) -> list[list[str]]:
+    """The launches of each kernel, which follow one another."""
+    groups: dict[str, list[str]] = {}
+    for launch in launches:
+        groups.setdefault(_kernel_of(launch), []).append(launch)
+    return list(groups.values())
 
 
 class _OnlyCompiled:

@@ -111,6 +111,16 @@ def test_no_more_at_a_time_than_asked_for():
     assert 1 <= Kernel.most <= 2
 
 
+def test_launches_of_one_kernel_follow_one_another():
+    Kernel.running = Kernel.most = 0
+    kernel, other = Kernel(), Kernel()
+    module, (launch, another) = module_of(kernel, other)
+    launches = [launch.replace(", 16,", f", {number},") for number in range(4)]
+    compile_ahead(module, [*launches, another], CPU, 8)
+    assert [number for _, number in kernel.asked] == [0, 1, 2, 3] and len(other.asked) == 1
+    assert Kernel.most <= 2
+
+
 @pytest.mark.parametrize(("count", "jobs"), [(0, 4), (1, 4), (4, 1)])
 def test_one_at_a_time_is_left_to_launches(count: int, jobs: int):
     kernels = [Kernel() for _ in range(count)]
