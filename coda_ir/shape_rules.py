@@ -49,7 +49,7 @@ from coda_ir.dialects.gemm import (
     Segment,
 )
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
-from coda_ir.dialects.torch import VjpOp
+from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
@@ -213,6 +213,15 @@ def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [of[source] for source in sources]
 
 
+def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    """Of attention; other calls of PyTorch state the dimensions of their results."""
+    assert isinstance(op, CallOp)
+    if op.callee.data == FUSED_ATTENTION:
+        q, _, v, *_ = operands
+        return [(*q[:-1], v[-1]), q[:-1]]
+    return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
+
+
 def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, VjpOp)
     return [operands[number] for number in op.differentiated]
@@ -357,6 +366,7 @@ RULES: dict[type, Rule] = {
     AttentionGradOp: _attention_grad,
     CrossEntropyGradOp: _cross_entropy_grad,
     EmbeddingGradOp: _embedding_grad,
+    CallOp: _call,
     VjpOp: _vjp,
     FusedOp: _fused,
     MapOp: _map,

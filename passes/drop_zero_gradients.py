@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.torch import VjpOp
+from coda_ir.dialects.torch import FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.passes.support.joint import entry_name
 from coda_ir.passes.support.split_joint import sizes_in
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -116,6 +116,8 @@ class _Backward:
             return all(operand in self.zeros for operand in op.operands)
         if isinstance(op, VjpOp):
             return all(gradient in self.zeros for gradient in op.d_outputs)
+        if isinstance(op, CallOp):
+            return op.callee.data == FUSED_ATTENTION_GRAD and op.inputs[0] in self.zeros
         if isinstance(op, coda.ReduceOp):
             return op.kind.data in ("sum", "mean") and op.x in self.zeros
         if isinstance(op, coda.LinearOp):

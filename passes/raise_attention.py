@@ -90,7 +90,7 @@ class _Attention:
 def _called(
     op: CallOp, mask: AttentionMask, rewriter: FunctionRewriter
 ) -> _Attention | Refusal | None:
-    arguments = _arguments_of(op)
+    arguments = attention_arguments(op)
     if arguments is None:
         return UNKNOWN_CALL
     mask.is_causal = bool(arguments.get("is_causal"))
@@ -226,7 +226,7 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
     result.replace_all_uses_with(heads)
 
 
-def _arguments_of(op: CallOp) -> dict[str, float] | None:
+def attention_arguments(op: CallOp) -> dict[str, float] | None:
     """The numbers among the arguments, by name; None for a use that is not understood."""
     call = op.template.call
     named: dict[str, ast.expr] = dict(zip(PARAMETERS, call.args, strict=False))

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from coda_ir.backends.reference.fused_attention import fused_attention, fused_attention_grad
 from coda_ir.backends.reference.numerics import place, stated_dtype
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicSize
 
 Tensors = Sequence[torch.Tensor]
@@ -58,7 +59,7 @@ def _results(
     op: CallOp | VjpOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
 ) -> list[torch.Tensor]:
     """All results of the callee."""
-    function = overload(op)
+    function = _IMPLEMENTED.get(op.callee.data) or overload(op)
     if exact and op.callee.data in _WITHOUT_FLOAT64:
         function = _WITHOUT_FLOAT64[op.callee.data]
     namespace = {"torch": _Float64Torch() if exact else torch, "device": torch.device("cpu")}
@@ -140,6 +141,13 @@ _WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
     "aten._grouped_mm.default": _grouped_mm
 }
 """What stands for operators whose kernels know no float64."""
+
+
+_IMPLEMENTED: Mapping[str, Callable[..., Sequence[torch.Tensor]]] = {
+    FUSED_ATTENTION: fused_attention,
+    FUSED_ATTENTION_GRAD: fused_attention_grad,
+}
+"""Operators that PyTorch leaves to devices other than those that it has kernels for."""
 
 
 def overload(op: CallOp | VjpOp) -> Any:

@@ -17,18 +17,23 @@ def attention_with_lse(
     """
     heads = [split_heads(x, head_dim) for x in (q, k, v)]
     kernel, is_causal, mask = attention_kernel(*heads, causal, window, softcap, mask)
-    if kernel is None:
-        y, lse = spelled_attention_with_lse(*heads, mask, scale, softcap, sinks)
-    else:
-        y, lse = fused_attention(kernel, *heads, mask, is_causal, scale)
-        if mask is not None:
-            hides = ~mask if mask.dtype == torch.bool else mask == float("-inf")
-            lse = lse.masked_fill(hides.all(-1), float("inf"))
-        if sinks is not None:
-            sinks = sinks.to(lse.dtype)[:, None]
-            y = (y * torch.sigmoid(lse - sinks)[..., None]).to(q.dtype)
-            lse = torch.logaddexp(lse, sinks)
+    y, lse = heads_with_lse(kernel, *heads, mask, is_causal, scale, softcap, sinks)
     return joined_heads(y, q), lse.contiguous()
+
+
+def heads_with_lse(kernel, q, k, v, mask, is_causal, scale, softcap=None, sinks=None):
+    """What attention of heads gives, and the logsumexp of the scores."""
+    if kernel is None:
+        return spelled_attention_with_lse(q, k, v, mask, scale, softcap, sinks)
+    y, lse = fused_attention(kernel, q, k, v, mask, is_causal, scale)
+    if mask is not None:
+        hides = ~mask if mask.dtype == torch.bool else mask == float("-inf")
+        lse = lse.masked_fill(hides.all(-1), float("inf"))
+    if sinks is not None:
+        sinks = sinks.to(lse.dtype)[:, None]
+        y = (y * torch.sigmoid(lse - sinks)[..., None]).to(q.dtype)
+        lse = torch.logaddexp(lse, sinks)
+    return y, lse
 
 
 def spelled_attention_with_lse(q, k, v, mask, scale, softcap, sinks):
@@ -88,12 +93,9 @@ def attention_grad(
     d_y, y, *heads = (split_heads(x, head_dim) for x in (d_out.contiguous(), out, q, k, v))
     kernel, is_causal, hiding = attention_kernel(*heads, causal, window, softcap, mask)
     wants_mask = "mask" in wrt
-    if kernel is None or (kernel == "cpu" and wants_mask):
-        results = spelled_attention_grad(d_y, lse, *heads, hiding, scale, softcap)
-    else:
-        results = fused_attention_grad(
-            kernel, d_y, y, lse, *heads, hiding, is_causal, scale, wants_mask
-        )
+    results = heads_grad(
+        kernel, d_y, y, lse, *heads, hiding, is_causal, scale, wants_mask, softcap
+    )
     *d_heads, d_mask = results
     gradients = [joined_heads(x, z) for x, z in zip(d_heads, (q, k, v))]
     if "sinks" in wrt:
@@ -104,6 +106,17 @@ def attention_grad(
     if wants_mask:
         gradients.append(d_mask.sum_to_size(mask.shape).to(mask.dtype).contiguous())
     return gradients
+
+
+def heads_grad(
+    kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask, softcap=None
+):
+    """The gradients of heads and of the mask."""
+    if kernel is None or (kernel == "cpu" and wants_mask):
+        return spelled_attention_grad(d_y, lse, q, k, v, mask, scale, softcap)
+    return fused_attention_grad(
+        kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask
+    )
 
 
 def spelled_attention_grad(d_y, lse, q, k, v, mask, scale, softcap):
@@ -160,6 +173,37 @@ def summed_heads(x, heads):
     """The sums over the heads that share one of `heads`."""
     return x if x.shape[1] == heads else x.unflatten(1, (heads, -1)).sum(2)
 ''',
+    "attention_of_heads": '''\
+def attention_of_heads(
+    q, k, v, mask=None, dropout=0.0, is_causal=False, return_debug_mask=False, *, scale=None
+):
+    """ATen's overrideable attention of heads that are no columns: what it gives, and the
+    logsumexp of the scores.
+    """
+    kernel, is_causal, mask = kernel_of_heads(q, k, v, mask, is_causal)
+    y, lse = heads_with_lse(kernel, q, k, v, mask, is_causal, scale)
+    return y, lse.contiguous()
+
+
+def kernel_of_heads(q, k, v, mask, is_causal):
+    """`attention_kernel`, where a query sees the keys up to its own number."""
+    if is_causal and q.shape[2] != k.shape[2]:
+        mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+        is_causal = False
+    return attention_kernel(q, k, v, is_causal, None, None, mask)
+
+
+def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=None):
+    """The gradients for q, k, v, and for the mask where that is wanted."""
+    kernel, is_causal, hiding = kernel_of_heads(q, k, v, mask, rest[5])
+    wants_mask = mask is not None and wanted[3]
+    *gradients, d_mask = heads_grad(
+        kernel, d_y.contiguous(), y, lse, q, k, v, hiding, is_causal, scale, wants_mask
+    )
+    if wants_mask:
+        gradients.append(d_mask.sum_to_size(mask.shape).to(mask.dtype))
+    return [x.contiguous() for x in gradients]
+''',
     "attention_kernel": '''\
 def attention_kernel(q, k, v, causal, window, softcap, mask):
     """The kernel of PyTorch that computes attention of heads and its derivative, whether that
@@ -182,7 +226,8 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
         return None
     cuda = torch.backends.cuda
     if q.device.type == "cpu":
-        return "cpu" if cuda.flash_sdp_enabled() else None
+        has_kernel = cuda.flash_sdp_enabled() and q.shape[-1] == v.shape[-1]
+        return "cpu" if has_kernel else None
     if not q.is_cuda:
         return None
     with torch.enable_grad():
@@ -215,5 +260,5 @@ def padded_columns(x):
     return torch.nn.functional.pad(x, (0, extra)) if extra else x
 ''',
 }
-"""The functions by name. The first two need the third, all need `attention`, and `attention_grad`
-needs `deterministic`."""
+"""The functions by name. All need `attention` and the last one, those of heads that are no columns
+the first two, and what computes gradients needs `deterministic`."""

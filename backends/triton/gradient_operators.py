@@ -24,7 +24,14 @@ from coda_ir.dialects.coda import (
     WeightGradientOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.dialects.torch import (
+    FUSED_ATTENTION,
+    FUSED_ATTENTION_GRAD,
+    CallOp,
+    Determinism,
+    VjpOp,
+    determinism_of,
+)
 
 Writer: TypeAlias = Callable[[HostProgram, Operation], None]
 
@@ -50,6 +57,19 @@ def _attention_grad(host: HostProgram, op: Operation) -> None:
     wanted = f", wrt={wrt}" if wrt else ""
     call = f"attention_grad({saved}, {arguments}{wanted})"
     host.assign_all(op.results, call, hint="gradient", is_dense=True)
+
+
+def attention_of_heads(host: HostProgram, op: CallOp) -> str | None:
+    """The host function for a call of ATen's overrideable attention."""
+    functions = {
+        FUSED_ATTENTION: "attention_of_heads",
+        FUSED_ATTENTION_GRAD: "attention_of_heads_grad",
+    }
+    if op.callee.data not in functions:
+        return None
+    host.helpers.update(("attention", "attention_with_lse", "attention_grad"))
+    host.helpers.update(("attention_of_heads", "attention_kernel", "deterministic"))
+    return functions[op.callee.data]
 
 
 def _weight_gradient(host: HostProgram, op: Operation) -> None:

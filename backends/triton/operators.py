@@ -16,6 +16,7 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.gradient_operators import (
     GRADIENT_WRITERS,
     attention_arguments,
+    attention_of_heads,
     repeatable,
 )
 from coda_ir.backends.triton.host import HostProgram, launch_lines
@@ -365,7 +366,8 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
     operands = [host.variable(operand) for operand in op.inputs]
     template = op.template
     symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
-    call = f"torch.ops.{op.callee.data}({template.render(operands, symbols)})"
+    callee = attention_of_heads(host, op) or f"torch.ops.{op.callee.data}"
+    call = f"{callee}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):
         if op.picks is not None:

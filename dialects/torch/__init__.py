@@ -3,9 +3,26 @@
 from xdsl.ir import Dialect
 
 from coda_ir.dialects.torch.determinism import Determinism, determinism_of
+from coda_ir.dialects.torch.fused_attention import (
+    FUSED_ATTENTION,
+    FUSED_ATTENTION_GRAD,
+    fused_attention_call,
+    fused_attention_grad_call,
+)
 from coda_ir.dialects.torch.ops import CallOp, VjpOp
 from coda_ir.dialects.torch.template import ArgumentTemplate
 
 Torch = Dialect("torch", [CallOp, VjpOp], [])
 
-__all__ = ["ArgumentTemplate", "CallOp", "Determinism", "Torch", "VjpOp", "determinism_of"]
+__all__ = [
+    "FUSED_ATTENTION",
+    "FUSED_ATTENTION_GRAD",
+    "ArgumentTemplate",
+    "CallOp",
+    "Determinism",
+    "Torch",
+    "VjpOp",
+    "determinism_of",
+    "fused_attention_call",
+    "fused_attention_grad_call",
+]

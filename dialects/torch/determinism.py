@@ -60,7 +60,15 @@ _WITHOUT_DERIVATIVE = frozenset(
     | {"_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"}
 )
 
-LISTED = _CONVOLUTIONS | _ADDING | _GATHERING | _SCANS | _WITHOUT | _WITHOUT_DERIVATIVE
+_ATTENTION = frozenset(
+    f"_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn")
+)
+"""Kernels; the operator that chooses one has a derivative of its own here (`fused_attention`)."""
+
+LISTED = (
+    *(_ATTENTION | _CONVOLUTIONS | _ADDING | _GATHERING),
+    *(_SCANS | _WITHOUT | _WITHOUT_DERIVATIVE),
+)
 """The operators of ATen that are known here."""
 
 _ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determinism.MISSING)
@@ -88,7 +96,7 @@ def _of_call(name: str, x: SSAValue | None) -> Determinism:
 
 
 def _of_derivative(name: str) -> Determinism:
-    if name.lstrip("_").startswith("scaled_dot_product"):
+    if name in _ATTENTION:
         return Determinism.STRICT
     if name in _WITHOUT_DERIVATIVE | _SCANS | _WITHOUT:
         return Determinism.MISSING

@@ -25,6 +25,7 @@ from coda_ir.passes.derivatives.shape import SHAPE_RULES
 from coda_ir.passes.derivatives.torch import (
     TORCH_RULES,
     differentiable_inputs,
+    expose_attention,
     expose_dropout,
     refusal_of_call,
 )
@@ -71,6 +72,7 @@ def expose_saved(block: Block) -> None:
     """Let operators also return what their derivatives need of their forward: which elements
     dropout kept, and the logsumexp of the scores of attention.
     """
+    expose_attention(block)
     expose_dropout(block)
     expose_lse(block)
 

@@ -10,10 +10,20 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.dialects.torch import (
+    FUSED_ATTENTION,
+    CallOp,
+    VjpOp,
+    fused_attention_call,
+    fused_attention_grad_call,
+)
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.raise_attention import SDPA, attention_arguments
 
 _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
+
+_COPY = "aten.copy.default"
+"""The second operand with the shape and the type of the first one."""
 
 _SHAPE_ONLY = re.compile(r"aten\.(\w+_like|new_(empty|full|ones|zeros)|bernoulli)\.\w+")
 """Calls that take the shape and type of a tensor, or chances: nothing to differentiate."""
@@ -25,6 +35,14 @@ def _call(op: CallOp, adjoint: Adjoint) -> None:
     """The vector-Jacobian product of the call, which computes the call again."""
     if op.callee.data in _DROPOUTS:
         _give_dropout(op, adjoint)
+        return
+    if op.callee.data == FUSED_ATTENTION:
+        _give_attention(op, adjoint)
+        return
+    if op.callee.data == _COPY:
+        (dy,) = adjoint.d_results
+        assert dy is not None
+        adjoint.give(op.inputs[1], dy)
         return
     positions = op.picks or tuple(range(len(op.outputs)))
     pairs = zip(positions, adjoint.d_results, strict=True)
@@ -48,7 +66,7 @@ def differentiable_inputs(op: CallOp) -> list[int]:
     name = op.callee.data
     if _SHAPE_ONLY.fullmatch(name) and not _OF_ELEMENTS.fullmatch(name):
         return []
-    valued = op.template.valued_operands
+    valued = op.template.valued_operands - ({0} if name == _COPY else set[int]())
     return [
         number
         for number, value in enumerate(op.inputs)
@@ -105,6 +123,47 @@ def _give_dropout(op: CallOp, adjoint: Adjoint) -> None:
     arguments = f"{{0}}, {{1}}, {scale!r}"
     back = CallOp("aten.native_dropout_backward.default", inputs, arguments, [dy.type])
     adjoint.give(op.inputs[0], adjoint.insert(back))
+
+
+def expose_attention(block: Block) -> None:
+    """Let PyTorch's attention of heads also return the logsumexp of its scores, with which its
+    derivative computes no softmax again.
+
+    Attention with dropout draws random numbers, and that of fewer dimensions has no kernels.
+    """
+    for op in list(block.ops):
+        if not isinstance(op, CallOp) or op.callee.data != SDPA:
+            continue
+        arguments = attention_arguments(op)
+        if arguments is None or any(len(shape_of(value)) != 4 for value in op.inputs[:3]):
+            continue
+        q, k, v, *masks = op.inputs
+        scale = arguments.get("scale")
+        call = fused_attention_call(
+            q,
+            k,
+            v,
+            masks[0] if masks else None,
+            is_causal=bool(arguments.get("is_causal")),
+            scale=None if scale is None else float(scale),
+        )
+        call.location = op.location
+        name = op.outputs[0].name_hint
+        call.outputs[0].name_hint = name
+        call.outputs[1].name_hint = f"{name}_lse" if name else "lse"
+        Rewriter.insert_op(call, InsertPoint.before(op))
+        op.outputs[0].replace_all_uses_with(call.outputs[0])
+        Rewriter.erase_op(op)
+
+
+def _give_attention(op: CallOp, adjoint: Adjoint) -> None:
+    dy = adjoint.d_results[0]
+    assert dy is not None
+    wants_mask = len(op.inputs) > 3 and adjoint.wants(op.inputs[3])
+    back = fused_attention_grad_call(op, dy, wants_mask=wants_mask)
+    adjoint.insert(back)
+    for value, gradient in zip(op.inputs, back.outputs, strict=False):
+        adjoint.give(value, gradient)
 
 
 TORCH_RULES: dict[type, Rule] = {CallOp: _call}

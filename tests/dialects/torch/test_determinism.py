@@ -32,7 +32,7 @@ def vjp(name: str) -> VjpOp:
         ("index_select", GIVEN, ON_REQUEST),
         ("scatter_add", ON_REQUEST, ON_REQUEST),
         ("convolution", ON_REQUEST, ON_REQUEST),
-        ("scaled_dot_product_attention", GIVEN, STRICT),
+        ("_scaled_dot_product_flash_attention", GIVEN, STRICT),
         ("adaptive_avg_pool2d", GIVEN, MISSING),
         ("cumsum", MISSING, MISSING),
         ("embedding_dense_backward", ON_REQUEST, GIVEN),

@@ -182,3 +182,31 @@ func.func @call(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}, %ro
 // CHECK-NEXT:   %d_row = coda.sum_to %3 : (tensor<?x8xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   func.return %y, %m, %d_x, %d_row : tensor<?x8xf32>, tensor<?x1xf32>, tensor<?x8xf32>, tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Attention of heads that are no columns: the logsumexp of its scores is kept for its derivative.
+func.func @heads(%q: tensor<?x4x?x24xbf16> {coda.name = "q", coda.dims = ["B", 4, "T", 24]}, %k: tensor<?x4x?x24xbf16> {coda.name = "k", coda.dims = ["B", 4, "T", 24]}, %v: tensor<?x4x?x16xbf16> {coda.name = "v", coda.dims = ["B", 4, "T", 16]}, %m: tensor<?x?xbf16> {coda.name = "m", coda.dims = ["T", "T"]}) -> (tensor<?x4x?x16xbf16> {coda.name = "y"}) {
+  %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %m) {arguments = "{0}, {1}, {2}, {3}, scale=0.25"} : (tensor<?x4x?x24xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x16xbf16>, tensor<?x?xbf16>) -> tensor<?x4x?x16xbf16>
+  func.return %y : tensor<?x4x?x16xbf16>
+}
+
+// CHECK:      func.func private @heads_joint(%q: tensor<?x4x?x24xbf16> {coda.name = "q", coda.dims = ["B", 4 : i64, "T", 24 : i64]}, %k: tensor<?x4x?x24xbf16> {coda.name = "k", coda.dims = ["B", 4 : i64, "T", 24 : i64]}, %v: tensor<?x4x?x16xbf16> {coda.name = "v", coda.dims = ["B", 4 : i64, "T", 16 : i64]}, %m: tensor<?x?xbf16> {coda.name = "m", coda.dims = ["T", "T"]}, %d_y: tensor<?x4x?x16xbf16> {coda.name = "d_y", coda.dims = ["B", 4 : i64, "T", 16 : i64]}) -> (tensor<?x4x?x16xbf16> {coda.name = "y"}, tensor<?x4x?x24xbf16> {coda.name = "d_q", coda.dims = ["B", 4 : i64, "T", 24 : i64]}, tensor<?x4x?x24xbf16> {coda.name = "d_k", coda.dims = ["B", 4 : i64, "T", 24 : i64]}, tensor<?x4x?x16xbf16> {coda.name = "d_v", coda.dims = ["B", 4 : i64, "T", 16 : i64]}, tensor<?x?xbf16> {coda.name = "d_m", coda.dims = ["T", "T"]}) attributes {coda.joint = {arguments = 4 : i64, results = 1 : i64, wrt = ["q", "k", "v", "m"]}} {
+// CHECK-NEXT:   %y, %y_lse = torch.call "aten._scaled_dot_product_fused_attention_overrideable.default"(%q, %k, %v, %m) {arguments = "{0}, {1}, {2}, {3}, 0.0, False, scale=0.25", positions = [0 : i64, 1 : i64]} : (tensor<?x4x?x24xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x16xbf16>, tensor<?x?xbf16>) -> (tensor<?x4x?x16xbf16>, tensor<?x4x?xf32>)
+// CHECK-NEXT:   %d_q, %d_k, %d_v, %d_m = torch.call "aten._scaled_dot_product_fused_attention_overrideable_backward.default"(%d_y, %q, %k, %v, %m, %y, %y_lse) {arguments = "{0}, {1}, {2}, {3}, {4}, [True, True, True, True], {5}, {6}, None, None, 0, 0, 0.0, False, None, None, scale=0.25", positions = [0 : i64, 1 : i64, 2 : i64, 3 : i64]} : (tensor<?x4x?x16xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x16xbf16>, tensor<?x?xbf16>, tensor<?x4x?x16xbf16>, tensor<?x4x?xf32>) -> (tensor<?x4x?x24xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x16xbf16>, tensor<?x?xbf16>)
+// CHECK-NEXT:   func.return %y, %d_q, %d_k, %d_v, %d_m : tensor<?x4x?x16xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x24xbf16>, tensor<?x4x?x16xbf16>, tensor<?x?xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A copy takes its elements from the second operand, and nothing but a shape from the first one.
+func.func @copied(%x: tensor<4x8xf32> {coda.name = "x"}, %row: tensor<8xf32> {coda.name = "row"}) -> (tensor<4x8xf32> {coda.name = "y"}) {
+  %y = torch.call "aten.copy.default"(%x, %row) {arguments = "{0}, {1}"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  func.return %y : tensor<4x8xf32>
+}
+
+// CHECK:      func.func private @copied_joint(%x: tensor<4x8xf32> {coda.name = "x"}, %row: tensor<8xf32> {coda.name = "row"}, %d_y: tensor<4x8xf32> {coda.name = "d_y", coda.dims = [4 : i64, 8 : i64]}) -> (tensor<4x8xf32> {coda.name = "y"}, tensor<8xf32> {coda.name = "d_row"}) attributes {coda.joint = {arguments = 2 : i64, results = 1 : i64, wrt = ["row"]}} {
+// CHECK-NEXT:   %y = torch.call "aten.copy.default"(%x, %row) {arguments = "{0}, {1}"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %d_row = coda.sum_to %d_y : (tensor<4x8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   func.return %y, %d_row : tensor<4x8xf32>, tensor<8xf32>
+// CHECK-NEXT: }

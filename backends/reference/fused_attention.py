@@ -1,0 +1,99 @@
+"""Attention of heads and its gradient as ATen's overrideable operators, every score spelled out.
+
+In float32 at least, rounded once to the types of the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import torch
+
+from coda_ir.backends.reference.numerics import product_of
+
+
+def fused_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> list[torch.Tensor]:
+    """What attention gives, and the logsumexp of the scores: inf without any key."""
+    assert dropout == 0.0
+    scores = _scores(q, k, mask, scale, is_causal=is_causal)
+    unseen = (scores == -torch.inf).all(-1)
+    lse = torch.logsumexp(scores, -1).masked_fill(unseen, torch.inf)
+    y = product_of(torch.exp(scores - lse[..., None]), _shared(v, q))
+    return [y.to(q.dtype), lse]
+
+
+def fused_attention_grad(
+    d_y: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    wanted: Sequence[bool],
+    y: torch.Tensor,
+    lse: torch.Tensor,
+    *rest: object,
+    scale: float | None = None,
+) -> list[torch.Tensor]:
+    """The gradients for q, k, v, and for the mask where that is `wanted`."""
+    is_causal = bool(rest[5])
+    scores = _scores(q, k, mask, scale, is_causal=is_causal)
+    weights = torch.exp(scores - lse[..., None])
+    d_y = d_y.to(scores.dtype)
+    moment = (d_y * y).sum(-1, keepdim=True)
+    d_scores = weights * (product_of(d_y, _shared(v, q).transpose(-1, -2)) - moment)
+    d_inside = d_scores * _scale(q, scale)
+    results = [
+        product_of(d_inside, _shared(k, q)),
+        _summed(product_of(d_inside.transpose(-1, -2), q.to(scores.dtype)), k),
+        _summed(product_of(weights.transpose(-1, -2), d_y), v),
+    ]
+    results = [x.to(like.dtype) for x, like in zip(results, (q, k, v), strict=True)]
+    if mask is not None and wanted[3]:
+        results.append(d_scores.sum_to_size(mask.shape).to(mask.dtype))
+    return results
+
+
+def _scores(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float | None,
+    *,
+    is_causal: bool,
+) -> torch.Tensor:
+    """The scores of all keys, -inf where one is hidden."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = product_of(q.to(wide), _shared(k, q).transpose(-1, -2)) * _scale(q, scale)
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        scores = scores.masked_fill(~seen, -torch.inf)
+    if mask is None:
+        return scores
+    is_bool = mask.dtype == torch.bool
+    return scores.masked_fill(~mask, -torch.inf) if is_bool else scores + mask
+
+
+def _scale(q: torch.Tensor, scale: float | None) -> float:
+    return 1 / sqrt(q.shape[-1]) if scale is None else scale
+
+
+def _shared(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """The heads of keys or values in the type of the scores, each as often as queries share it."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return x.to(wide).repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+
+def _summed(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The sum over the heads that share those of `like`."""
+    shared = x.shape[1] // like.shape[1]
+    return x.reshape(x.shape[0], like.shape[1], shared, *x.shape[2:]).sum(2)

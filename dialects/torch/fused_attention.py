@@ -1,0 +1,76 @@
+"""Attention of heads that keeps the logsumexp of its scores, as calls of PyTorch.
+
+ATen has operators for it that leave the kernel to the device. They are defined for devices with a
+kernel of their own alone; the backends here run them by whatever kernel of PyTorch there is.
+
+    %y, %lse =
+      torch.call "aten._scaled_dot_product_fused_attention_overrideable.default"(%q, %k, %v)
+        {arguments = "{0}, {1}, {2}, None, 0.0, True", positions = [0, 1]} : ...
+
+q, k and v are batch x heads x rows x columns; k and v may have fewer heads, and v other columns.
+The logsumexp is batch x heads x queries in float32, and inf for a query that sees no key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch.ops import CallOp
+
+FUSED_ATTENTION = "aten._scaled_dot_product_fused_attention_overrideable.default"
+FUSED_ATTENTION_GRAD = "aten._scaled_dot_product_fused_attention_overrideable_backward.default"
+
+
+def fused_attention_call(
+    q: SSAValue,
+    k: SSAValue,
+    v: SSAValue,
+    mask: SSAValue | None,
+    *,
+    is_causal: bool,
+    scale: float | None,
+) -> CallOp:
+    """The call for these heads; its results are what attention gives, and the logsumexp."""
+    inputs = [q, k, v] if mask is None else [q, k, v, mask]
+    shape = shape_of(q)[:-1]
+    return CallOp(
+        FUSED_ATTENTION,
+        inputs,
+        f"{{0}}, {{1}}, {{2}}, {_mask(mask)}, 0.0, {is_causal}{_scale(scale)}",
+        [TensorType(element_type_of(q), (*shape, shape_of(v)[-1])), TensorType(f32, shape)],
+        positions=(0, 1),
+    )
+
+
+def fused_attention_grad_call(op: CallOp, d_y: SSAValue, *, wants_mask: bool) -> CallOp:
+    """The gradients for q, k, v, and the mask if wanted, of the call `op` with gradient `d_y`."""
+    positional, named = _arguments(op)
+    mask = op.inputs[3] if len(op.inputs) > 3 else None
+    y, lse = op.outputs
+    saved = len(op.inputs) + 1
+    text = f"{{0}}, {{1}}, {{2}}, {{3}}, {_mask(mask, 4)}, [True, True, True, {wants_mask}], "
+    text += f"{{{saved}}}, {{{saved + 1}}}, None, None, 0, 0, 0.0, {positional[5]}, None, None"
+    results = [*op.inputs[:3], *([mask] if mask is not None and wants_mask else [])]
+    return CallOp(
+        FUSED_ATTENTION_GRAD,
+        [d_y, *op.inputs, y, lse],
+        text + _scale(named.get("scale")),
+        [value.type for value in results],
+        positions=range(len(results)),
+    )
+
+
+def _arguments(op: CallOp) -> tuple[list[Any], dict[str, Any]]:
+    return op.template.evaluate([None] * len(op.inputs), {}, {})
+
+
+def _mask(mask: SSAValue | None, number: int = 3) -> str:
+    return "None" if mask is None else f"{{{number}}}"
+
+
+def _scale(scale: float | None) -> str:
+    return "" if scale is None else f", scale={scale!r}"
