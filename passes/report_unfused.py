@@ -15,9 +15,12 @@ from coda_ir.storage import is_filled_in_place
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
-        "the operator is not attention", "runs as PyTorch's scaled dot-product attention"
+        "a row needs no other rows of the sequence",
+        "runs as PyTorch's scaled dot-product attention",
     ),
-    coda.EmbeddingOp: Refusal("the operator is not a gather", "runs as PyTorch's embedding"),
+    coda.EmbeddingOp: Refusal(
+        "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
+    ),
     coda.SoftmaxOp: Refusal(
         "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
     ),
@@ -27,14 +30,15 @@ _REASONS: dict[type[Operation], Refusal] = {
         "is differentiated by PyTorch, which computes it again",
     ),
     coda.AttentionGradOp: Refusal(
-        "the operator is not attention", "runs as the derivative of PyTorch's attention"
+        "a row needs no other rows of the sequence",
+        "runs as the derivative of PyTorch's attention",
     ),
     coda.CrossEntropyGradOp: Refusal(
         "the epilogue knows the number of its column",
         "runs as a kernel of its own, which reads the logits once",
     ),
     coda.EmbeddingGradOp: Refusal(
-        "the operator is not a scatter",
+        "where a row is added is known before its id is read",
         "adds up rows in a kernel of its own, in the order that a sort of the ids gives",
     ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
