@@ -1,6 +1,8 @@
 """How long the first call of a process takes: cold, from a warm cache, from an imported one.
 
     python benchmarks/first_call.py --json first_call.json
+    python benchmarks/first_call.py --programs layer --tune
+    CODA_COMPILE_JOBS=1 python benchmarks/first_call.py     # one kernel after the other
 
 `layer` is examples/llama_layer.coda, compiled and called; `model` is a Llama of 7B shape with 32
 layers, compiled to the loaded module without a call. The imports of torch and triton, the first
@@ -9,7 +11,9 @@ process and of those that it starts (Triton's assembler, the C compiler).
 
 The cold process has empty caches, CODA IR's and Triton's; the warm one has what that left; the
 third has caches that `coda-cache import` filled from an archive. All three have to give the same
-bits. Without a GPU, kernels run in Triton's interpreter on few rows: then only `compile` counts.
+bits. `--tune` adds a process with empty caches that tunes the layer, and one that finds what that
+stored, which have other schedules. Without a GPU, kernels run in Triton's interpreter on few rows:
+then only `compile` counts.
 """
 
 from __future__ import annotations
@@ -51,14 +55,14 @@ class Parts:
         self.seconds[name] = (perf_counter() - start, processor_seconds() - processor)
 
 
-def measure(program: str) -> dict[str, Any]:
+def measure(program: str, *, tune: bool) -> dict[str, Any]:
     """What a new process takes for its first call, and a hash of the results."""
     import torch
 
     import_module("triton")
     parts = Parts()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    run, prepare = call_layer(device) if program == "layer" else compile_model(device)
+    run, prepare = call_layer(device, tune) if program == "layer" else compile_model(device)
     with parts.part("import coda_ir"):
         compile = import_module("coda_ir").compile
     with parts.part("compile"):
@@ -75,7 +79,7 @@ Run = Callable[[Any], float | None]
 Prepare = Callable[[Callable[..., Any]], Any]
 
 
-def call_layer(device: str) -> tuple[Run, Prepare]:
+def call_layer(device: str, tune: bool) -> tuple[Run, Prepare]:
     from llama_layer import PROGRAM, LayerShape, make_inputs
 
     seed: Callable[[int], object] = import_module("torch").manual_seed
@@ -90,7 +94,8 @@ def call_layer(device: str) -> tuple[Run, Prepare]:
             import_module("torch").cuda.synchronize()
         return sum(float(result.double().sum()) for result in results)
 
-    return run, lambda compile: compile(PROGRAM, constants=shape.constants, device=device)
+    options = {"constants": shape.constants, "device": device, "tune": tune}
+    return run, lambda compile: compile(PROGRAM, **options)
 
 
 def compile_model(device: str) -> tuple[Run, Prepare]:
@@ -99,10 +104,10 @@ def compile_model(device: str) -> tuple[Run, Prepare]:
     return lambda _: None, lambda compile: compile(text, entry="llama", device=device)
 
 
-def in_new_process(program: str, folder: Path) -> dict[str, Any]:
+def in_new_process(program: str, folder: Path, *options: str) -> dict[str, Any]:
     """`measure` with the caches below `folder`."""
     done = subprocess.run(
-        [sys.executable, __file__, "--measure", program],
+        [sys.executable, __file__, "--measure", program, *options],
         env=os.environ | caches(folder),
         stdout=subprocess.PIPE,
         text=True,
@@ -137,6 +142,12 @@ def compare(program: str, folder: Path) -> dict[str, dict[str, Any]]:
     return results
 
 
+def compare_tuned(program: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """The measurements of processes that tune, by state."""
+    states = ("tuned", "tuned before")
+    return {state: in_new_process(program, folder, "--tune") for state in states}
+
+
 def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -155,11 +166,13 @@ def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--layers", type=int, default=32, help="of the model")
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
+    parser.add_argument("--tune", action="store_true", help="the layer; needs a GPU")
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     parser.add_argument("--measure", choices=PROGRAMS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options.measure)))
+        print(json.dumps(measure(options.measure, tune=options.tune)))
         return
     if not Path("/dev/kfd").exists() and not any(Path("/dev").glob("nvidia[0-9]*")):
         os.environ["TRITON_INTERPRET"] = "1"
@@ -168,8 +181,10 @@ def main() -> None:
         text = Path(folder) / "llama.coda"
         text.write_text(import_module("compile_time").llama_text(options.layers))
         os.environ["CODA_BENCHMARK_TEXT"] = str(text)
-        for program in PROGRAMS:
+        for program in options.programs:
             figures[program] = compare(program, Path(folder) / program)
+            if options.tune and program == "layer":
+                figures[program] |= compare_tuned(program, Path(folder) / "tuned")
             print_table(program, figures[program])
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
