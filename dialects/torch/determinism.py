@@ -44,13 +44,13 @@ _GATHERING = frozenset(
 _SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
 
 _WITHOUT = frozenset(
-    {"bincount", "histc", "kthvalue", "median", "nanmedian", "put", "take"}
+    {"bincount", "histc", "kthvalue", "median", "nanmedian", "put"}
     | {f"max_unpool{dims}d" for dims in (2, 3)}
     | {"nll_loss2d", "nll_loss2d_forward"}
 )
 
 _WITHOUT_DERIVATIVE = frozenset(
-    {"avg_pool3d", "ctc_loss", "_ctc_loss", "embedding_bag", "_embedding_bag"}
+    {"avg_pool3d", "ctc_loss", "_ctc_loss", "embedding_bag", "_embedding_bag", "take"}
     | {"adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "max_pool2d"}
     | {"_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "max_pool2d_with_indices"}
     | {"fractional_max_pool2d", "fractional_max_pool3d", "pad"}
