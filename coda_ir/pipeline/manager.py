@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun, PipelinePass
 from coda_ir.pipeline.rewrite_limit import limit_rewrites
 from coda_ir.pipeline.spec import FUNCTION_ANCHOR, MODULE_ANCHOR, Pipeline
+from coda_ir.pipeline.verification import Verification
 
 
 class InvalidAfterPassError(VerifyException):
@@ -24,7 +25,7 @@ class InvalidAfterPassError(VerifyException):
 
 @dataclass(frozen=True)
 class PassManager:
-    """Runs `pipeline` pass by pass. `verify_each` verifies the module after each of them, and
+    """Runs `pipeline` pass by pass. `verify_each` verifies what each of them leaves, and
     `max_rewrites` limits how often patterns may rewrite in one pass (None: by the module's size).
     """
 
@@ -50,9 +51,10 @@ class PassManager:
         """
         for watcher in instrumentations:
             watcher.before_pipeline(module)
+        verification = Verification() if self.verify_each else None
         for run in self.runs():
             try:
-                self._run_pass(run, context, module, instrumentations)
+                self._run_pass(run, context, module, instrumentations, verification)
             except Exception as error:
                 try:
                     for watcher in reversed(instrumentations):
@@ -69,6 +71,7 @@ class PassManager:
         context: Context,
         module: ModuleOp,
         instrumentations: Sequence[PassInstrumentation],
+        verification: Verification | None,
     ) -> None:
         for watcher in instrumentations:
             watcher.before_pass(run, module)
@@ -77,11 +80,11 @@ class PassManager:
                 run_on_functions(run.pass_, context, module)
             else:
                 run.pass_.apply(context, module)
-        if self.verify_each:
+        if verification is not None:
             for watcher in reversed(instrumentations):
                 watcher.before_verify(run, module)
             with _named_in_errors(run):
-                module.verify()
+                verification.verify(module)
         for watcher in reversed(instrumentations):
             watcher.after_pass(run, module)
 
