@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from coda_ir.copies import NotCopied
 from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
 from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing
 
@@ -26,7 +27,7 @@ Target: TypeAlias = Literal["triton", "reference"]
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
 
-class CompiledFunction:
+class CompiledFunction(NotCopied):
     """A function ready to be called with `torch.Tensor`s, by position or by name.
 
     Gives a tensor, or a tuple where the function has several results. Each call checks the

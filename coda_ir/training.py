@@ -25,6 +25,7 @@ from coda_ir.argument_checks import CallCheck
 from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.cache.origin import Origin
 from coda_ir.context import make_context
+from coda_ir.copies import NotCopied
 from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.gradient_pair import GradientPair, Tensors
@@ -55,7 +56,7 @@ class SavePolicy:
     """Parts in which logits are computed again for their gradient; None where they are saved."""
 
 
-class TrainableFunction:
+class TrainableFunction(NotCopied):
     """A function whose results can be differentiated by PyTorch's autograd.
 
     Called like a `CompiledFunction`, with the same checks. Gradients are computed of the arguments

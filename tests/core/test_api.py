@@ -1,5 +1,7 @@
 """`coda_ir.parse`, `coda_ir.compile` and the checks of a call."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -296,6 +298,15 @@ class TestWrongCall:
             rotate(**given)
         with torch.no_grad():
             assert isinstance(rotate(**given), torch.Tensor)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_copies(training: bool):
+    """A module that has a compiled function can be copied, as one that has a function."""
+    compiled = coda_ir.compile(ROPE, training=training, target="reference", device="cpu")
+    assert copy.deepcopy([compiled])[0] is compiled is copy.copy(compiled)
+    with pytest.raises(CodaError, match="cannot be pickled"):
+        pickle.dumps(compiled)
 
 
 def test_import_is_light():
