@@ -43,7 +43,6 @@ from coda_ir.api import CompiledFunction
 from coda_ir.cache import load_source
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
-from coda_ir.native_calls import repeat_nothing
 from coda_ir.native_calls.library import why_not
 
 KINDS = {"triton": "0", "direct": "1", "native": "1"}
@@ -155,16 +154,15 @@ class Layer:
         """The same of native calls: a check that finds the last argument missing, and allocations
         by Python.
         """
-        if vars(self.function)["_repeat"] is repeat_nothing:
+        if self.function.native_call is None:
             raise SystemExit(f"the call was not recorded: {why_not() or 'no reason is known'}")
-        repeat, last = vars(self.function)["_repeat"], self.function.signature.arguments[-1].name
-        wrong = self.inputs | {last: None}
+        repeat, wrong = vars(self.function)["_repeat"], (*self.operands[:-1], None)
         generated, device = self.generated, self.operands[0].device
         empty, (bytes,) = generated.empty_on(device), generated.CALLS.sizes.values()
         needed = [((*x.shape,), x.stride(), x.dtype) for x in self.call()]
         needed.append(((bytes,), (1,), torch.uint8))
         call = microseconds(self.call, batches)
-        check = microseconds(lambda: repeat((), wrong), batches)
+        check = microseconds(lambda: repeat(wrong), batches)
         allocations = microseconds(lambda: [empty(*x) for x in needed], batches)
         return {
             "call": call,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType, ModuleType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coda_ir.copies import NotCopied
 from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
-from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing
+from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing, replaceable
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +44,8 @@ class CompiledFunction(NotCopied):
         self.device = device
         self._lowering = lowering
         self._function = function
+        self.native_call: Callable[..., Any] | None = None
+        """What calls the function once a call is recorded."""
         self._repeat: Repeat = repeat_nothing
 
     @cached_property
@@ -77,10 +80,8 @@ class CompiledFunction(NotCopied):
         if self.target == "triton":
             _ = self._run
 
+    @replaceable
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
-        results = self._repeat(args, kwargs)
-        if results is not None:
-            return results if len(results) != 1 else results[0]
         fitting = self._arguments.find(args, kwargs)
         if fitting is not None:
             return unpack(self.unchecked(*fitting))
@@ -274,7 +275,7 @@ class CompiledFunction(NotCopied):
         Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
         whose types are stated.
         """
-        repeated = self._repeat(tensors, None)
+        repeated = self._repeat(tensors)
         if repeated is not None:
             return repeated
         if self._is_autocast():
@@ -285,8 +286,10 @@ class CompiledFunction(NotCopied):
         calls = self._native_calls
         results = self._run(*tensors)
         results = results if isinstance(results, tuple) else (results,)
-        if calls is not None and calls.observe(tensors, results):
-            self._repeat = calls.repeat()
+        if calls is not None and calls.observe(tensors, results) and self.native_call is None:
+            # Not the bound method: the function is not part of a cycle.
+            native = calls.calls(partial(_call, weakref.ref(self)))
+            self._repeat, self.native_call = native.repeat, native
         return results
 
     @cached_property
@@ -320,6 +323,13 @@ class CompiledFunction(NotCopied):
         """The results for a size of 0; those with elements (a mean of nothing) by the reference."""
         empty = self.signature.empty_results(bindings, self.device)
         return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
+
+
+def _call(reference: weakref.ref[CompiledFunction], *args: Any, **kwargs: Any) -> Any:
+    """A call that is not a recorded one, of a function that someone holds: the caller."""
+    function = reference()
+    assert function is not None
+    return type(function).__call__(function, *args, **kwargs)
 
 
 def unpack(results: Results | list[torch.Tensor]) -> Results:

@@ -18,9 +18,9 @@ something, calls are as they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +30,32 @@ if TYPE_CHECKING:
 MOST_RECORDED = 16
 """Calls of a function: of so many sizes. Looking for one takes a tenth of a microsecond each."""
 
-Repeat = Callable[[Sequence[Any], "Mapping[str, Any] | None"], "tuple[torch.Tensor, ...] | None"]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+Repeat = Callable[[tuple[Any, ...]], "tuple[torch.Tensor, ...] | None"]
+"""Does a call like a recorded one, given its arguments by position; None where there is none."""
 
 
-def repeat_nothing(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> None:
+def repeat_nothing(args: tuple[Any, ...]) -> None:
     """Of a function of which no call is recorded."""
+
+
+def replaceable(method: Method) -> Method:
+    """Let objects have a function in place of this method `__call__`: their `native_call`.
+
+    It gets the arguments as they are, without another dictionary of those by name.
+    """
+    return cast("Method", _Replaceable(method))
+
+
+class _Replaceable:
+    def __init__(self, method: Callable[..., Any]):
+        self._method = method
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]:
+        if instance is None:
+            return self._method
+        return instance.native_call or MethodType(self._method, instance)
 
 
 class NativeCalls:
@@ -49,14 +70,13 @@ class NativeCalls:
         self._calls = module.CALLS
         self._calls.is_observed = True
 
-    def repeat(self) -> Repeat:
-        """What does a call like a recorded one; see `calls.c`."""
+    def calls(self, function: Callable[..., Any]) -> Any:
+        """What repeats recorded calls, or else calls `function`; see `calls.c`."""
         from coda_ir.native_calls.library import native_library
 
-        library = native_library() if self._recorded else None
-        if library is None:
-            return repeat_nothing
-        return partial(library.repeat, self._names, self._recorded)
+        library = native_library()
+        assert library is not None, "a call was recorded"
+        return library.calls(self._names, self._recorded, function)
 
     def missed(self) -> list[Remark]:
         """Why calls are not native, where they could be."""

@@ -203,7 +203,7 @@ static PyTypeObject *recorded_type;
 /* The tensors in order, of which no reference is taken; 0 where they have other names. */
 static int in_order(PyObject *names, PyObject *args, PyObject *kwargs, PyObject **tensors) {
   Py_ssize_t given = PyTuple_GET_SIZE(args), count = PyTuple_GET_SIZE(names);
-  Py_ssize_t named = kwargs == Py_None ? 0 : PyDict_GET_SIZE(kwargs);
+  Py_ssize_t named = kwargs == NULL ? 0 : PyDict_GET_SIZE(kwargs);
   if (given + named != count) return 0;
   for (Py_ssize_t i = 0; i < given; i++) tensors[i] = PyTuple_GET_ITEM(args, i);
   for (Py_ssize_t i = given; i < count; i++) {
@@ -229,26 +229,82 @@ static recorded_t *find(PyObject *list, Py_ssize_t arguments, PyObject *const *t
   return NULL;
 }
 
-static const char repeat_doc[] =
-    "repeat(names, recorded, args, kwargs): the results of the first of the recorded calls that\n"
-    "has arguments like these, as a tuple; None where Python has to do it.";
+/* Calls(names, recorded, otherwise): the calls of a function with arguments of these names. Called
+   like the function, it does what Python would, or asks `otherwise` to. */
 
-static PyObject *repeat(PyObject *module, PyObject *const *given, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_CheckExact(given[0]) || !PyList_CheckExact(given[1]) ||
-      !PyTuple_CheckExact(given[2]) || !(given[3] == Py_None || PyDict_CheckExact(given[3]))) {
-    PyErr_SetString(PyExc_TypeError, "repeat takes a tuple, a list, a tuple, and a dict or None");
-    return NULL;
-  }
+typedef struct {
+  PyObject_HEAD
+  PyObject *names, *recorded, *otherwise;
+} calls_t;
+
+static PyObject *repeat(const calls_t *self, PyObject *args, PyObject *kwargs) {
   PyObject *tensors[MOST_TENSORS];
   uint64_t addresses[MOST_TENSORS];
-  Py_ssize_t arguments = PyTuple_GET_SIZE(given[0]);
-  if (arguments > MOST_TENSORS || !in_order(given[0], given[2], given[3], tensors)) Py_RETURN_NONE;
-  recorded_t *found = find(given[1], arguments, tensors, addresses);
+  Py_ssize_t arguments = PyTuple_GET_SIZE(self->names);
+  if (!in_order(self->names, args, kwargs, tensors)) Py_RETURN_NONE;
+  recorded_t *found = find(self->recorded, arguments, tensors, addresses);
   if (found == NULL) Py_RETURN_NONE;
   PyObject *results = run(found, tensors, addresses);
   Py_DECREF(found);
   return results;
 }
+
+static PyObject *calls_call(calls_t *self, PyObject *args, PyObject *kwargs) {
+  PyObject *results = repeat(self, args, kwargs);
+  if (results == Py_None) {
+    Py_DECREF(results);
+    return PyObject_Call(self->otherwise, args, kwargs);
+  }
+  if (results == NULL || PyTuple_GET_SIZE(results) != 1) return results;
+  PyObject *result = Py_NewRef(PyTuple_GET_ITEM(results, 0));
+  Py_DECREF(results);
+  return result;
+}
+
+static const char repeat_doc[] =
+    "repeat(args): the results of the first of the recorded calls that has arguments like these, as\n"
+    "a tuple; None where Python has to do it.";
+
+static PyObject *calls_repeat(calls_t *self, PyObject *args) {
+  if (PyTuple_CheckExact(args)) return repeat(self, args, NULL);
+  PyErr_SetString(PyExc_TypeError, "repeat takes a tuple");
+  return NULL;
+}
+
+static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  PyObject *names, *recorded, *otherwise;
+  if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &names, &PyList_Type, &recorded, &otherwise))
+    return NULL;
+  if (PyTuple_GET_SIZE(names) > MOST_TENSORS) {
+    PyErr_SetString(PyExc_ValueError, "too many arguments");
+    return NULL;
+  }
+  calls_t *self = (calls_t *)type->tp_alloc(type, 0);
+  if (self == NULL) return NULL;
+  self->names = Py_NewRef(names);
+  self->recorded = Py_NewRef(recorded);
+  self->otherwise = Py_NewRef(otherwise);
+  return (PyObject *)self;
+}
+
+static void calls_dealloc(calls_t *self) {
+  Py_XDECREF(self->names);
+  Py_XDECREF(self->recorded);
+  Py_XDECREF(self->otherwise);
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyMethodDef calls_methods[] = {{"repeat", (PyCFunction)calls_repeat, METH_O, repeat_doc},
+                                      {NULL, NULL, 0, NULL}};
+static PyType_Slot calls_slots[] = {{Py_tp_new, calls_new},
+                                    {Py_tp_dealloc, calls_dealloc},
+                                    {Py_tp_call, calls_call},
+                                    {Py_tp_methods, calls_methods},
+                                    {0, NULL}};
+static PyType_Spec calls_spec = {"coda_native_calls.Calls", sizeof(calls_t), 0, Py_TPFLAGS_DEFAULT,
+                                 calls_slots};
 
 static int take_functions(PyObject *addresses) {
   void **functions[] = {(void **)&get_data_ptr,     (void **)&get_dim,
@@ -292,17 +348,17 @@ static PyObject *setup(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {{"setup", setup, METH_VARARGS, setup_doc},
-                                {"repeat", (PyCFunction)(void (*)(void))repeat, METH_FASTCALL,
-                                 repeat_doc},
-                                {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"setup", setup, METH_VARARGS, setup_doc}, {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "coda_native_calls", NULL, -1,
                                         methods};
 
 PyMODINIT_FUNC PyInit_coda_native_calls(void) {
   recorded_type = (PyTypeObject *)PyType_FromSpec(&recorded_spec);
-  PyObject *module = recorded_type == NULL ? NULL : PyModule_Create(&definition);
-  if (module != NULL && PyModule_AddType(module, recorded_type) < 0) Py_CLEAR(module);
+  PyObject *calls = PyType_FromSpec(&calls_spec), *module = PyModule_Create(&definition);
+  if (recorded_type == NULL || calls == NULL || module == NULL ||
+      PyModule_AddType(module, recorded_type) < 0 ||
+      PyModule_AddType(module, (PyTypeObject *)calls) < 0)
+    return NULL;
   return module;
 }

@@ -40,7 +40,7 @@ DRIVER_FUNCTIONS = (
 class NativeLibrary:
     """What `calls.c` has, and the driver."""
 
-    repeat: Callable[..., Any]
+    calls: Callable[..., Any]
     recorded: Callable[..., object]
     driver: ctypes.CDLL
 
@@ -85,7 +85,7 @@ def _make() -> NativeLibrary:
     addresses = [_address(of_torch, name) for name in TORCH_FUNCTIONS]
     addresses += [_address(driver, name) for name in DRIVER_FUNCTIONS]
     module.setup(torch.Tensor, torch.nn.Parameter, (*addresses,))
-    return NativeLibrary(module.repeat, module.Recorded, driver)
+    return NativeLibrary(module.Calls, module.Recorded, driver)
 
 
 def _address(library: ctypes.CDLL, name: str) -> int | None:

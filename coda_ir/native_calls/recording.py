@@ -139,6 +139,12 @@ class Block:
         return launches, offsets, pointers, maps, bytes(self.data)
 
 
+def _extent(x: torch.Tensor) -> int:
+    """How many bytes there are from the first to the last one of a tensor."""
+    steps = (abs(stride) * (size - 1) for size, stride in zip(x.shape, x.stride(), strict=True))
+    return (1 + sum(steps)) * x.itemsize if x.numel() else 0
+
+
 def _types(signature: Any) -> Iterator[str]:
     for type in signature.values():
         if not isinstance(type, str):
@@ -162,7 +168,7 @@ def record(
     fresh = [x for x in results if not any(x is tensor for tensor in tensors)]
     fresh = list({id(x): x for x in fresh}.values())
     known = [*tensors, *fresh]
-    ranges = [Range(x.data_ptr(), x.nbytes, place) for place, x in enumerate(known)]
+    ranges = [Range(x.data_ptr(), _extent(x), place) for place, x in enumerate(known)]
     ranges.append(Range(seen.work_address, seen.work_bytes, len(known)))
     stream = module.direct_driver().get_current_stream(device.index or 0)
     block = Block(ranges, getattr(module, "COUNTERS", {}).get((device.index, stream), ()))

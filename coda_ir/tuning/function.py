@@ -91,7 +91,7 @@ class TunedFunction(CompiledFunction):
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without any check; see `CompiledFunction.unchecked`."""
-        repeated = self._repeat(tensors, None)
+        repeated = self._repeat(tensors)
         if repeated is not None:
             return repeated
         variant = self._variant(tensors)

@@ -3,6 +3,7 @@ direct_launch_cases.py, in a process in which Triton is not in its interpreter.
 """
 
 import gc
+import inspect
 import struct
 import threading
 import weakref
@@ -20,7 +21,7 @@ from coda_ir.arguments import ArgumentError
 from coda_ir.cache import load_source
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering
-from coda_ir.native_calls import MOST_RECORDED, library, repeat_nothing
+from coda_ir.native_calls import MOST_RECORDED, library
 from coda_ir.native_calls.library import native_library, why_not
 from coda_ir.tuning.function import TunedFunction
 
@@ -84,7 +85,7 @@ class Layer:
 
     @property
     def is_native(self) -> bool:
-        return vars(self.function)["_repeat"] is not repeat_nothing
+        return self.function.native_call is not None
 
     def record(self, inputs: Inputs) -> None:
         """Call often enough for calls of these sizes to be native."""
@@ -403,7 +404,7 @@ def test_tuned_functions(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPat
             function(*inputs)
             launches = fake.recorded()
             assert launches[0].grid[0] == -(-2 * time // (128 if time == 3 else 64))
-        assert vars(function)["_repeat"]((*inputs,), None) is not None
+        assert vars(function)["_repeat"]((*inputs,)) is not None
     assert len(made) == 3
 
 
@@ -503,7 +504,37 @@ def test_what_was_packed_is_checked(layer: Layer):
     for results in (b"\1\0\0\0", b"\0"):
         with pytest.raises(ValueError, match=r"packed|recorded"):
             made.recorded((), (results, (((1,),),), (*right, bytes(192)), *functions))
+    names, calls = ("x",), list[object]()
+    for wrong in ((["x"], calls), (names, ()), (names * 257, calls)):
+        with pytest.raises((TypeError, ValueError)):
+            made.calls(*wrong, print)
     with pytest.raises(TypeError):
-        made.repeat((), [], [], None)
-    with pytest.raises(TypeError):
-        made.repeat((), [])
+        made.calls((), [], print).repeat([])
+
+
+def test_one_result_is_a_tensor(fake: fake_cuda.FakeCuda):
+    layer = Layer(
+        fake,
+        PROGRAM.replace("(bf16[B, T, 64], bf16[B, T, 64])", "bf16[B, T, 64]").replace(
+            "return y,", "return"
+        ),
+    )
+    layer.record(inputs_of(4))
+    results: list[torch.Tensor] = []
+    assert layer.python_calls(lambda: results.append(layer.function(*inputs_of(4)))) == 0
+    assert results[0].shape == (2, 4, 64)
+    assert len(layer.function.unchecked(*inputs_of(4))) == 1
+
+
+def test_a_function_is_let_go(fake: fake_cuda.FakeCuda):
+    """Without the collector of cycles; its signature is that of the class."""
+    layer = Layer(fake)
+    layer.record(inputs_of(4))
+    assert layer.is_native and "kwargs" in inspect.signature(layer.function).parameters
+    reference = weakref.ref(layer.function)
+    gc.disable()
+    try:
+        del layer
+        assert reference() is None
+    finally:
+        gc.enable()
