@@ -52,12 +52,19 @@ def require_triton_for(device: torch.device) -> None:
                 "set TRITON_INTERPRET=1 before Python starts, or compile for the CPU before "
                 "anything imports triton",
             )
+        _silence_interpreter()
     elif _is_interpreting():
         warnings.warn(
             f"Triton runs in its interpreter, which is slow, although the device is {device}; "
             "unset TRITON_INTERPRET to compile the kernels",
             stacklevel=3,
         )
+
+
+def _silence_interpreter() -> None:
+    """NumPy warns of infinities that kernels handle: the logarithm of an empty sum is one."""
+    module = r"triton\.runtime\.interpreter"
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=module)
 
 
 def _is_interpreting() -> bool:
