@@ -1,6 +1,7 @@
 """Whether two modules compute the same: the check behind every test of a pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import torch
 from xdsl.dialects.builtin import ModuleOp
@@ -51,10 +52,16 @@ def run_checked(
     """
     check = EquivalenceCheck(sizes=dims, minimize=minimize)
     parsed = (
-        parse_pipeline(pipeline, Universe.get_multiverse().all_passes | get_all_passes())
+        parse_pipeline(pipeline, _known_passes())
         if isinstance(pipeline, str)
         else Pipeline(tuple(pipeline))
     )
     PassManager(parsed).run(make_context(), module, [check])
     parse_mlir(str(module)).verify()
     return check
+
+
+@cache
+def _known_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
+    """Also those of xDSL. To look for installed ones takes longer than to run a small pipeline."""
+    return Universe.get_multiverse().all_passes | get_all_passes()
