@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from coda_ir.remarks import Remark
 
+MOST_FAILURES = 16
+"""Calls in a row that cannot be recorded, after which no other one of the function is tried."""
+
 MOST_RECORDED = 16
 """Calls of a function: of so many sizes. Looking for one takes a tenth of a microsecond each."""
 
@@ -67,6 +70,7 @@ class NativeCalls:
         self._function = function
         self._names = (*names,)
         self._recorded: list[object] = []
+        self._failures = 0
         self._calls = module.CALLS
         self._calls.is_observed = True
 
@@ -107,7 +111,7 @@ class NativeCalls:
     def observe(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> bool:
         """Record the call that this thread just did, if it can be; whether it was."""
         seen = self._calls.observed()
-        if seen is None:
+        if seen is None or self._failures >= MOST_FAILURES:
             return False
         from coda_ir.native_calls.library import native_library
 
@@ -118,6 +122,7 @@ class NativeCalls:
         from coda_ir.native_calls.recording import Seen, record
 
         recorded = record(library, self._module, Seen(*seen), tensors, results)
+        self._failures = 0 if recorded else self._failures + 1
         if recorded is None:
             return False
         if len(self._recorded) >= MOST_RECORDED:

@@ -152,6 +152,10 @@ def _types(signature: Any) -> Iterator[str]:
         yield type
 
 
+UNKNOWN = (AttributeError, LookupError, StopIteration, TypeError, ValueError, struct.error)
+"""What a Triton raises here that keeps something elsewhere than those that are known."""
+
+
 def record(
     library: NativeLibrary,
     module: Any,
@@ -165,31 +169,39 @@ def record(
     device = tensors[0].device
     if (device.index or 0) != module.direct_driver().get_current_device():
         return None
+    try:
+        return _recorded(library, module, seen, tensors, results)
+    except (Unsupported, *UNKNOWN):
+        return None
+
+
+def _recorded(
+    library: NativeLibrary,
+    module: Any,
+    seen: Seen,
+    tensors: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
+) -> object:
+    """Raises Unsupported, TypeError for tensors of other classes, and what is UNKNOWN."""
     fresh = [x for x in results if not any(x is tensor for tensor in tensors)]
-    fresh = list({id(x): x for x in fresh}.values())
-    known = [*tensors, *fresh]
+    known = [*tensors, *{id(x): x for x in fresh}.values()]
     ranges = [Range(x.data_ptr(), _extent(x), place) for place, x in enumerate(known)]
     ranges.append(Range(seen.work_address, seen.work_bytes, len(known)))
+    device = tensors[0].device
     stream = module.direct_driver().get_current_stream(device.index or 0)
     block = Block(ranges, getattr(module, "COUNTERS", {}).get((device.index, stream), ()))
-    try:
-        for launch in seen.launches:
-            block.add_launch(launch)
-    except Unsupported:
-        return None
-    places = {id(x): place for place, x in reversed([*enumerate(known)])}
-    allocations = [((*x.shape,), x.stride(), x.dtype) for x in fresh]
+    for launch in seen.launches:
+        block.add_launch(launch)
+    allocations = [((*x.shape,), x.stride(), x.dtype) for x in known[len(tensors) :]]
     if seen.work_bytes:
         allocations.append(((seen.work_bytes,), (1,), torch.uint8))
+    places = {id(x): place for place, x in reversed([*enumerate(known)])}
     order = struct.pack(f"={len(results)}I", *(places[id(x)] for x in results))
     launchers = [launch.launcher for launch in seen.launches if 0 not in launch.grid]
     functions = _functions(library, module, device, launchers)
-    try:
-        only = stream if block.is_for_stream else None
-        description = (order, (*allocations,), block.packed(), *functions, only, launchers)
-        return library.recorded((*tensors,), description)
-    except TypeError:  # a tensor of another class, or of very many dimensions
-        return None
+    only = stream if block.is_for_stream else None
+    description = (order, (*allocations,), block.packed(), *functions, only, launchers)
+    return library.recorded((*tensors,), description)
 
 
 def _functions(

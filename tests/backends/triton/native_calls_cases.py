@@ -21,7 +21,7 @@ from coda_ir.arguments import ArgumentError
 from coda_ir.cache import load_source
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering
-from coda_ir.native_calls import MOST_RECORDED, library
+from coda_ir.native_calls import MOST_FAILURES, MOST_RECORDED, library, recording
 from coda_ir.native_calls.library import native_library, why_not
 from coda_ir.tuning.function import TunedFunction
 
@@ -253,6 +253,23 @@ def test_arguments_that_share_memory(layer: Layer):
         assert layer.python_calls(partial(layer.function, *shared)) == 1
     layer.record(inputs)
     assert layer.python_calls(partial(layer.function, *shared)) == 0
+
+
+def test_calls_that_cannot_be_recorded(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
+    """They are not tried for ever; a Triton that differs is no reason to fail."""
+    layer, calls = Layer(fake), list[object]()
+    pack = recording.Block.packed
+
+    def changed(block: recording.Block) -> Any:
+        calls.append(block)
+        raise AttributeError("packed_metadata")
+
+    monkeypatch.setattr(recording.Block, "packed", changed)
+    for _ in range(MOST_FAILURES + 8):
+        layer.module.CALLS.known.clear()  # what is known of addresses, which may come again
+        layer.function(*inputs_of(4))
+    assert len(calls) == MOST_FAILURES and not layer.is_native
+    monkeypatch.setattr(recording.Block, "packed", pack)
 
 
 def test_gradients_that_would_be_lost(layer: Layer):
