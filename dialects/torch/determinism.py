@@ -24,9 +24,13 @@ class Determinism(Enum):
     MISSING = "an algorithm that PyTorch does not have"
 
 
-_CONVOLUTIONS = frozenset(
-    f"{name}{dims}d" for name in ("conv", "conv_transpose") for dims in (1, 2, 3)
-) | {"convolution", "_convolution"}
+_CONVOLUTIONS = frozenset(f"conv{dims}d" for dims in (1, 2, 3))
+"""cuDNN repeats the bits of these; it may add their derivatives with atomics."""
+
+_OTHER_CONVOLUTIONS = frozenset(
+    {"convolution", "_convolution"} | {f"conv_transpose{dims}d" for dims in (1, 2, 3)}
+)
+"""Those that are a derivative of one, or may be."""
 
 _ADDING = frozenset(
     {"index_add", "index_copy", "index_put", "_unsafe_index_put", "scatter", "scatter_add"}
@@ -66,7 +70,7 @@ _ATTENTION = frozenset(
 """Kernels; the operator that chooses one has a derivative of its own here (`fused_attention`)."""
 
 LISTED = (
-    *(_ATTENTION | _CONVOLUTIONS | _ADDING | _GATHERING),
+    *(_ATTENTION | _CONVOLUTIONS | _OTHER_CONVOLUTIONS | _ADDING | _GATHERING),
     *(_SCANS | _WITHOUT | _WITHOUT_DERIVATIVE),
 )
 """The operators of ATen that are known here."""
@@ -91,7 +95,7 @@ def _of_call(name: str, x: SSAValue | None) -> Determinism:
         return Determinism.GIVEN
     if name in _WITHOUT | _SCANS:
         return Determinism.MISSING
-    is_listed = name in _ADDING | _CONVOLUTIONS
+    is_listed = name in _ADDING | _OTHER_CONVOLUTIONS
     return Determinism.ON_REQUEST if is_listed else Determinism.GIVEN
 
 
@@ -100,5 +104,5 @@ def _of_derivative(name: str) -> Determinism:
         return Determinism.STRICT
     if name in _WITHOUT_DERIVATIVE | _SCANS | _WITHOUT:
         return Determinism.MISSING
-    is_listed = name in _GATHERING | _CONVOLUTIONS
+    is_listed = name in _GATHERING | _CONVOLUTIONS | _OTHER_CONVOLUTIONS
     return Determinism.ON_REQUEST if is_listed else Determinism.GIVEN
