@@ -7,9 +7,8 @@ their bits: reductions, norms and softmax add in a fixed order, and cuBLAS does 
 
 from __future__ import annotations
 
+import ast
 from enum import Enum
-
-from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.torch.ops import CallOp, VjpOp
@@ -32,18 +31,20 @@ _OTHER_CONVOLUTIONS = frozenset(
 )
 """Those that are a derivative of one, or may be."""
 
-_ADDING = frozenset(
-    {"index_add", "index_copy", "index_put", "_unsafe_index_put", "scatter", "scatter_add"}
-    | {"scatter_reduce"}
-)
-"""Writes to places that tensors name, of which several may be one."""
+_ADDING = frozenset({"index_add", "scatter_add", "scatter_reduce"})
+"""Sums at places that tensors name, of which several may be one."""
+
+_PUTTING = frozenset({"index_put", "_unsafe_index_put"})
+"""The same if they accumulate. What else writes to such places, as of a cache of keys, repeats its
+bits unless it writes to one of them twice; then PyTorch leaves the result open.
+"""
 
 _GATHERING = frozenset(
     {"embedding", "gather", "index", "_unsafe_index", "index_select", "repeat_interleave"}
     | {"take_along_dim", "max_pool3d", "max_pool3d_with_indices"}
     | {f"replication_pad{dims}d" for dims in (1, 2, 3)}
 )
-"""Reads from such places: their derivatives are the writes."""
+"""Reads from such places: their derivatives are the sums."""
 
 _SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
 
@@ -70,8 +71,8 @@ _ATTENTION = frozenset(
 """Kernels; the operator that chooses one has a derivative of its own here (`fused_attention`)."""
 
 LISTED = (
-    *(_ATTENTION | _CONVOLUTIONS | _OTHER_CONVOLUTIONS | _ADDING | _GATHERING),
-    *(_SCANS | _WITHOUT | _WITHOUT_DERIVATIVE),
+    *(_ATTENTION | _CONVOLUTIONS | _OTHER_CONVOLUTIONS | _ADDING | _PUTTING),
+    *(_GATHERING | _SCANS | _WITHOUT | _WITHOUT_DERIVATIVE),
 )
 """The operators of ATen that are known here."""
 
@@ -81,22 +82,30 @@ _ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determi
 def determinism_of(op: CallOp | VjpOp) -> Determinism:
     """What `op` needs; a derivative computes the call again, and needs what that does."""
     name = op.callee.data.split(".")[1]
-    of_call = _of_call(name, op.inputs[0] if op.inputs else None)
+    of_call = _of_call(name, op)
     if isinstance(op, CallOp):
         return of_call
     return max(of_call, _of_derivative(name), key=_ORDER.index)
 
 
-def _of_call(name: str, x: SSAValue | None) -> Determinism:
+def _of_call(name: str, op: CallOp | VjpOp) -> Determinism:
     forward = name.removesuffix("_backward").removesuffix("_dense")
     if forward != name:
         return _of_derivative(forward)
-    if name in _SCANS and x is not None and not is_float(element_type_of(x)):
+    if name in _SCANS and not any(is_float(element_type_of(x)) for x in op.inputs):
         return Determinism.GIVEN
+    if name in _PUTTING and _accumulates(op):
+        return Determinism.ON_REQUEST
     if name in _WITHOUT | _SCANS:
         return Determinism.MISSING
     is_listed = name in _ADDING | _OTHER_CONVOLUTIONS
     return Determinism.ON_REQUEST if is_listed else Determinism.GIVEN
+
+
+def _accumulates(op: CallOp | VjpOp) -> bool:
+    call = op.template.call
+    given = [*call.args[3:4], *(k.value for k in call.keywords if k.arg == "accumulate")]
+    return any(isinstance(node, ast.Constant) and node.value is True for node in given)
 
 
 def _of_derivative(name: str) -> Determinism:

@@ -51,6 +51,17 @@ def test_sums_of_integers_are_exact() -> None:
     assert determinism_of(call("cumsum", i64)) == GIVEN
 
 
+@pytest.mark.parametrize(
+    ("arguments", "needs"),
+    [("{0}, [], {0}", GIVEN), ("{0}, [], {0}, True", ON_REQUEST)],
+)
+def test_what_is_put_is_no_sum(arguments: str, needs: Determinism) -> None:
+    """A cache of keys is written at places of which none is there twice."""
+    op = call("index_put")
+    put = CallOp("aten.index_put.default", op.inputs, arguments, [op.outputs[0].type])
+    assert determinism_of(put) == needs
+
+
 def test_operators_that_are_listed_exist() -> None:
     missing = [name for name in LISTED if not hasattr(torch.ops.aten, name)]
     assert not missing
