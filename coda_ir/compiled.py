@@ -284,6 +284,8 @@ class CompiledFunction(NotCopied):
             with torch.autocast(self.device.type, enabled=False):
                 return self.unchecked(*tensors)
         calls = self._native_calls
+        if calls is not None:
+            calls.forget()
         results = self._run(*tensors)
         results = results if isinstance(results, tuple) else (results,)
         if calls is not None and calls.observe(tensors, results) and self.native_call is None:

@@ -108,6 +108,10 @@ class NativeCalls:
             )
         ]
 
+    def forget(self) -> None:
+        """Before a call: what this thread did before, that nobody asked for, is not it."""
+        self._calls.observed()
+
     def observe(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> bool:
         """Record the call that this thread just did, if it can be; whether it was."""
         seen = self._calls.observed()

@@ -255,6 +255,15 @@ def test_arguments_that_share_memory(layer: Layer):
     assert layer.python_calls(partial(layer.function, *shared)) == 0
 
 
+def test_what_others_did_is_not_recorded(layer: Layer, monkeypatch: pytest.MonkeyPatch):
+    """Calls of the module itself, which nobody asked to observe."""
+    for _ in range(3):
+        layer.module.run(*inputs_of(6))
+    assert layer.module.CALLS.seen
+    monkeypatch.setattr(recording, "record", pytest.fail)
+    layer.function(*inputs_of(7))
+
+
 def test_calls_that_cannot_be_recorded(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
     """They are not tried for ever; a Triton that differs is no reason to fail."""
     layer, calls = Layer(fake), list[object]()
