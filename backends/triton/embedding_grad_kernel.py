@@ -6,6 +6,8 @@ are known; the program that owns a row of the table adds these up in float32 and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
@@ -26,37 +28,80 @@ ELEMENTS = 8192
 """Elements that a program reads at a time: frequent ids take many turns."""
 
 
+@dataclass(frozen=True)
+class _Tiling:
+    """How the columns are split between programs: their number, None where it is not known."""
+
+    columns: int | None
+
+    @property
+    def block(self) -> int:
+        """Columns of a program."""
+        columns = MAX_COLUMNS if self.columns is None else self.columns
+        return min(next_power_of_2(columns), MAX_COLUMNS)
+
+    @property
+    def rows(self) -> int:
+        """Rows that a program adds at a time."""
+        return min(ELEMENTS // self.block, 128)
+
+    @property
+    def extent(self) -> str:
+        """The number of columns in the kernel."""
+        return "N" if self.columns is None else str(self.columns)
+
+    @property
+    def blocks(self) -> str:
+        """The number of programs of a row of the table, in the kernel."""
+        if self.columns is None:
+            return f"tl.cdiv(N, {self.block})"
+        return str(-(-self.columns // self.block))
+
+
 def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     """out[id] = the sum of dy[order[n]] for n from start[id] on, up to start[id + 1].
 
     Operands: `order` and `start` as the host function `rows_by_id` gives them, and dy.
     """
     type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
-    is_known = columns != DYNAMIC_INDEX
-    block = min(next_power_of_2(columns), MAX_COLUMNS) if is_known else MAX_COLUMNS
-    rows = min(ELEMENTS // block, 128)
-    extent = str(columns) if is_known else "N"
+    tiling = _Tiling(None if columns == DYNAMIC_INDEX else columns)
+    width = "{operands[2]}.shape[-1]" if tiling.columns is None else str(columns)
     arguments = [
         pointer_argument("order_ptr", i64, "{operands[0]}"),
         pointer_argument("start_ptr", i64, "{operands[1]}"),
         pointer_argument("dy_ptr", type, "{operands[2]}"),
         pointer_argument("out_ptr", type, "{outputs[0]}"),
     ]
-    columns_value = "{operands[2]}.shape[-1]"
-    if not is_known:
-        arguments.append(KernelArgument("N", "i32", columns_value))
+    if tiling.columns is None:
+        arguments.append(KernelArgument("N", "i32", width))
     helpers = set[str]()
-    blocks = f"tl.cdiv({extent}, {block})"
+    lines = _lines(op, tiling, helpers)
+    summary = f"rows added up by id, {tiling.rows} at a time, blocks of {tiling.block} columns"
+    return EmittedKernel(
+        name=name,
+        source=function(name, arguments, summary, lines),
+        arguments=tuple(arguments),
+        grid=f"triton.cdiv({width}, {tiling.block}) * ({{rows}})",
+        helpers=frozenset(helpers),
+        num_warps=8,
+        description=summary,
+    )
+
+
+def _lines(op: EmbeddingGradOp, tiling: _Tiling, helpers: set[str]) -> list[str]:
+    """The body of the kernel."""
+    type, extent, block, rows = element_type_of(op.dy), tiling.extent, tiling.block, tiling.rows
+    dy = load(f"dy_ptr + row * {extent} + column", type, "inside")
     body = [
         f"place = first + tl.arange(0, {rows})[:, None]",
         "row = tl.load(order_ptr + place, mask=place < last, other=0)",
-        "inside = (place < last) & (column < " + extent + ")",
-        f"total += {load(f'dy_ptr + row * {extent} + column', type, 'inside')}",
+        f"inside = (place < last) & (column < {extent})",
+        f"total += {dy}",
         f"first += {rows}",
     ]
-    lines = [
-        f"id = (tl.program_id(0) // {blocks}).to(tl.int64)",
-        f"column = tl.program_id(0) % {blocks} * {block} + tl.arange(0, {block})[None, :]",
+    return [
+        f"id = (tl.program_id(0) // {tiling.blocks}).to(tl.int64)",
+        f"column = tl.program_id(0) % {tiling.blocks} * {block} + tl.arange(0, {block})[None, :]",
         "first = tl.load(start_ptr + id)",
         "last = tl.load(start_ptr + id + 1)",
         *([] if op.padding is None else [f"last = tl.where(id == {op.padding}, first, last)"]),
@@ -67,14 +112,3 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         f"value = {rounded('result', type, helpers)}",
         f"tl.store(out_ptr + id * {extent} + column, value, mask=column < {extent})",
     ]
-    summary = f"rows added up by id, {rows} at a time, blocks of {block} columns"
-    width = str(columns) if is_known else columns_value
-    return EmittedKernel(
-        name=name,
-        source=function(name, arguments, summary, lines),
-        arguments=tuple(arguments),
-        grid=f"triton.cdiv({width}, {block}) * ({{rows}})",
-        helpers=frozenset(helpers),
-        num_warps=8,
-        description=summary,
-    )
