@@ -240,12 +240,14 @@ typedef struct {
 static PyObject *repeat(const calls_t *self, PyObject *args, PyObject *kwargs) {
   PyObject *tensors[MOST_TENSORS];
   uint64_t addresses[MOST_TENSORS];
-  Py_ssize_t arguments = PyTuple_GET_SIZE(self->names);
+  Py_ssize_t count = PyTuple_GET_SIZE(self->names);
   if (!in_order(self->names, args, kwargs, tensors)) Py_RETURN_NONE;
-  recorded_t *found = find(self->recorded, arguments, tensors, addresses);
-  if (found == NULL) Py_RETURN_NONE;
-  PyObject *results = run(found, tensors, addresses);
-  Py_DECREF(found);
+  /* Other threads may change the dictionary. */
+  for (Py_ssize_t i = 0; i < count; i++) Py_INCREF(tensors[i]);
+  recorded_t *found = find(self->recorded, count, tensors, addresses);
+  PyObject *results = found == NULL ? Py_NewRef(Py_None) : run(found, tensors, addresses);
+  Py_XDECREF(found);
+  for (Py_ssize_t i = 0; i < count; i++) Py_DECREF(tensors[i]);
   return results;
 }
 
