@@ -25,6 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from coda_ir.api import parse
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
+from coda_ir.backends.triton.gradient_prelude import GRADIENT_HELPERS
 from coda_ir.context import make_context
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 
@@ -206,6 +207,9 @@ class TorchWith:
 
 Available = Callable[..., str | None]
 
+HEADS_APART = ((5, 1, False, False), (5, 2, True, False), (7, 1, True, False), (7, 4, False, True))
+"""Keys for 5 queries, heads that share one of them, whether causal, and whether there is a mask."""
+
 
 @pytest.fixture
 def with_cuda(emitted: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
@@ -287,3 +291,35 @@ def test_nothing_to_attend(emitted: Any, batch: int, queries: int, keys: int):
     assert not y.any() and lse.isposinf().all()
     assert not any(gradient.any() for gradient in found)
     assert [gradient.shape for gradient in found] == [q.shape, k.shape, k.shape]
+
+
+@pytest.mark.parametrize("kernel", ["flash", "efficient"])
+@pytest.mark.parametrize(("keys", "shared", "causal", "masked"), HEADS_APART)
+def test_heads_that_are_no_columns(
+    emitted: Any,
+    with_cuda: Callable[[str], None],
+    kernel: str,
+    keys: int,
+    shared: int,
+    causal: bool,
+    masked: bool,
+):
+    """With the kernels for CUDA, which run deterministically."""
+    namespace: dict[str, Any] = vars(emitted)
+    exec(GRADIENT_HELPERS["attention_of_heads"], namespace)
+    q, d_y = normal(2, 4, 5, 8).float(), normal(2, 4, 5, 8).float()
+    k, v = (normal(2, 4 // shared, keys, 8).float() for _ in range(2))
+    mask = (torch.arange(keys) != 2).expand(5, keys) if masked else None
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        *leaves, attn_mask=mask, is_causal=causal, enable_gqa=shared > 1
+    )
+    wanted = torch.autograd.grad(expected, leaves, d_y)
+    with_cuda(kernel)
+    y, lse = emitted.attention_of_heads(q, k, v, mask, 0.0, causal)
+    rest = (None, None, 0, 0, 0.0, causal, None, None)
+    flags = [True, True, True, False]
+    found = emitted.attention_of_heads_grad(d_y, q, k, v, mask, flags, y, lse, *rest)
+    for actual, exact in zip((y, *found), (expected, *wanted), strict=True):
+        assert relative_error(actual, exact) < 2e-6
+    assert not torch.are_deterministic_algorithms_enabled()
