@@ -1,10 +1,11 @@
-"""Compiling the kernels of a program before its first call, several at a time."""
+"""Compiling the kernels of a program before its first call, several at a time.
+
+That it is just what launches ask for: backends/triton/kernels_ahead_cases.py.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import fake_cuda
 import pytest
 import torch
 
@@ -26,27 +26,7 @@ from coda_ir.kernels_ahead import compile_ahead
 from coda_ir.lowering import Lowering
 
 ROOT = Path(__file__).parents[2]
-CASES = Path(__file__).with_name("kernels_ahead_cases.py")
 CPU = torch.device("cpu")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the driver is a real one")
-@pytest.mark.skipif(not fake_cuda.is_possible(), reason="Triton's launchers need a C compiler")
-def test_what_is_compiled(tmp_path: Path):
-    """The cases run in a process in which Triton is not in its interpreter."""
-    environment = dict(os.environ)
-    environment.pop("TRITON_INTERPRET", None)
-    environment |= {
-        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
-        "CODA_CACHE_DIR": str(tmp_path / "coda"),
-        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("tests", "benchmarks")),
-    }
-    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x", str(CASES)]
-    done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout and "skipped" not in done.stdout
 
 
 def test_strides_are_not_guessed():

@@ -23,7 +23,8 @@ from coda_ir.remarks import Remark
 
 ROOT = Path(__file__).parents[3]
 CASES = [
-    str(Path(__file__).with_name(f"{name}_cases.py")) for name in ("direct_launch", "native_calls")
+    str(Path(__file__).with_name(f"{name}_cases.py"))
+    for name in ("direct_launch", "kernels_ahead", "native_calls")
 ]
 LAYER = EXAMPLES / "llama_layer.coda"
 SIZES = {"D": 64, "F": 96, "HEAD": 32}

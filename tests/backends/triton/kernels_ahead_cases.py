@@ -1,5 +1,5 @@
-"""Kernels that are compiled ahead of their launches: run by test_kernels_ahead.py, in a process of
-its own, since Triton must not be in its interpreter. The driver is not a real one.
+"""Kernels that are compiled ahead of their launches: run by test_direct_launch.py, in a process of
+their own, since Triton must not be in its interpreter. The driver is not a real one.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ from coda_ir.kernels_ahead import compile_ahead, compile_launch
 from coda_ir.lowering import Lowering, find_entry
 from coda_ir.passes.differentiate import DifferentiatePass
 
-LAYER = Path(__file__).parents[2] / "examples" / "llama_layer.coda"
+LAYER = Path(__file__).parents[3] / "examples" / "llama_layer.coda"
 SIZES = {"D": 256, "F": 256, "HEAD": 64}
 
 KERNELS = """
@@ -51,7 +51,7 @@ LAUNCHES = tuple(f'{name}[(1,)](tensor("fp32"), 16, num_warps=1)' for name in ("
 
 @pytest.fixture(scope="module", autouse=True)
 def fake(tmp_path_factory: pytest.TempPathFactory) -> fake_cuda.FakeCuda:
-    return fake_cuda.install(tmp_path_factory.mktemp("cuda"))
+    return fake_cuda.installed() or fake_cuda.install(tmp_path_factory.mktemp("cuda"))
 
 
 @pytest.fixture
