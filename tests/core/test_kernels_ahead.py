@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from support.fake_measurer import FakeMeasurer
 
 import coda_ir
 from coda_ir import kernels_ahead, triton_start
@@ -23,7 +24,8 @@ from coda_ir.compile_jobs import compile_jobs, use_jobs
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.kernels_ahead import compile_ahead
-from coda_ir.lowering import Lowering
+from coda_ir.lowering import Lowering, TuningOptions
+from coda_ir.tuning import Candidate, Deadline, use_measurer
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -161,6 +163,29 @@ fn f(x: bf16[M, 64], w: bf16[64, 64]) {
     return linear(silu(linear(x, w)), w)
 }
 """
+
+
+class JobsMeasurer(FakeMeasurer):
+    """Remembers how many candidates were to be compiled at a time."""
+
+    jobs = 0
+
+    def prepare(
+        self,
+        candidates: Sequence[Candidate],
+        deadline: Deadline,
+        done: Callable[[Candidate, str | None], None],
+    ) -> None:
+        self.jobs = compile_jobs()
+        super().prepare(candidates, deadline, done)
+
+
+def test_candidates_are_compiled_by_as_many_processes():
+    measurer = JobsMeasurer(lambda _: 1.0, device="GPU with three jobs")
+    tuning = TuningOptions("measure", 10.0, "M=64")
+    with use_measurer(measurer):
+        Lowering(coda_ir.parse(PROGRAM), tuning=tuning, jobs=3).module("scheduled")
+    assert measurer.jobs == 3 and measurer.measured
 
 
 @pytest.mark.parametrize("is_capturing", [False, True])
