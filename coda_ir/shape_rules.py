@@ -49,7 +49,13 @@ from coda_ir.dialects.gemm import (
     Segment,
 )
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
-from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
+from coda_ir.dialects.torch import (
+    CONVOLUTION_GRAD,
+    FUSED_ATTENTION,
+    FUSED_ATTENTION_GRAD,
+    CallOp,
+    VjpOp,
+)
 from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
@@ -214,8 +220,12 @@ def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Of attention; other calls of PyTorch state the dimensions of their results."""
+    """Of derivatives and attention; other calls state the dimensions of their results."""
     assert isinstance(op, CallOp)
+    if op.callee.data == CONVOLUTION_GRAD:
+        _, x, weight = operands
+        dims = (x, weight, weight[:1])
+        return [dims[position] for position in op.picks or range(3)]
     if op.callee.data == FUSED_ATTENTION:
         q, _, v, *_ = operands
         return [(*q[:-1], v[-1]), q[:-1]]
@@ -286,7 +296,7 @@ def _results(
     segment: Segment, rows: Dims, columns: Dim, op: FusedOp | None, index: int
 ) -> list[Dims]:
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
-    row_tile = op.schedule.row_tile if op and op.schedule else None
+    row_tile = op.schedule.block_m.data if op and op.schedule else None
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.torch import FUSED_ATTENTION_GRAD, CallOp, VjpOp
+from coda_ir.dialects.torch import CONVOLUTION_GRAD, FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.passes.support.joint import entry_name
 from coda_ir.passes.support.split_joint import sizes_in
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -41,6 +41,10 @@ FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.AttentionGradOp: ("d_out",),
 }
 """The operands of which one that is zero makes every result zero."""
+
+
+_CALLS = (CONVOLUTION_GRAD, FUSED_ATTENTION_GRAD)
+"""Calls of PyTorch whose results are zero where their first operand is."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class _Backward:
         if isinstance(op, VjpOp):
             return all(gradient in self.zeros for gradient in op.d_outputs)
         if isinstance(op, CallOp):
-            return op.callee.data == FUSED_ATTENTION_GRAD and op.inputs[0] in self.zeros
+            return op.callee.data in _CALLS and op.inputs[0] in self.zeros
         if isinstance(op, coda.ReduceOp):
             return op.kind.data in ("sum", "mean") and op.x in self.zeros
         if isinstance(op, coda.LinearOp):

@@ -9,12 +9,13 @@ from coda_ir.dialects.torch.fused_attention import (
     fused_attention_call,
     fused_attention_grad_call,
 )
-from coda_ir.dialects.torch.ops import CallOp, VjpOp
+from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
 from coda_ir.dialects.torch.template import ArgumentTemplate
 
 Torch = Dialect("torch", [CallOp, VjpOp], [])
 
 __all__ = [
+    "CONVOLUTION_GRAD",
     "FUSED_ATTENTION",
     "FUSED_ATTENTION_GRAD",
     "ArgumentTemplate",

@@ -28,6 +28,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.torch.template import ArgumentTemplate
 
+CONVOLUTION_GRAD = "aten.convolution_backward.default"
+"""The operator of ATen that computes the gradients of a convolution."""
+
 
 class RandomEffect(MemoryEffect):
     """A call that draws random numbers writes the generator's state; others have no effect."""

@@ -18,6 +18,7 @@ from coda_ir.dialects.torch import (
     fused_attention_grad_call,
 )
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.derivatives.convolution import give_convolution
 from coda_ir.passes.raise_attention import SDPA, attention_arguments
 
 _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
@@ -43,6 +44,8 @@ def _call(op: CallOp, adjoint: Adjoint) -> None:
         (dy,) = adjoint.d_results
         assert dy is not None
         adjoint.give(op.inputs[1], dy)
+        return
+    if give_convolution(op, adjoint):
         return
     positions = op.picks or tuple(range(len(op.outputs)))
     pairs = zip(positions, adjoint.d_results, strict=True)

@@ -305,7 +305,7 @@ def test_heads_that_are_no_columns(
     masked: bool,
 ):
     """With the kernels for CUDA, which run deterministically."""
-    namespace: dict[str, Any] = vars(emitted)
+    namespace: dict[str, Any] = emitted.__dict__
     exec(GRADIENT_HELPERS["attention_of_heads"], namespace)
     q, d_y = normal(2, 4, 5, 8).float(), normal(2, 4, 5, 8).float()
     k, v = (normal(2, 4 // shared, keys, 8).float() for _ in range(2))

@@ -337,6 +337,21 @@ CASES: dict[str, Case] = {
     "call that picks a result": Case(
         HEADS, of_call("aten.topk.default", "{0}, 2", ("B", "T", 2), positions=[0])
     ),
+    "convolution": Case(
+        {"x": ("B", 4, "T"), "w": (6, 2, 3), "b": (6,)},
+        of_call("aten.conv1d.default", "{0}, {1}, {2}, padding=[1], groups=2", ("B", 6, "T")),
+        wrt=("x", "w", "b"),
+    ),
+    "convolution with steps": Case(
+        {"x": ("B", 3, 9, 7), "w": (2, 3, 3, 2)},
+        of_call("aten.conv2d.default", "{0}, {1}, None, [2, 1], [1, 0], [1, 2]", ("B", 2, 5, 5)),
+        wrt=("w",),
+    ),
+    "convolution without a batch": Case(
+        {"x": (3, "T"), "w": (2, 3, 1)},
+        of_call("aten.conv1d.default", "{0}, {1}", (2, "T")),
+        wrt=("x", "w"),
+    ),
     "call without a derivative": Case(X, of_call("aten.floor.default", "{0}", ("M", 8))),
 }
 

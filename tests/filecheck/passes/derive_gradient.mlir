@@ -210,3 +210,17 @@ func.func @copied(%x: tensor<4x8xf32> {coda.name = "x"}, %row: tensor<8xf32> {co
 // CHECK-NEXT:   %d_row = coda.sum_to %d_y : (tensor<4x8xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   func.return %y, %d_row : tensor<4x8xf32>, tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A convolution is not run again: its gradients need its operands alone.
+func.func @convolution(%x: tensor<?x3x16x16xf32> {coda.name = "x", coda.dims = ["B", 3, 16, 16]}, %w: tensor<8x3x4x4xf32> {coda.name = "w"}, %b: tensor<8xf32> {coda.name = "b"}) -> (tensor<?x8x4x4xf32> {coda.name = "y"}) {
+  %y = torch.call "aten.conv2d.default"(%x, %w, %b) {arguments = "{0}, {1}, {2}, [4, 4]"} : (tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>, tensor<8xf32>) -> tensor<?x8x4x4xf32>
+  func.return %y : tensor<?x8x4x4xf32>
+}
+
+// CHECK:      func.func private @convolution_joint(%x: tensor<?x3x16x16xf32> {coda.name = "x", coda.dims = ["B", 3 : i64, 16 : i64, 16 : i64]}, %w: tensor<8x3x4x4xf32> {coda.name = "w"}, %b: tensor<8xf32> {coda.name = "b"}, %d_y: tensor<?x8x4x4xf32> {coda.name = "d_y"}) -> (tensor<?x8x4x4xf32> {coda.name = "y"}, tensor<?x3x16x16xf32> {coda.name = "d_x", coda.dims = ["B", 3 : i64, 16 : i64, 16 : i64]}, tensor<8x3x4x4xf32> {coda.name = "d_w"}, tensor<8xf32> {coda.name = "d_b"}) attributes {coda.joint = {arguments = 3 : i64, results = 1 : i64, wrt = ["x", "w", "b"]}} {
+// CHECK-NEXT:   %y = torch.call "aten.conv2d.default"(%x, %w, %b) {arguments = "{0}, {1}, {2}, [4, 4]"} : (tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>, tensor<8xf32>) -> tensor<?x8x4x4xf32>
+// CHECK-NEXT:   %d_x, %d_w, %d_b = torch.call "aten.convolution_backward.default"(%d_y, %x, %w) {arguments = "{0}, {1}, {2}, [8], [4, 4], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]", positions = [0 : i64, 1 : i64, 2 : i64]} : (tensor<?x8x4x4xf32>, tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>) -> (tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>, tensor<8xf32>)
+// CHECK-NEXT:   func.return %y, %d_x, %d_w, %d_b : tensor<?x8x4x4xf32>, tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>, tensor<8xf32>
+// CHECK-NEXT: }
