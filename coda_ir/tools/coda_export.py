@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
@@ -137,14 +138,18 @@ def _run(options: argparse.Namespace) -> None:
         args, kwargs = (), _arguments_from(Path(options.args_from))
     from coda_ir.call_tree import parameters_of
     from coda_ir.frontends.torch import export
+    from coda_ir.frontends.torch.export import TrainingModeWarning
 
     if options.dynamic:
         by_position = parameters_of(model.forward)[: len(args)]
         shapes = _dynamic_shapes(options.dynamic, [*by_position, *kwargs])
 
     report.step(f"export {type(model).__name__}")
-    with _quiet_pytorch(options.debug):
+    with warnings.catch_warnings(record=True) as warned, _quiet_pytorch(options.debug):
         exported = export(model, args, kwargs, dynamic_shapes=shapes, name=options.name)
+    for warning in warned:
+        if issubclass(warning.category, TrainingModeWarning):
+            print(f"coda-export: warning: {warning.message}", file=sys.stderr)
     report.step(f"write {output}")
     if output.suffix == ".coda":
         _write_coda(exported, output, weights)

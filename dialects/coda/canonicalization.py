@@ -9,7 +9,14 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
-from coda_ir.dialects.coda.elementwise import CastOp, ConstantOp, ElementwiseOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise import (
+    CastOp,
+    ConstantOp,
+    DivOp,
+    ElementwiseOp,
+    MulOp,
+    NegOp,
+)
 from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
 from coda_ir.dialects.coda.reductions import ReduceOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -110,11 +117,22 @@ class FoldMulByOne(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MulOp, rewriter: PatternRewriter) -> None:
         for kept, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            constant = factor.owner
-            is_one = isinstance(constant, ConstantOp) and constant.number == 1
-            if is_one and kept.type == op.result.type:
+            if _is_one(factor) and kept.type == op.result.type:
                 rewriter.replace(op, (), (kept,))
                 return
+
+
+class FoldDivByOne(RewritePattern):
+    """x / 1 -> x."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
+        if _is_one(op.rhs) and op.lhs.type == op.result.type:
+            rewriter.replace(op, (), (op.lhs,))
+
+
+def _is_one(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp) and value.owner.number == 1
 
 
 class FoldSumTo(RewritePattern):
@@ -187,6 +205,7 @@ CANONICALIZATIONS.extend(
         FoldConcat(),
         FoldNeg(),
         FoldMulByOne(),
+        FoldDivByOne(),
         FoldSumTo(),
         FoldBroadcast(),
         FoldPad(),

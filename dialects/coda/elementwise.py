@@ -105,6 +105,7 @@ class DivOp(BinaryOp):
     """Quotient of two tensors."""
 
     name = "coda.div"
+    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition

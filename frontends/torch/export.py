@@ -9,10 +9,12 @@ from typing import Any
 import torch
 import torch.utils._pytree as _pytree
 from torch.export import ExportedProgram
+from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.call_tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch import CallOp
 from coda_ir.exported import ExportedModel
 from coda_ir.frontends.torch.capture import capture, decomposed, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
@@ -23,6 +25,10 @@ from coda_ir.remarks import collect_remarks
 
 # PyTorch's trees have no complete types.
 pytree: Any = _pytree
+
+
+class TrainingModeWarning(UserWarning):
+    """A model that draws random numbers was exported as it is trained."""
 
 
 def export(
@@ -68,8 +74,20 @@ def export(
         if raise_patterns:
             TorchToCodaPass().apply(make_context(), imported.module)
             imported.module.verify()
+    _warn_of_training(model, imported.module)
     tree = _call_tree(model, program, imported, leaves, names)
     return ExportedModel(imported.module, imported.weights, tree, remarks)
+
+
+def _warn_of_training(model: torch.nn.Module, module: ModuleOp) -> None:
+    """A model that was left in training mode drops values in every call of the exported one."""
+    calls = [op for op in module.walk() if isinstance(op, CallOp) and op.random is not None]
+    if model.training and calls:
+        message = (
+            f"{type(model).__name__} is in training mode: {calls[0].callee.data} draws random "
+            "numbers in each call of the exported model; call eval() before it is exported"
+        )
+        warnings.warn(message, TrainingModeWarning, stacklevel=3)
 
 
 def _check_only_program(*others: object) -> None:

@@ -59,6 +59,10 @@ def sums():
     return Sums(), (torch.zeros(3, 4),)
 
 
+def in_training():
+    return nn.Sequential(nn.Linear(4, 4), nn.Dropout()), (torch.zeros(3, 4),)
+
+
 class Best(nn.Module):
     def forward(self, x):
         values, places = x.topk(2)
@@ -146,6 +150,12 @@ def test_coda(folder: Path):
 def test_quiet(capsys: pytest.CaptureFixture[str]):
     assert coda_export.main(["factories:sums", "-o", "sums.mlir", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_models_that_were_left_in_training_mode(capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:in_training", "-o", "model.mlir", "--quiet"]) == 0
+    message = capsys.readouterr().err
+    assert message.startswith("coda-export: warning: Sequential is in training mode: aten.")
 
 
 def test_calls_of_pytorch_are_told(capsys: pytest.CaptureFixture[str]):

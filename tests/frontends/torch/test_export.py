@@ -1,5 +1,6 @@
 """Export of PyTorch models: the same numbers, the model's own weights, and clear refusals."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +76,17 @@ def test_threads_that_export():
         exported = [threads.submit(export, model, (x,)) for _ in range(2)]
     first, second = (str(each.result().module) for each in exported)
     assert first == second
+
+
+def test_models_that_were_left_in_training_mode():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), torch.randn(2, 4)
+    with pytest.warns(UserWarning, match=r"dropout.* draws random .*; call eval\(\)") as found:
+        export(model, (x,))
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        export(model.eval(), (x,))
+        export(nn.Linear(4, 4), (x,))
 
 
 def test_weights_are_the_models_own():
