@@ -85,8 +85,7 @@ static int allocate_all(const recorded_t *self, PyObject **tensors, uint64_t *ad
                                      PyTuple_GET_SIZE(arguments), NULL);
     if (tensors[i] == NULL) return 0;
     tensor_t handle;
-    kind_t kind;
-    if (!read_kind(tensors[i], &handle, &kind) || !read_address(&handle, &addresses[i])) {
+    if (!read_handle(tensors[i], &handle) || !read_address(&handle, &addresses[i])) {
       PyErr_SetString(PyExc_RuntimeError, "memory was allocated that kernels cannot use");
       return 0;
     }
@@ -330,13 +329,13 @@ static int take_functions(PyObject *addresses) {
   return 1;
 }
 
-static const char setup_doc[] = "setup(Tensor, Parameter, addresses of functions): see library.py";
+static const char setup_doc[] = "setup(Tensor, Parameter, addresses of functions, some tensors): see library.py";
 
 static PyObject *setup(PyObject *module, PyObject *args) {
   static const char *settings[SETTINGS] = {"debug", "launch_enter_hook", "launch_exit_hook"};
-  PyObject *addresses, *tensor, *parameter;
-  if (!PyArg_ParseTuple(args, "O!O!O!", &PyType_Type, &tensor, &PyType_Type, &parameter,
-                        &PyTuple_Type, &addresses) ||
+  PyObject *addresses, *tensor, *parameter, *tensors;
+  if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyType_Type, &tensor, &PyType_Type, &parameter,
+                        &PyTuple_Type, &addresses, &PyTuple_Type, &tensors) ||
       !take_functions(addresses))
     return NULL;
   tensor_type = (PyTypeObject *)Py_NewRef(tensor);
@@ -344,6 +343,7 @@ static PyObject *setup(PyObject *module, PyObject *args) {
   if (!(implementation = attribute_of(tensor_type, "_cdata")) ||
       !(requires_grad = attribute_of(tensor_type, "requires_grad")))
     return NULL;
+  implementation_offset = find_offset(tensors);
   for (int i = 0; i < SETTINGS; i++)
     if (!(setting_names[i] = PyUnicode_InternFromString(settings[i]))) return NULL;
   if (!(calls_name = PyUnicode_InternFromString("calls"))) return NULL;

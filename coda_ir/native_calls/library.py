@@ -84,8 +84,14 @@ def _make() -> NativeLibrary:
     of_torch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     addresses = [_address(of_torch, name) for name in TORCH_FUNCTIONS]
     addresses += [_address(driver, name) for name in DRIVER_FUNCTIONS]
-    module.setup(torch.Tensor, torch.nn.Parameter, (*addresses,))
+    module.setup(torch.Tensor, torch.nn.Parameter, (*addresses,), _some_tensors())
     return NativeLibrary(module.Calls, module.Recorded, driver)
+
+
+def _some_tensors() -> tuple[torch.Tensor, ...]:
+    """By which the native code finds out how PyTorch keeps them."""
+    plain = torch.empty(2, 2)
+    return plain, plain[0], torch.nn.Parameter(plain), torch.empty(1, dtype=torch.int64)
 
 
 def _address(library: ctypes.CDLL, name: str) -> int | None:

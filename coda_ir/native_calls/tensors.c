@@ -22,22 +22,57 @@ static _Bool (*grad_mode_is_enabled)(void);
 
 static PyTypeObject *tensor_type, *parameter_type;
 static PyGetSetDef *implementation, *requires_grad; /* attributes of Tensor */
+static Py_ssize_t implementation_offset; /* where objects have what the attribute gives; or 0 */
 
 typedef struct {
   int32_t dtype, device_type, device_index;
   int64_t rank, sizes[MOST_RANK], strides[MOST_RANK];
 } kind_t;
 
+/* The implementation that a tensor says it has; NULL where it does not say. */
+static void *stated_implementation(PyObject *tensor) {
+  PyObject *number = implementation->get(tensor, implementation->closure);
+  void *stated = number == NULL ? NULL : PyLong_AsVoidPtr(number);
+  Py_XDECREF(number);
+  if (stated == NULL) PyErr_Clear();
+  return stated;
+}
+
+/* An object is a header and an at::Tensor; in older versions a flag is between them, which says that
+   the latter is not its own. */
+enum { HEADER = sizeof(PyObject), BEHIND_FLAG = sizeof(PyObject) + sizeof(void *) };
+
+/* Whether `tensor` is one, of no other class, and then its handle. */
+static int read_handle(PyObject *tensor, tensor_t *handle) {
+  if (Py_TYPE(tensor) != tensor_type && Py_TYPE(tensor) != parameter_type) return 0;
+  const char *object = (const char *)tensor;
+  if (implementation_offset == 0 || (implementation_offset == BEHIND_FLAG && object[HEADER]))
+    *handle = stated_implementation(tensor);
+  else
+    *handle = *(void *const *)(object + implementation_offset);
+  return *handle != NULL;
+}
+
+/* Find out where tensors have what they say, which takes longer: all of `tensors` have it there. */
+static Py_ssize_t find_offset(PyObject *tensors) {
+  static const Py_ssize_t offsets[] = {HEADER, BEHIND_FLAG};
+  for (int i = 0; i < 2 && PyTuple_GET_SIZE(tensors); i++) {
+    Py_ssize_t found = offsets[i];
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(tensors); j++) {
+      PyObject *tensor = PyTuple_GET_ITEM(tensors, j);
+      if (found + (Py_ssize_t)sizeof(void *) > Py_TYPE(tensor)->tp_basicsize ||
+          *(void **)((char *)tensor + found) != stated_implementation(tensor))
+        found = 0;
+      if (found == 0) break;
+    }
+    if (found) return found;
+  }
+  return 0;
+}
+
 /* Whether `tensor` is one, of no other class, and then its handle and what it is. */
 static int read_kind(PyObject *tensor, tensor_t *handle, kind_t *kind) {
-  if (Py_TYPE(tensor) != tensor_type && Py_TYPE(tensor) != parameter_type) return 0;
-  PyObject *number = implementation->get(tensor, implementation->closure);
-  *handle = number == NULL ? NULL : PyLong_AsVoidPtr(number);
-  Py_XDECREF(number);
-  if (*handle == NULL) {
-    PyErr_Clear();
-    return 0;
-  }
+  if (!read_handle(tensor, handle)) return 0;
   int64_t *sizes, *strides;
   if (get_dim(handle, &kind->rank) || kind->rank > MOST_RANK || get_sizes(handle, &sizes) ||
       get_strides(handle, &strides) || get_dtype(handle, &kind->dtype) ||

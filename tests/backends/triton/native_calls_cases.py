@@ -489,6 +489,21 @@ def test_without_a_compiler(fake: fake_cuda.FakeCuda, monkeypatch: pytest.Monkey
     native_library.cache_clear()
 
 
+def test_objects_that_are_not_known(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
+    """Where tensors are kept in another way, they are asked."""
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "_some_tensors", tuple)
+        native_library.cache_clear()
+        layer = Layer(fake)
+        layer.record(inputs_of(4))
+        call = partial(layer.function, *inputs_of(4))
+        assert layer.python_calls(call) == 0 and len(layer.launches(call)) == LAUNCHES
+        with pytest.raises(ArgumentError):
+            layer.function(*other(inputs_of(4), 4, None))
+    native_library.cache_clear()
+    assert native_library() is not None
+
+
 @pytest.mark.parametrize("name", ["cuTensorMapReplaceAddress", "aoti_torch_get_sizes"])
 def test_without_a_function(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch, name: str):
     """An older driver, another PyTorch."""
