@@ -1,5 +1,6 @@
 """Settings that every test needs before anything imports triton."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -33,3 +34,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+def pytest_collection_finish() -> None:
+    """What the imports have made stays: the collector of garbage need not look at it again.
+
+    Nor does it have to look often: operators and graphs of PyTorch are many small objects.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20)
