@@ -77,7 +77,7 @@ def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
     except ValueError as error:
         raise CodaError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
     cuts = [Cut(r.offset, r.extent, r.per_partial) for r in ranges]
-    return Tiling(op.schedule.row_tile, cuts, op.order is not None)
+    return Tiling(op.schedule.block_m.data, cuts, op.order is not None)
 
 
 def default_tiling(domain: Domain) -> Tiling:

@@ -440,15 +440,11 @@ class SegmentEmitter:
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
         combined = self._reduce(index, value, 0, "row_mask[:, None]")
-        address = f"{pointer} + {self._row_tile()}.to(tl.int64) * {columns.extent} + {columns.name}"
+        address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         if columns.mask is None:
             self.lines.append(f"tl.store({address}, {combined})")
         else:
             self._store(address, combined, columns.mask)
-
-    def _row_tile(self) -> str:
-        """The number of the tile of rows, as partial sums over rows count them."""
-        return "tile_m"
 
     def _full_row_vector(self, value: str) -> str:
         """The same value for each row."""

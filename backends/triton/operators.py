@@ -136,12 +136,12 @@ def _fused(host: HostProgram, op: Operation) -> None:
     kernel = _kernel(host, op, lambda names: emit_gemm(op, names))
     operands, rows = _operands(host, op), host.size(host.dims(op.x)[:-1])
     assert op.schedule is not None
-    row_tile = op.schedule.row_tile
+    block_m = op.schedule.block_m.data
     m = host.size(op.row_shape) if op.is_transposed else rows
     for segment in op.segments():
         for result, output in zip(segment.results, segment.outputs, strict=True):
             if result.port.kind.data == ResultKind.PARTIAL_COL:
-                host.bind(host.dims(output)[0], f"triton.cdiv({m}, {row_tile})")
+                host.bind(host.dims(output)[0], f"triton.cdiv({m}, {block_m})")
     _launch(host, op, kernel, rows, operands)
 
 

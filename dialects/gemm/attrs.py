@@ -372,23 +372,23 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def is_warp_specialized(self) -> bool:
-        """Whether a warp of its own loads, for groups of warps that compute."""
+        """Whether a warp of its own loads, for the warps that compute."""
         return self.mainloop in ("warp_specialized", "ping_pong")
 
     @property
     def alternates(self) -> bool:
-        """Whether groups of warps take tiles by turns, instead of rows of the same tile."""
+        """Whether two groups of warps take tiles by turns, instead of all the same tile."""
         return self.mainloop == "ping_pong"
 
     @property
-    def row_tile(self) -> int:
-        """Rows that one group of warps computes: sums over rows (`partial_col`) are theirs."""
-        return self.block_m.data // (2 if self.mainloop == "warp_specialized" else 1)
+    def groups(self) -> int:
+        """Groups of warps that compute tiles of their own."""
+        return 2 if self.alternates else 1
 
     @property
     def tile_warps(self) -> int:
         """Warps that compute a tile together."""
-        return self.warps.data // (2 if self.alternates else 1)
+        return self.warps.data // self.groups
 
     @property
     def accumulators(self) -> int:

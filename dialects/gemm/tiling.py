@@ -243,7 +243,7 @@ def known_tiles(partials: SSAValue) -> int | None:
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:
     """T of result `result_index` of a scheduled operator, if that is a `partial_row`.
 
-    A `partial_col` has ceil(M / `op.schedule.row_tile`) rows.
+    A `partial_col` has ceil(M / BM) rows.
     """
     assert op.schedule is not None, "expected a scheduled gemm.fused"
     for segment in op.segments():

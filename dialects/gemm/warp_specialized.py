@@ -1,9 +1,9 @@
 """When and how a GEMM runs warp-specialized on Hopper, and what it keeps in shared memory.
 
-One warp loads the stages of the main loop. Each of two groups of four warps owns 64 rows of every
-tile, or all rows of every other tile (`ping_pong`): their accumulators, and slots through which the
-tiles of the epilogue come and go by TMA. A slot holds one part of the columns, as many as the
-epilogue works on at a time.
+One warp loads the stages of the main loop. Eight warps compute every tile together, or each of two
+groups of four every other tile (`ping_pong`). A group has slots through which the tiles of the
+epilogue come and go by TMA; a slot holds one part of the columns, as many as the epilogue works on
+at a time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from coda_ir.dialects.gemm.attrs import (
 )
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.tiling import MOST_TILES, ColumnRange, column_ranges, tiles_moved
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, tiles_moved
 from coda_ir.dialects.gemm.tma import ALIGNMENT_BYTES, tma_obstacle
 
-GROUPS = 2
-"""Groups of four warps that compute."""
-WGMMA_ROWS = 64
-"""Rows of the products that a group of four warps computes at a time."""
+WARPS = 8
+"""Warps that compute."""
 MOST_ACCUMULATORS = 128
 """Per thread: beside them, an epilogue has as many registers."""
 SHARED_MEMORY = 227 * 1024
@@ -39,6 +37,8 @@ SHARED_MEMORY = 227 * 1024
 RESERVED = 2 * 1024
 """Bytes for barriers, and for reductions across warps."""
 MOST_SLOTS = 4
+MOST_TILES = 6
+"""Tiles that an epilogue loads and stores: with more, slots and registers are few for each."""
 
 TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMULATE)
 """Results that are stored as boxes."""
@@ -84,7 +84,7 @@ class Moves:
 
 @dataclass(frozen=True)
 class Staging:
-    """The slots of a group."""
+    """The slots of a group of warps."""
 
     depth: int
     """How many parts ahead the tiles of ports are loaded."""
@@ -201,20 +201,20 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
     if obstacle is not None:
         return obstacle
     moves = [
-        moves_of(segment, columns, schedule.row_tile)
+        moves_of(segment, columns, schedule.block_m.data)
         for segment in op.segments()
         for columns in column_ranges(segment, schedule, op.order)
     ]
     loads = {each.loads for each in moves if each.loads}
     if len(loads) > 1:
         return "its column ranges load different tiles"
-    room = (SHARED_MEMORY - RESERVED - schedule.stages.data * stage_bytes(schedule)) // GROUPS
+    free = SHARED_MEMORY - RESERVED - schedule.stages.data * stage_bytes(schedule)
     ahead = next(iter(loads), ())
     for depth, loads_all in _depths(moves):
         for most in range(MOST_SLOTS, 0, -1):
             found = Staging(depth, ahead, {}, loads_all)
             found = replace(found, stores=_store_slots(found, moves, most))
-            if found.bytes <= room:
+            if found.bytes * schedule.groups <= free:
                 return found
     return f"its tiles do not fit beside {schedule.stages.data} stages in shared memory"
 
@@ -247,9 +247,9 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     """What keeps `op` from running warp-specialized, whatever the room is."""
     bm, bn, bk = schedule.tile
     legal_rows = _ROWS[schedule.mainloop]
-    if bm not in legal_rows or schedule.warps.data != 4 * GROUPS:
-        expected = " or ".join(map(str, legal_rows))
-        return f"a tile of {bm} rows with {schedule.warps.data} warps, expected {expected} with 8"
+    if bm not in legal_rows or schedule.warps.data != WARPS:
+        expected = f"{' or '.join(map(str, legal_rows))} with {WARPS}"
+        return f"a tile of {bm} rows with {schedule.warps.data} warps, expected {expected}"
     if not 64 <= bn <= 256 or bk != 64:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
     if schedule.accumulators > MOST_ACCUMULATORS:

@@ -71,10 +71,10 @@ HOPPER_FAULTS = (
         "(part_tile + {depth + 1})",
     ),
     _Kernel(
-        "hopper: both groups take the same rows",
-        f"{W}kernel:_Emitter.row_tile",
-        "(2 * tile_m + GROUP)",
-        "(2 * tile_m)",
+        "hopper: both groups take the same tiles",
+        f"{W}kernel:_Emitter._tile_loop",
+        'f"{first} + GROUP * {distance}"',
+        "first",
     ),
     _Kernel(
         "hopper: a group multiplies when it is not its turn",

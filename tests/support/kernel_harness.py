@@ -95,7 +95,7 @@ def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:
                 assert tiles is not None
                 shape = [*rows, tiles]
             case ResultKind.PARTIAL_COL:
-                shape = [-(-prod(rows) // op.schedule.row_tile), shape_of(value)[-1]]
+                shape = [-(-prod(rows) // op.schedule.block_m.data), shape_of(value)[-1]]
             case ResultKind.SELECT:
                 shape = list(rows)
             case _:

@@ -58,6 +58,7 @@ def group_partials(
     pointer,
     first_row,
     M,
+    WARPS: gl.constexpr,
     ROWS: gl.constexpr,
     TILES: gl.constexpr,
     WIDTH: gl.constexpr,
@@ -68,7 +69,7 @@ def group_partials(
     Four threads share a row, as they do in the accumulators.
     """
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 8, 16]
+        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, 8, 16]
     )
     rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
     row = gl.minimum(rows, M - 1).to(gl.int64)
@@ -95,10 +96,10 @@ def join_columns(first, second):
 ''',
     "accumulators": '''\
 @gluon.jit
-def accumulators(ROWS: gl.constexpr, COLUMNS: gl.constexpr):
-    """Zeros where products of four warps are accumulated."""
+def accumulators(WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
+    """Zeros where WARPS warps accumulate products."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, COLUMNS, 16]
+        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, 16]
     )
     return gl.zeros((ROWS, COLUMNS), gl.float32, LAYOUT)
 ''',
@@ -113,22 +114,20 @@ def accumulate(
     step,
     STEPS,
     RESUMES: gl.constexpr,
-    FIRST_ROW: gl.constexpr,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
 ):
-    """Rows of a @ b added to acc, those of a stage from FIRST_ROW on, over the next STEPS stages.
+    """a @ b added to acc over the next STEPS stages.
 
     A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
     handed back when the products after its own have begun; the last ones are still under way,
     which a call that RESUMES finds so.
     """
     STAGES: gl.constexpr = a_stages.shape[0]
-    ROWS: gl.constexpr = acc.shape[0]
     for k in range(0, STEPS):
         stage = step % STAGES
         mbarrier.wait(full.index(stage), (step // STAGES) & 1)
-        a = a_stages.index(stage).slice(FIRST_ROW, ROWS, A_AXIS)
+        a = a_stages.index(stage)
         if A_AXIS == 1:
             a = a.permute((1, 0))
         b = b_stages.index(stage)

@@ -46,8 +46,9 @@ from coda_ir.dialects.gemm.warp_specialized import (
 )
 from coda_ir.remarks import format_location
 
-REGISTERS = (240, 24)
-"""Of the second group that computes, and of the warp that loads; the first gets the rest."""
+COMPUTE_REGISTERS, LOAD_REGISTERS = 240, 24
+"""Of a thread of a second group that computes, and of the warp that loads; the first group gets the
+rest."""
 
 _HEAD = 2
 """Steps whose products are under way when the slots of the tile before are filled again."""
@@ -128,11 +129,6 @@ class _Emitter:
         return self.op.is_transposed or self.ranges[0][0].layout == Layout.KN
 
     @property
-    def row_tile(self) -> str:
-        """The number of a group's rows among those of all groups."""
-        return "tile_m" if self.schedule.alternates else "(2 * tile_m + GROUP)"
-
-    @property
     def summary(self) -> str:
         how = "ping-pong" if self.schedule.alternates else "warp-specialized"
         return f"{summary_of(self.op, self.schedule)}, {how}"
@@ -146,10 +142,11 @@ class _Emitter:
         words = set(re.findall(r"\w+", "\n".join([*load, *compute])))
         named = [argument for argument in self.arguments.arguments if argument.name in words]
         arguments = (*named, KernelArgument(self.extent, "i32", "{rows}"))
+        group = ("GROUP: tl.constexpr",) if self.schedule.alternates else ()
         sections = [
             self._function(self.load_name, load, arguments, ()),
             *("\n".join(ahead.source()) for ahead in self.ahead),
-            self._function(self.compute_name, compute, arguments, ("GROUP: tl.constexpr",)),
+            self._function(self.compute_name, compute, arguments, group),
             self._entry(load, compute, arguments),
         ]
         bm = self.schedule.block_m.data
@@ -162,7 +159,7 @@ class _Emitter:
             arguments=arguments,
             grid=f"programs({tiles}, {{operands[0]}}.device)",
             helpers=frozenset(self.helpers),
-            num_warps=4,
+            num_warps=self.schedule.tile_warps,
             num_stages=self.schedule.stages.data,
             description=self.summary,
             imports=IMPORTS | self.launch.imports,
@@ -241,7 +238,7 @@ class _Emitter:
     def _emit_compute(self) -> list[str]:
         bodies: list[list[str]] = []
         first: dict[int, int] = {}
-        bn = self.schedule.block_n.data
+        bm, bn, _ = self.schedule.tile
         for index, (segment, columns) in enumerate(self.ranges):
             key = id(segment)
             total = sum(c.partials for s, c in self.ranges if s is segment)
@@ -254,13 +251,12 @@ class _Emitter:
                 main_loop=None,
                 names=self.names.scope(),
                 helpers=self.helpers,
-                group_rows=self.schedule.row_tile,
-                row_tile=self.row_tile,
+                schedule=self.schedule,
                 staging=self.staging,
                 descriptors=self.descriptors,
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
-            accumulators = f"acc = accumulators({self.schedule.row_tile}, {bn})"
+            accumulators = f"acc = accumulators({self.schedule.tile_warps}, {bm}, {bn})"
             bodies.append([accumulators, *emitter.emit_with(self._products, self._tile(index))])
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
@@ -269,7 +265,7 @@ class _Emitter:
             *self._before_tiles(),
             *self._tile_loop(
                 [
-                    f"first_row = {self.row_tile} * {self.schedule.row_tile}",
+                    f"first_row = tile_m * {bm}",
                     *self._branches(bodies),
                 ],
                 alternate=self.schedule.alternates,
@@ -278,10 +274,10 @@ class _Emitter:
         ]
 
     def _before_tiles(self) -> list[str]:
-        rows, steps = self.schedule.row_tile, self.depths.steps(self.schedule.block_k.data)
+        steps = self.depths.steps(self.schedule.block_k.data)
         which = "every other tile" if self.schedule.alternates else "tile after tile"
         return [
-            f'"""Compute {rows} rows of {which}: products, then the epilogue."""',
+            f'"""Compute {which}: products, then the epilogue."""',
             f"steps = {steps}",
             *(["step = GROUP * steps", "turn = 0"] if self.schedule.alternates else ["step = 0"]),
             *(["loaded = 0"] if self.staging.loads else []),
@@ -314,8 +310,7 @@ class _Emitter:
         ]
 
     def _accumulate(self, steps: str, *, resumes: bool = False) -> list[str]:
-        first = "0" if self.schedule.alternates else f"GROUP * {self.schedule.row_tile}"
-        arguments = ("acc", *SHARED, "step", steps, str(resumes), first)
+        arguments = ("acc", *SHARED, "step", steps, str(resumes))
         axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
         return [f"acc, step = accumulate({', '.join([*arguments, *axes])})"]
 
@@ -343,6 +338,13 @@ class _Emitter:
         fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
         computed = self._used(compute, arguments)
         loaded = self._used(load, arguments)
+        groups = [computed]
+        if self.schedule.alternates:
+            groups = [[*computed, str(group)] for group in range(self.schedule.groups)]
+        # The first group runs in the warps of the kernel itself.
+        others = len(groups) - 1
+        warps = [self.schedule.tile_warps] * others + [1]
+        registers = [COMPUTE_REGISTERS] * others + [LOAD_REGISTERS]
         body = [
             *docstring(self.op, self.summary),
             *self.memory.emit(),
@@ -351,15 +353,14 @@ class _Emitter:
             "    [",
             *indented(
                 [
-                    *_partition(self.compute_name, [*computed, "0"]),
-                    *_partition(self.compute_name, [*computed, "1"]),
+                    *(line for group in groups for line in _partition(self.compute_name, group)),
                     *_partition(self.load_name, loaded),
                 ],
                 2,
             ),
             "    ],",
-            "    [4, 1],",
-            f"    [{', '.join(map(str, REGISTERS))}],",
+            f"    {warps},",
+            f"    {registers},",
             ")",
         ]
         head = f"@triton.jit(do_not_specialize=[{fixed}])"

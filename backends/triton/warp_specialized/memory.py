@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.dialects.gemm import ScheduleAttr
-from coda_ir.dialects.gemm.warp_specialized import GROUPS, SlotShape, Staging
+from coda_ir.dialects.gemm.warp_specialized import SlotShape, Staging
 
 SHARED = ("a_stages", "b_stages", "full", "empty")
 """The stages of both operands; a stage is full when its loads are there, empty when it was used."""
@@ -41,20 +41,21 @@ class SharedMemory:
 
     def emit(self) -> list[str]:
         """The statements of the kernel that allocate and initialize it."""
-        stages, ahead = self.schedule.stages.data, GROUPS * self.staging.depth
+        stages, groups = self.schedule.stages.data, self.schedule.groups
+        ahead = groups * self.staging.depth
         text = _Statements(self.layouts)
         for name, box in self.boxes.items():
             text.allocate(name, stages, box, self.element)
-        for name, arrivals in (("full", 1), ("empty", 1 if self.schedule.alternates else GROUPS)):
-            text.barriers(name, stages, arrivals)
+        for name in ("full", "empty"):
+            text.barriers(name, stages)
         if self.schedule.alternates:
-            text.barriers(TURNS, GROUPS, 1)
+            text.barriers(TURNS, groups)
         for number, (rows, lanes, element) in enumerate(self.staging.loads):
             text.allocate(f"port{number}_slots", ahead, (rows, lanes), element)
-            text.barriers(f"port{number}_ready", ahead, 1)
+            text.barriers(f"port{number}_ready", ahead)
         for shape, count in self.staging.stores.items():
             name = slots_name(self.staging, shape)
-            text.allocate(name, GROUPS * count, shape[:2], shape[2])
+            text.allocate(name, groups * count, shape[:2], shape[2])
         return [*text.allocations, *text.initializations(), "fence_async_shared()"]
 
 
@@ -70,11 +71,11 @@ class _Statements:
         call = f"tl.allocate_shared_memory({tl_type(element)}, {shape}, {layout})"
         self.allocations.append(f"{name} = {call}")
 
-    def barriers(self, name: str, count: int, arrivals: int) -> None:
+    def barriers(self, name: str, count: int) -> None:
         layout = "mbarrier.MBarrierLayout()"
         call = f"tl.allocate_shared_memory(tl.int64, [{count}, 1], {layout})"
         self.allocations.append(f"{name} = {call}")
-        init = f"    mbarrier.init({name}.index(index), count={arrivals})"
+        init = f"    mbarrier.init({name}.index(index), count=1)"
         self._barriers.setdefault(count, []).append(init)
 
     def initializations(self) -> Sequence[str]:

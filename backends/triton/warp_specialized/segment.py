@@ -23,6 +23,7 @@ from coda_ir.dialects.gemm import (
     PortKind,
     ResultKind,
     ResultPortAttr,
+    ScheduleAttr,
 )
 from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.dialects.gemm.warp_specialized import (
@@ -92,14 +93,11 @@ class Ahead:
 class GroupSegmentEmitter(SegmentEmitter):
     """Writes what a group of warps does with the accumulators of a tile.
 
-    In scope are `acc`, `tile_m`, `first_row`, `M`, the constant `GROUP` and, where tiles are
-    loaded, `loaded`: how often each slot has been filled for earlier tiles.
+    In scope are `acc`, `tile_m`, `first_row`, `M`, with several groups the constant `GROUP` and,
+    where tiles are loaded, `loaded`: how often each slot has been filled for earlier tiles.
     """
 
-    group_rows: int = field(kw_only=True)
-    """Rows of a tile that are the group's own."""
-    row_tile: str = field(kw_only=True)
-    """The number of these rows among all: an expression of `tile_m` and `GROUP`."""
+    schedule: ScheduleAttr = field(kw_only=True)
     staging: Staging = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
     ahead_name: str = field(kw_only=True)
@@ -108,7 +106,8 @@ class GroupSegmentEmitter(SegmentEmitter):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.fetches: list[_Fetch] = []
-        self.moves = moves_of(self.segment, self.columns, self.group_rows)
+        self.rows = self.schedule.block_m.data
+        self.moves = moves_of(self.segment, self.columns, self.rows)
         self.stores = 0
         """How many tiles a part has stored so far."""
         self.turns: dict[SlotShape, int] = {}
@@ -129,7 +128,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         pieces = self.columns.parts * self.segment.accumulator_count
         self.lines += [
             f"LAYOUT: tl.constexpr = split_columns(acc, {pieces})[0].type.layout",
-            f"rows = first_row + tl.arange(0, {self.group_rows}, tl.SliceLayout(1, LAYOUT))",
+            f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
             "row_mask = rows < M",
             "# Rows past the end repeat the last one, so that loads need no mask.",
             "row = tl.minimum(rows, M - 1).to(tl.int64)",
@@ -227,18 +226,15 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _lane_numbers(self, lanes: int) -> str:
         return f"tl.arange(0, {lanes}, tl.SliceLayout(0, LAYOUT))"
 
-    def _row_tile(self) -> str:
-        return self.row_tile
-
     def _full_row_vector(self, value: str) -> str:
-        return f"tl.full(({self.group_rows},), {value}, tl.float32, tl.SliceLayout(1, LAYOUT))"
+        return f"tl.full(({self.rows},), {value}, tl.float32, tl.SliceLayout(1, LAYOUT))"
 
     def _row_vector(self, column: str) -> str:
-        flat = f"tl.reshape({column}, ({self.group_rows},))"
+        flat = f"tl.reshape({column}, ({self.rows},))"
         return f"tl.convert_layout({flat}, tl.SliceLayout(1, LAYOUT))"
 
     def _whole(self, value: SSAValue, text: str) -> str:
-        shape = f"({self.group_rows}, {self.columns.lanes})"
+        shape = f"({self.rows}, {self.columns.lanes})"
         if isinstance(value.owner, Operation) and value.owner.name == "arith.constant":
             return f"tl.full({shape}, {text}, tl.float32, LAYOUT)"
         if self.extents[value] == (True, True):
@@ -253,7 +249,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         pointer = self.arguments.operand(port.value, port.kind.value)
         combiner, tiles, width = partial_extents(port)
         # Four threads share a row, and each has two neighbours of it at least.
-        extents = f"{self.group_rows}, {tiles}, {max(width, 8)}"
+        extents = f"{self.schedule.tile_warps}, {self.rows}, {tiles}, {max(width, 8)}"
         return f"group_partials({pointer}, first_row, M, {extents}, {IDENTITY[combiner]})"
 
     def _by_row(self, vector: str) -> str:
@@ -264,9 +260,15 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _slot(self, part: str) -> str:
         """The slot of a port for a part (a number, or the name `part`)."""
         depth = self.staging.depth
-        if depth == 1:
-            return "GROUP"
-        return f"{depth} * GROUP + {part if part.isdigit() else f'{part} % {depth}'}"
+        number = "" if depth == 1 else part if part.isdigit() else f"{part} % {depth}"
+        return self._of_group(depth, number)
+
+    def _of_group(self, count: int, number: str) -> str:
+        """A number among `count` of the group's own (nothing for 0), as one among those of all."""
+        if self.schedule.groups == 1:
+            return number or "0"
+        first = "GROUP" if count == 1 else f"{count} * GROUP"
+        return f"{first} + {number}" if number else first
 
     def _first_column(self, columns: ColumnIndex) -> str:
         """The first of consecutive columns of a part, as an expression of `part_tile`."""
@@ -288,7 +290,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         depth, parts = self.staging.depth, self.columns.parts
         is_transposed = port.kind == PortKind.TILE_T
         element = element_type_of(port.value)
-        shape = slot_of(self.columns, self.group_rows, element, transposed=is_transposed)
+        shape = slot_of(self.columns, self.rows, element, transposed=is_transposed)
         fetch = _Fetch(
             self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed),
             self._first_column(columns),
@@ -345,7 +347,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.helpers.add("put")
         port = self._port_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
-        shape, joined = stored_slot(self.segment, self.columns, self.group_rows, output, port)
+        shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
         outer, self.lines = self.lines, []
         corner = ("first_row", self._first_column(columns))
@@ -396,7 +398,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         part = f"(part // {every})" if every > 1 else "part"
         position = f"{per_part} * {part}" if per_part > 1 else part
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
-        slot = "GROUP" if count == 1 else f"{count} * GROUP + {number}"
+        slot = self._of_group(count, "" if count == 1 else number)
         return f"{slots_name(self.staging, shape)}.index({slot})"
 
     def _port_of(self, output: SSAValue) -> ResultPortAttr:
