@@ -113,7 +113,8 @@ class EpilogueBody(Evaluator):
         for statement in self.definition.tree.body.statements:
             value = self.evaluate(statement.value)
             if isinstance(statement, Assign):
-                self._assign(statement, value)
+                for target, item in self.assigned(statement, value):
+                    self._bind(target, item)
             elif isinstance(statement, ExpressionStatement):
                 if not is_poisoned(value):
                     self.error(
@@ -169,23 +170,6 @@ class EpilogueBody(Evaluator):
         except Mistake as mistake:
             self.report(mistake, port.name.span, "results are elements or numbers")
             return None
-
-    def _assign(self, statement: Assign, value: Value) -> None:
-        targets = statement.targets
-        if len(targets) == 1:
-            self._bind(targets[0], value)
-            return
-        items: tuple[Value, ...] = (POISON,) * len(targets)
-        if isinstance(value, TupleValue) and len(value.items) == len(targets):
-            items = value.items
-        elif not isinstance(value, Poison):
-            self.error(
-                statement.span,
-                f"{len(targets)} names are assigned, but the right side is {describe(value)}",
-                "write one name per value; _ drops one",
-            )
-        for target, item in zip(targets, items, strict=True):
-            self._bind(target, item)
 
     def _bind(self, target: Identifier, value: Value) -> None:
         name = target.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coda_ir.frontends.coda_text.arguments import (
     ArgumentMistake,
@@ -17,9 +17,11 @@ from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import (
+    Assign,
     Binary,
     Call,
     Expression,
+    Identifier,
     ListExpression,
     Literal,
     Name,
@@ -91,6 +93,22 @@ class Evaluator(ABC):
     def report(self, mistake: Mistake, span: Span, otherwise: str) -> Poison:
         """Report a mistake, with `otherwise` as the remedy where it has none of its own."""
         return self.error(span, mistake.message, mistake.remedy or otherwise)
+
+    def assigned(self, statement: Assign, value: Value) -> Iterator[tuple[Identifier, Value]]:
+        """The targets of an assignment with their values: `value`, or the items of a tuple."""
+        targets = statement.targets
+        items: tuple[Value, ...] = (POISON,) * len(targets)
+        if len(targets) == 1:
+            items = (value,)
+        elif isinstance(value, TupleValue) and len(value.items) == len(targets):
+            items = value.items
+        elif not isinstance(value, Poison):
+            self.error(
+                statement.span,
+                f"{len(targets)} names are assigned, but the right side is {describe(value)}",
+                "write one name per value; _ drops one",
+            )
+        return zip(targets, items, strict=True)
 
     def _literal(self, node: Literal) -> Value:
         if node.value == math.inf:

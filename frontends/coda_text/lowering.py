@@ -52,7 +52,6 @@ from coda_ir.frontends.coda_text.values import (
     POISON,
     Dim,
     PartialValue,
-    Poison,
     TensorType,
     TensorValue,
     TupleValue,
@@ -272,7 +271,8 @@ class FunctionLowering(ExpressionLowering):
             case Return():
                 return value
             case Assign():
-                self._assign(statement, value)
+                for target, item in self.assigned(statement, value):
+                    self._bind(target, item)
             case ExpressionStatement():
                 if not is_poisoned(value):
                     self.error(
@@ -281,24 +281,6 @@ class FunctionLowering(ExpressionLowering):
                         "assign it to a name, return it, or remove it",
                     )
         return None
-
-    def _assign(self, statement: Assign, value: Value) -> None:
-        targets = statement.targets
-        if len(targets) == 1:
-            self._bind(targets[0], value)
-            return
-        items: tuple[Value, ...] = (POISON,) * len(targets)
-        if isinstance(value, TupleValue) and len(value.items) == len(targets):
-            items = value.items
-        elif not isinstance(value, Poison):
-            what = describe(value)
-            self.error(
-                statement.span,
-                f"{len(targets)} names are assigned, but the right side is {what}",
-                "write one name per value; _ drops one",
-            )
-        for target, item in zip(targets, items, strict=True):
-            self._bind(target, item)
 
     def _bind(self, target: Identifier, value: Value) -> None:
         name = target.text
