@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from harness import (
     Candidate,
     add_common_options,
+    add_layer_options,
     peak_memory,
     print_timings,
     publish,
@@ -181,11 +182,9 @@ def print_accuracy(found: Mapping[str, Accuracy], peaks: Mapping[str, float | No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--kv-heads", type=int, default=8)
-    parser.add_argument("--head-dim", type=int, default=128)
+    add_layer_options(parser)
     add_common_options(parser)
     given = parser.parse_args(arguments)
     sizes = Sizes(given.batch, given.time, given.heads, given.kv_heads, given.head_dim)

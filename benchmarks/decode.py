@@ -30,7 +30,15 @@ from time import monotonic
 from typing import Any
 
 import torch
-from harness import Budget, add_common_options, print_errors, publish, wanted_sizes
+from harness import (
+    Budget,
+    add_common_options,
+    add_sizes,
+    make_parser,
+    print_errors,
+    publish,
+    wanted_sizes,
+)
 from launches import Call, Gemm, Program, copy_rate, kernel_counts, label, sequence_us
 from layer_errors import check
 from llama_layer import PROGRAM, LayerShape, make_inputs, pack, torch_layer
@@ -200,8 +208,8 @@ def facts(found: Mapping[str, Mapping[str, tuple[Variants, Times]]]) -> dict[str
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", default="4096", help="hidden sizes, separated by commas")
+    parser = make_parser(__doc__)
+    add_sizes(parser, "4096")
     parser.add_argument("--rows", default="1,16,64", help="numbers of tokens at a time")
     parser.add_argument("--more", type=int, default=0, help="schedules that the model puts next")
     parser.add_argument("--head-dim", type=int, default=128)

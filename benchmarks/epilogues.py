@@ -26,6 +26,7 @@ from harness import (
     Timing,
     add_common_options,
     chosen,
+    make_parser,
     print_errors,
     print_timings,
     publish,
@@ -153,7 +154,7 @@ def measure(
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--shapes", default=DEFAULT_SHAPES, help="M x N x K, with commas between")
     names = ", ".join(case.name for case in CASES)
     parser.add_argument("--cases", help=f"parts of names, with commas between: {names}")

@@ -19,6 +19,8 @@ from harness import (
     Candidate,
     Timing,
     add_common_options,
+    add_sizes,
+    make_parser,
     print_errors,
     print_timings,
     publish,
@@ -108,8 +110,8 @@ def measure(
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", default="2048", help="hidden sizes, separated by commas")
+    parser = make_parser(__doc__)
+    add_sizes(parser)
     parser.add_argument("--times", default="1,64,8192", help="tokens of a sequence, with commas")
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument(

@@ -166,6 +166,23 @@ def wanted_sizes(text: str) -> list[int]:
     return list(map(int, wanted(text)))
 
 
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser that describes a command by the first line of its module's docstring."""
+    return argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+
+
+def add_sizes(parser: argparse.ArgumentParser, default: str = "2048") -> None:
+    """What `wanted_sizes` reads."""
+    parser.add_argument("--sizes", default=default, help="hidden sizes, separated by commas")
+
+
+def add_layer_options(parser: argparse.ArgumentParser) -> None:
+    """The shape of a layer beside its hidden size: heads and tokens."""
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--head-dim", type=int, default=128)
+
+
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that makes a table."""
     parser.add_argument("--rounds", type=int, default=5, help="in which every variant is timed")

@@ -25,15 +25,17 @@ import torch
 from harness import (
     Budget,
     add_common_options,
+    add_layer_options,
+    add_sizes,
     chosen,
+    make_parser,
     print_errors,
     publish,
     seed,
-    wanted_sizes,
 )
 from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
 from layer_errors import check, exact_gradients, gradient_errors
-from llama_layer import PROGRAM, LayerShape, Tensors, make_inputs
+from llama_layer import PROGRAM, LayerShape, Tensors, affordable_shapes, make_inputs
 from rich.console import Console
 from rich.table import Table
 
@@ -284,14 +286,12 @@ def facts(
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", default="2048", help="hidden sizes, separated by commas")
+    parser = make_parser(__doc__)
+    add_sizes(parser)
     parser.add_argument("--parts", default=FORWARD, help="forward, backward or both, with a comma")
     parser.add_argument("--schedule", action="append", help="options of the pass schedule")
     parser.add_argument("--profile", action="store_true", help="say what the time is spent on")
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
-    parser.add_argument("--head-dim", type=int, default=128)
+    add_layer_options(parser)
     add_common_options(parser)
     return parser.parse_args(arguments)
 
@@ -303,13 +303,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found: dict[str, dict[str, Found]] = {}
     errors: dict[str, dict[str, dict[str, float]]] = {}
     rate = copy_rate(torch.device(options.device)) if options.profile else 1.0
-    for d in wanted_sizes(options.sizes):
-        shape = LayerShape(d, options.head_dim, options.batch, options.time)
-        if not budget.allows(f"D = {d}"):
-            break
+    for shape in affordable_shapes(options, budget):
         inputs = make_inputs(shape, options.device)
         for part, make in makers(shape, inputs, chosen(options.parts, PARTS)).items():
-            section = f"{part}, D = {d}"
+            section = f"{part}, D = {shape.d}"
             if not budget.allows(section):
                 break
             with budget.part():

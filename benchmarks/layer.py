@@ -26,7 +26,10 @@ from harness import (
     Candidate,
     Timing,
     add_common_options,
+    add_layer_options,
+    add_sizes,
     chosen,
+    make_parser,
     print_errors,
     print_timings,
     publish,
@@ -35,7 +38,6 @@ from harness import (
     seed,
     time_interleaved,
     timings_data,
-    wanted_sizes,
 )
 from layer_errors import check, exact_gradients, gradient_errors
 from layer_variants import (
@@ -46,7 +48,15 @@ from layer_variants import (
     first_seconds,
     make_variants,
 )
-from llama_layer import LayerShape, Tensors, backward_gemms, forward_gemms, make_inputs, pack
+from llama_layer import (
+    LayerShape,
+    Tensors,
+    affordable_shapes,
+    backward_gemms,
+    forward_gemms,
+    make_inputs,
+    pack,
+)
 
 FORWARD, TRAINING = "forward", "training"
 PARTS = (FORWARD, TRAINING)
@@ -166,8 +176,8 @@ def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", default="2048", help="hidden sizes, separated by commas")
+    parser = make_parser(__doc__)
+    add_sizes(parser)
     parser.add_argument("--parts", default=",".join(PARTS), help="which, with commas")
     parser.add_argument(
         "--variants", default=",".join(UNASKED), help=f"of {', '.join(VARIANTS)}; or all"
@@ -175,9 +185,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--schedule", action="append", help="also coda with these options of the pass schedule"
     )
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
-    parser.add_argument("--head-dim", type=int, default=128)
+    add_layer_options(parser)
     add_common_options(parser)
     return parser.parse_args(arguments)
 
@@ -187,11 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seed()
     budget = Budget(options.budget)
     measured: dict[str, Measurement] = {}
-    for d in wanted_sizes(options.sizes):
-        section = f"D = {d}"
-        if not budget.allows(section):
-            break
-        shape = LayerShape(d, options.head_dim, options.batch, options.time)
+    for shape in affordable_shapes(options, budget):
+        section = f"D = {shape.d}"
         with budget.part():
             measured[section] = measure(shape, options)
         print_measurement(section, shape, measured[section])

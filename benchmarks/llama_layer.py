@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from harness import Budget, wanted_sizes
 
 PROGRAM = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
 EPS = 1e-5
@@ -41,6 +43,14 @@ class LayerShape:
     def constants(self) -> dict[str, int]:
         """The constants of the program."""
         return {"D": self.d, "F": self.f, "HEAD": self.head_dim}
+
+
+def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[LayerShape]:
+    """The shapes that the options of a command ask for, while there is time for another one."""
+    for d in wanted_sizes(options.sizes):
+        if not budget.allows(f"D = {d}"):
+            return
+        yield LayerShape(d, options.head_dim, options.batch, options.time)
 
 
 def make_inputs(

@@ -29,6 +29,7 @@ from harness import (
     Timing,
     add_common_options,
     chosen,
+    make_parser,
     peak_memory,
     print_timings,
     publish,
@@ -190,7 +191,7 @@ def facts(found: Mapping[str, Found]) -> dict[str, object]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--models", default="llama", help=f"of {', '.join(MODELS)}")
     parser.add_argument("--parts", default=",".join(PARTS), help="which, with commas")
     parser.add_argument("--variants", help=f"of {', '.join(VARIANTS)}; or all")
