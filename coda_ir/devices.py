@@ -36,6 +36,31 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return found
 
 
+_chosen_here: list[str] = []
+"""Variables of the environment that were set here, not by the user."""
+
+
+def interpreter_is_asked_for() -> bool:
+    """Whether the user wants Triton to interpret."""
+    is_set = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+    return is_set and "TRITON_INTERPRET" not in _chosen_here
+
+
+def interpret_without_gpu() -> None:
+    """Switch the interpreter on where there is no GPU, before PyTorch imports triton: that decides
+    whether programs can be compiled for the CPU later on.
+    """
+    if not torch.cuda.is_available():
+        _switch_interpreter_on()
+
+
+def _switch_interpreter_on() -> None:
+    """Without effect where triton has been imported."""
+    if "triton" not in sys.modules and not interpreter_is_asked_for():
+        os.environ["TRITON_INTERPRET"] = "1"
+        _chosen_here.append("TRITON_INTERPRET")
+
+
 def require_triton_for(device: torch.device) -> None:
     """Make sure that Triton can run kernels on `device`.
 
@@ -44,8 +69,7 @@ def require_triton_for(device: torch.device) -> None:
     where that is too late.
     """
     if device.type == "cpu":
-        if "triton" not in sys.modules:
-            os.environ["TRITON_INTERPRET"] = "1"
+        _switch_interpreter_on()
         if not _is_interpreting():
             raise CodaError(
                 "Triton was imported without its interpreter, which the CPU needs",

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
+from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, capture_error
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
@@ -64,6 +65,7 @@ def capture(
     takes it. Raises CaptureError where the model cannot be traced: control flow that depends on
     data, code that PyTorch cannot follow, inputs of a kind that it does not know.
     """
+    interpret_without_gpu()
     try:
         with _one_at_a_time(), torch.no_grad(), _marks_removed((args, kwargs)):
             program = torch.export.export(

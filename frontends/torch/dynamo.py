@@ -9,7 +9,6 @@ without a GEMM, or one that cannot be expressed, runs as before, and a message s
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from torch.fx import GraphModule
 
 from coda_ir.api import CompiledFunction, Target, compile
 from coda_ir.context import make_context
+from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
@@ -216,7 +216,7 @@ class GraphCompiler:
     def _target(self, device: torch.device) -> Target:
         if self.options.target != "auto":
             return self.options.target
-        if device.type == "cpu" and os.environ.get("TRITON_INTERPRET", "0") in ("", "0"):
+        if device.type == "cpu" and not interpreter_is_asked_for():
             raise CodaError(
                 "Triton has no kernels for the CPU", "use a GPU, or set TRITON_INTERPRET=1 to test"
             )

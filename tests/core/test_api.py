@@ -330,11 +330,12 @@ def test_triton_that_cannot_interpret_any_more():
 
 def test_the_interpreter_is_switched_on_for_the_cpu():
     script = (
-        "import os, torch, warnings; from coda_ir.devices import require_triton_for; "
-        "require_triton_for(torch.device('cpu')); print(os.environ['TRITON_INTERPRET']); "
+        "import os, torch, warnings; from coda_ir import devices; "
+        "devices.require_triton_for(torch.device('cpu')); "
+        "print(os.environ['TRITON_INTERPRET'], devices.interpreter_is_asked_for()); "
         "place = ('f.py', 1, 'triton.runtime.interpreter'); "
         "warnings.warn_explicit('divide by zero', RuntimeWarning, *place)"
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert (done.stdout, done.stderr) == ("1 False\n", "")
