@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
 Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
+Saving: TypeAlias = tuple[int | None, tuple[str, ...], tuple[str, ...], int | None]
+"""The fields of a `SavePolicy`."""
 
 __all__ = [
     "CompiledFunction",
@@ -178,33 +181,35 @@ def compile(
 
     Raises CodaError for whatever is wrong with the input.
     """
-    if target not in get_args(Target):
-        raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
+    tuning = _tuning(tune, target)
     origin = _origin(program, constants, numerics)
     place, lower = _lowerings(device, schedule, pack_weights, jobs)
+    request = _Request(origin, entry, target, place, lower, tuning)
+    saving = (memory_budget, tuple(save), tuple(recompute), stream_logits)
+    if not training:
+        _check_untrained(saving, fuse_gradient_accumulation)
+        return request.compiled()
+    return request.trainable(
+        saving, pack_weights=pack_weights, fuse_gradient_accumulation=fuse_gradient_accumulation
+    )
+
+
+def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
+    """How to tune, if at all. Raises CodaError for what is no target, or cannot be tuned for."""
+    if target not in get_args(Target):
+        raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
     tuning = TuningOptions.of(tune)
     if tuning is not None and target != "triton":
         raise CodaError(f"tuning is for the target triton, not for {target}", "leave tune out")
-    saving = (memory_budget, tuple(save), tuple(recompute), stream_logits)
-    if training:
-        return _trainable(
-            origin,
-            entry,
-            target,
-            place,
-            lower,
-            saving,
-            tuning=tuning,
-            pack_weights=pack_weights,
-            fuse_gradient_accumulation=fuse_gradient_accumulation,
-        )
+    return tuning
+
+
+def _check_untrained(saving: Saving, fuse_gradient_accumulation: bool) -> None:
+    """Raises CodaError for options that matter to programs that are trained."""
     if fuse_gradient_accumulation:
         raise CodaError("only programs that are trained have gradients", "pass training=True")
     if saving != (None, (), (), None):
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
-    compiled = _compiled(origin, entry, target, place, lower, tuning)
-    compiled.prepare()
-    return compiled
 
 
 def _lowerings(
@@ -229,36 +234,44 @@ def _lowerings(
     return place, lower
 
 
-def _compiled(
-    origin: Origin,
-    entry: str | None,
-    target: Target,
-    place: torch.device,
-    lower: Callable[..., Lowering],
-    tuning: TuningOptions | None,
-) -> CompiledFunction:
-    if tuning is None:
-        return CompiledFunction(lower(origin), entry, target, place)
-    from coda_ir.tuning.function import TunedFunction, TunedLowerings
+@dataclass(frozen=True)
+class _Request:
+    """What `compile` was asked for, trained or not."""
 
-    return TunedFunction(lower(origin), entry, place, TunedLowerings(lower, origin, tuning))
+    origin: Origin
+    entry: str | None
+    target: Target
+    place: torch.device
+    lower: Callable[..., Lowering]
+    tuning: TuningOptions | None
 
+    def compiled(self) -> CompiledFunction:
+        compiled = self._function(self.lower(self.origin))
+        compiled.prepare()
+        return compiled
 
-def _trainable(
-    origin: Origin,
-    entry: str | None,
-    target: Target,
-    place: torch.device,
-    lower: Callable[..., Lowering],
-    saving: tuple[int | None, tuple[str, ...], tuple[str, ...], int | None],
-    **options: Any,
-) -> TrainableFunction:
-    """`saving` has the fields of a SavePolicy."""
-    from coda_ir.training import SavePolicy, TrainableFunction, find_trained
+    def _function(self, lowering: Lowering) -> CompiledFunction:
+        if self.tuning is None:
+            return CompiledFunction(lowering, self.entry, self.target, self.place)
+        from coda_ir.tuning.function import TunedFunction, TunedLowerings
 
-    module = origin.module()
-    func = find_trained(module, entry)
-    return TrainableFunction(module, func, target, place, lower, SavePolicy(*saving), **options)
+        lowerings = TunedLowerings(self.lower, self.origin, self.tuning)
+        return TunedFunction(lowering, self.entry, self.place, lowerings)
+
+    def trainable(self, saving: Saving, **options: Any) -> TrainableFunction:
+        from coda_ir.training import SavePolicy, TrainableFunction, find_trained
+
+        module = self.origin.module()
+        return TrainableFunction(
+            module,
+            find_trained(module, self.entry),
+            self.target,
+            self.place,
+            self.lower,
+            SavePolicy(*saving),
+            tuning=self.tuning,
+            **options,
+        )
 
 
 def _origin(
