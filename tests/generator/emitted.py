@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
 import linecache
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import torch
+from support.emitted import load_module
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.backends.triton import emit_module
@@ -22,31 +19,6 @@ from generator.rounding import Rounding
 from generator.violations import Violation, expected_to_work
 
 PROPERTY = "block = emitted Triton"
-
-_counter = itertools.count()
-
-
-class PoisonedTorch:
-    """The module torch, except that `empty` gives NaN (integers: 77)."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    def empty(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        tensor = torch.empty(*args, **kwargs)
-        return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
-
-
-def load(source: str, folder: Path) -> ModuleType:
-    """Import an emitted module from a file, which Triton reads for the source of its kernels."""
-    path = folder / f"random_program_{next(_counter)}.py"
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    setattr(module, "torch", PoisonedTorch())  # noqa: B010
-    return module
 
 
 def check_emitted(case: Case, rounding: Rounding, scheduled: ModuleOp) -> None:
@@ -90,7 +62,7 @@ def run(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     given = [_moved(argument, device) for argument in arguments]
     with tempfile.TemporaryDirectory(prefix="coda_random_") as folder:
         with expected_to_work(PROPERTY, "import of the emitted module"):
-            module = load(source, Path(folder))
+            module = load_module(source, Path(folder))
         with expected_to_work(PROPERTY, "run of the emitted module"):
             results, again = (_results(module.run(*given)) for _ in range(2))
     linecache.clearcache()

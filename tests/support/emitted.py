@@ -28,10 +28,13 @@ class _PoisonedTorch:
         return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
 
 
-def load_module(source: str) -> ModuleType:
-    """Import an emitted module from a temporary file: Triton reads the source of its kernels."""
-    folder = Path(tempfile.mkdtemp(prefix="coda_emitted_"))
-    path = folder / f"emitted_program_{next(_counter)}.py"
+def load_module(source: str, folder: Path | None = None) -> ModuleType:
+    """Import an emitted module from a file, by default of a temporary folder that stays.
+
+    Triton reads the source of its kernels there.
+    """
+    place = Path(tempfile.mkdtemp(prefix="coda_emitted_")) if folder is None else folder
+    path = place / f"emitted_program_{next(_counter)}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None

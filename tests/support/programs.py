@@ -51,3 +51,14 @@ def run_operator(
           func.return {values} : {results}
         }}""")
     return run_module(module, operands, precision=precision)
+
+
+def run_body(
+    body: str, results: str, *args: torch.Tensor, precision: Precision = "float64"
+) -> tuple[torch.Tensor, ...]:
+    """Run a function with this body; `$i` in it stands for the name and the type of argument i."""
+    parameters = ", ".join(f"%a{index} : {type_of(arg)}" for index, arg in enumerate(args))
+    for index, arg in enumerate(args):
+        body = body.replace(f"${index}", f"%a{index} : {type_of(arg)}")
+    module = parse_mlir(f"func.func @f({parameters}) -> ({results}) {{ {body} }}")
+    return run_module(module, args, precision=precision)

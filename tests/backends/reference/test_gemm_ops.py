@@ -6,9 +6,9 @@ from math import exp, inf, log
 import pytest
 import torch
 from support.equivalence import assert_results_close
-from support.programs import parse_mlir, type_of
+from support.programs import run_body as run
+from support.programs import type_of
 
-from coda_ir.backends.reference import Precision, run_module
 from coda_ir.diagnostics import CodaError
 
 B, T, K, N = 2, 3, 5, 8
@@ -18,17 +18,6 @@ M = B * T
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-
-
-def run(
-    body: str, results: str, *args: torch.Tensor, precision: Precision = "float64"
-) -> tuple[torch.Tensor, ...]:
-    """Run a function with this body; `$i` in it stands for the name and the type of argument i."""
-    parameters = ", ".join(f"%a{index} : {type_of(arg)}" for index, arg in enumerate(args))
-    for index, arg in enumerate(args):
-        body = body.replace(f"${index}", f"%a{index} : {type_of(arg)}")
-    module = parse_mlir(f"func.func @f({parameters}) -> ({results}) {{ {body} }}")
-    return run_module(module, args, precision=precision)
 
 
 X, W = normal(B, T, K), normal(N, K, seed=1)
