@@ -27,11 +27,19 @@ IMPORTS = frozenset(
     }
 )
 
+COPIES = frozenset(
+    {
+        # Triton 3.8 has both names of these, and 3.9 the new ones only.
+        'tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared',
+        'tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global',
+    }
+)
+"""The statements of a module that define the copies of TMA, which releases of Triton rename."""
+
 NAMES = frozenset({"gluon", "gl", "fence_async_shared", "mbarrier", "tma", "TileDescriptor"}) | {
-    "warpgroup_mma",
-    "warpgroup_mma_wait",
+    *("warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store")
 }
-"""What the imports define: reserved in kernels."""
+"""What the imports and `COPIES` define: reserved in kernels."""
 
 PREFIX = "gluon_"
 """Of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the other's."""
@@ -42,7 +50,7 @@ _HELPERS = {
 def fetch(descriptor, row, column, ready, slot):
     """Load a box into `slot`; `ready` is signaled when all of it is there."""
     mbarrier.expect(ready, descriptor.block_type.nbytes)
-    tma.async_copy_global_to_shared(descriptor, [row, column], ready, slot)
+    tma_load(descriptor, [row, column], ready, slot)
 ''',
     "put": '''\
 @gluon.jit
@@ -50,7 +58,7 @@ def put(descriptor, row, column, slot, value):
     """Store a box through `slot`, which nothing is read from any more."""
     slot.store(value)
     fence_async_shared()
-    tma.async_copy_shared_to_global(descriptor, [row, column], slot)
+    tma_store(descriptor, [row, column], slot)
 ''',
     "group_partials": '''\
 @gluon.jit

@@ -24,6 +24,7 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.backends.triton.warp_specialized.gluon import (
+    COPIES,
     IMPORTS,
     NAMES,
     own_helper_names,
@@ -163,7 +164,7 @@ class _Emitter:
             num_stages=self.schedule.stages.data,
             description=self.summary,
             imports=IMPORTS | self.launch.imports,
-            constants=self.descriptors.layouts.constants(),
+            constants=COPIES | self.descriptors.layouts.constants(),
             host_helpers=self.launch.host_helpers | {"programs"},
             is_dependent=self.launch.is_dependent,
             language="gluon",

@@ -203,4 +203,4 @@ class LoadEmitter:
 
 def _load(descriptor: str, corner: str, place: str) -> list[str]:
     arguments = (descriptor, corner, "full.index(stage)", place)
-    return call("tma.async_copy_global_to_shared", arguments)
+    return call("tma_load", arguments)
