@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 
 Target: TypeAlias = Literal["triton", "reference"]
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
+
+
+_INTERPRETER = RLock()
+
+
+def _interpreted(run: Callable[..., Results]) -> Callable[..., Results]:
+    """`run` for one thread at a time: there is one interpreter, which knows one program."""
+
+    def run_alone(*arguments: Any) -> Results:
+        with _INTERPRETER:
+            return run(*arguments)
+
+    return run_alone
 
 
 class CompiledFunction(NotCopied):
@@ -248,7 +262,7 @@ class CompiledFunction(NotCopied):
     def _with_kernels(self, name: str, run: Callable[..., Results]) -> Callable[..., Results]:
         """`run` for the property `name`: its first call compiles the kernels, several at a time."""
         if self.device.type == "cpu" or self._generated.INTERPRET.value:
-            return run
+            return _interpreted(run)
 
         def first_run(*arguments: Any) -> Results:
             import torch

@@ -1,6 +1,7 @@
 """`coda_ir.compile` for Triton: on a GPU, or in Triton's interpreter where there is none."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,14 @@ def test_agrees_with_float64_at_every_size(mlp: CompiledFunction):
 def test_positional_and_named_arguments(mlp: CompiledFunction):
     given = inputs(mlp, B=2, T=5)
     assert torch.equal(mlp(**given), mlp(*given.values()))
+
+
+def test_threads(mlp: CompiledFunction):
+    calls = [inputs(mlp, B=1, T=time) for time in (3, 5, 9)]
+    expected = [mlp(**given) for given in calls]
+    with ThreadPoolExecutor(3) as threads:
+        found = [threads.submit(mlp, **given) for given in calls]
+    assert all(torch.equal(f.result(), e) for f, e in zip(found, expected, strict=True))
 
 
 def test_strided_arguments(mlp: CompiledFunction):
