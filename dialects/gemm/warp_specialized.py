@@ -34,8 +34,10 @@ MOST_ACCUMULATORS = 128
 """Per thread: beside them, an epilogue has as many registers."""
 SHARED_MEMORY = 227 * 1024
 """Bytes that a program can have on sm_90."""
-RESERVED = 2 * 1024
-"""Bytes for barriers, and for reductions across warps."""
+BARRIERS = 256
+"""Bytes for barriers, at most."""
+SCRATCH = 1024
+"""Bytes in which vectors of rows change their layout."""
 MOST_SLOTS = 4
 MOST_TILES = 6
 """Tiles that an epilogue loads and stores: with more, slots and registers are few for each."""
@@ -208,7 +210,8 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
     loads = {each.loads for each in moves if each.loads}
     if len(loads) > 1:
         return "its column ranges load different tiles"
-    free = SHARED_MEMORY - RESERVED - schedule.stages.data * stage_bytes(schedule)
+    reserved = BARRIERS + max(SCRATCH, _bytes_of_column_sums(op, schedule))
+    free = SHARED_MEMORY - reserved - schedule.stages.data * stage_bytes(schedule)
     ahead = next(iter(loads), ())
     for depth, loads_all in _depths(moves):
         for most in range(MOST_SLOTS, 0, -1):
@@ -217,6 +220,17 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
             if found.bytes * schedule.groups <= free:
                 return found
     return f"its tiles do not fit beside {schedule.stages.data} stages in shared memory"
+
+
+def _bytes_of_column_sums(op: FusedOp, schedule: ScheduleAttr) -> int:
+    """What sums over the rows of a part go through from warp to warp, in float32, in each group."""
+    lanes = [
+        columns.lanes
+        for segment in op.segments()
+        if any(port.kind.data == ResultKind.PARTIAL_COL for port, _ in segment.results)
+        for columns in column_ranges(segment, schedule, op.order)
+    ]
+    return 4 * schedule.warps.data * max(lanes, default=0)
 
 
 def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:

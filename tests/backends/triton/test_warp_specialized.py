@@ -169,6 +169,17 @@ class TestStaging:
         assert (found.depth, found.loads_all, *found.stores.values()) == (1, False, 1)
         assert found.pending(self.moves(text), found.loads[0]) == 0
 
+    @pytest.mark.parametrize(("stages", "fits"), [(4, True), (5, False)])
+    def test_room_for_sums_of_columns(self, *, stages: int, fits: bool):
+        """Stages and a float32 tile fit beside each other, but not beside what the sums take."""
+        tile = f'warp_specialized, "128x128x64", warps = 8, stages = {stages}, group_m = 2'
+        text = gradients.input_gradient("bf16", (256,), 512, tile)
+        found = self.found(text.replace("tensor<?x512xbf16>", "tensor<?x512xf32>"))
+        assert isinstance(found, Staging) if fits else "do not fit beside 5 stages" in str(found)
+        slots, stage = 128 * 128 * 4, 2 * (128 + 128) * 64
+        assert slots + stages * stage < SHARED_MEMORY
+        assert (slots + stages * stage + 8 * 128 * 4 < SHARED_MEMORY) == fits
+
     def moves(self, text: str) -> Moves:
         (op,) = gemms_of(parse_module(text))
         (segment,) = op.segments()
