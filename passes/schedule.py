@@ -91,7 +91,9 @@ class SchedulePass(ModulePass):
         rows = RowCounts(parse_sizes(self.sizes))
         # The layers of a model repeat their GEMMs.
         keys: list[Hashable] = [(rows.of(gemm), *_structure(gemm)) for gemm in gemms]
-        first = dict(zip(reversed(keys), reversed(gemms), strict=True))
+        first: dict[Hashable, FusedOp] = {}
+        for key, gemm in zip(keys, gemms, strict=True):
+            first.setdefault(key, gemm)
         choices = {key: self._choose(gemm, rows.of(gemm)) for key, gemm in first.items()}
         tuned: dict[Hashable, Answer] = {} if self.tune is None else self._tuned(first, rows)
         for key, gemm in zip(keys, gemms, strict=True):
@@ -212,6 +214,10 @@ class SchedulePass(ModulePass):
             text += f", K split among {schedule.split_k.data} programs"
         if choice.refused is not None:
             text += "; no {}: {}".format(*choice.refused)
+        needed, most = estimate.configuration.shared_memory(self.device), self.device.shared_memory
+        if needed > most:
+            text += f"; its stages take {needed >> 10} KiB of shared memory, more than the "
+            text += f"{most >> 10} KiB of {self.target}"
         return self._analysis(op, text)
 
     def _tell(self, op: FusedOp, text: str) -> None:
