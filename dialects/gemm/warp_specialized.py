@@ -39,8 +39,8 @@ BARRIERS = 256
 SCRATCH = 1024
 """Bytes in which vectors of rows change their layout."""
 MOST_SLOTS = 4
-MOST_TILES = 6
-"""Tiles that an epilogue loads and stores: with more, slots and registers are few for each."""
+MOST_MOVED = 6
+"""Tiles that an epilogue loads and stores together: with more, each has few slots and registers."""
 
 TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMULATE)
 """Results that are stored as boxes."""
@@ -287,8 +287,8 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     is_even = columns.extent % (columns.lanes * columns.parts) == 0
     group = segment.group_size
     moved = tiles_moved(segment)
-    if moved > MOST_TILES:
-        return f"its epilogue moves {moved} tiles, expected at most {MOST_TILES}"
+    if moved > MOST_MOVED:
+        return f"its epilogue moves {moved} tiles, expected at most {MOST_MOVED}"
     if segment.layout == Layout.KN and segment.pairing is not None:
         return "its weights are K x N and its columns are paired"
     if group not in (None, segment.columns) and group // 2 % columns.lanes:

@@ -1,12 +1,12 @@
 """Direct launches on a GPU: the results of Triton's launches, in graphs, on streams and devices."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from support.inputs import signature_inputs
+from support.threads import in_threads
 
 import coda_ir
 from coda_ir.api import CompiledFunction
@@ -151,11 +151,7 @@ def test_native_calls_of_threads(plain: CompiledFunction, direct: CompiledFuncti
                     if not torch.equal(a, b)
                 )
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert not failures
 
 

@@ -3,7 +3,6 @@ process of their own, since Triton must not be in its interpreter.
 """
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 import fake_cuda
 import pytest
 import torch
+from support.threads import in_threads
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_program
@@ -401,22 +401,13 @@ def test_debugging_is_left_to_triton(layer: Any, monkeypatch: pytest.MonkeyPatch
 def test_threads(fake: fake_cuda.FakeCuda, layer: Any):
     inputs = [layer_inputs(time) for time in (1, 2, 3, 4)]
     layer.run(*inputs[0])
-    before, failures = fake.launches, list[BaseException]()
+    before = fake.launches
 
     def work(index: int) -> None:
-        try:
-            for step in range(25):
-                layer.run(*inputs[(index + step) % 4])
-        except BaseException as error:
-            failures.append(error)
-            raise
+        for step in range(25):
+            layer.run(*inputs[(index + step) % 4])
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work)
     assert fake.launches - before == 4 * 25 * LAUNCHES
 
 

@@ -5,7 +5,6 @@ direct_launch_cases.py, in a process in which Triton is not in its interpreter.
 import gc
 import inspect
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 import fake_cuda
 import pytest
 import torch
+from support.threads import in_threads
 
 from coda_ir.api import CompiledFunction, parse
 from coda_ir.arguments import ArgumentError
@@ -387,22 +387,13 @@ def test_nothing_is_kept_alive(layer: Layer):
 
 def test_threads(fake: fake_cuda.FakeCuda, layer: Layer):
     inputs = [inputs_of(time) for time in (1, 2, 3, 4)]
-    before, failures = fake.launches, list[BaseException]()
+    before = fake.launches
 
     def work(index: int) -> None:
-        try:
-            for step in range(100):
-                layer.function(*inputs[(index + step) % 4])
-        except BaseException as error:
-            failures.append(error)
-            raise
+        for step in range(100):
+            layer.function(*inputs[(index + step) % 4])
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work)
     assert fake.launches - before == 4 * 100 * LAUNCHES
 
 

@@ -36,7 +36,8 @@ def ping_pong(tile: str = "128x128", stages: int = 4) -> str:
 def sum_of_tiles(count: int) -> str:
     """A GEMM to which `count` tiles are added."""
     tile = "tensor<?x264xbf16>"
-    values, elements = (range(count), [f"%t{i} : f32" for i in range(count)])
+    values = range(count)
+    elements = [f"%t{i} : f32" for i in values]
     ports = ", ".join(f"%x{i} : {tile}" for i in values)
     sums = "".join(f"    %s{i + 1} = arith.addf %s{i}, %t{i} : f32\n" for i in values)
     return f"""
