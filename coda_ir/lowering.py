@@ -50,7 +50,7 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     if entry is None:
         raise CodaError(
             f"the program has {len(functions)} functions",
-            f"pass entry, one of {', '.join(functions)}",
+            f"pass entry (--entry of coda-opt), one of {', '.join(functions)}",
         )
     if entry not in functions:
         raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")

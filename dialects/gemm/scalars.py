@@ -1,6 +1,7 @@
 """Scalar code of epilogue regions, built from `arith` and `math` operators on float32."""
 
 from collections.abc import Callable
+from ctypes import c_float
 from math import pi, sqrt
 from typing import NamedTuple
 
@@ -59,9 +60,11 @@ class ScalarBuilder:
         return op.results[0]
 
     def constant(self, value: float) -> SSAValue:
+        """The number in f32; one beyond its range is infinite, as in PyTorch."""
         key = (value, f32)
         if key not in self._constants:
-            self._constants[key] = self.insert(arith.ConstantOp(FloatAttr(value, f32)))
+            attribute = FloatAttr(c_float(value).value, f32)
+            self._constants[key] = self.insert(arith.ConstantOp(attribute))
         return self._constants[key]
 
     def integer(self, value: int, type: Attribute) -> SSAValue:

@@ -125,7 +125,7 @@ class TestCompile:
             coda_ir.compile(TWO_FUNCTIONS, target="reference", entry="third")
 
     def test_entry_is_needed_for_several_functions(self):
-        with pytest.raises(CodaError, match="pass entry, one of first, second"):
+        with pytest.raises(CodaError, match="one of first, second"):
             coda_ir.compile(TWO_FUNCTIONS, target="reference")
 
     def test_no_function(self):

@@ -82,6 +82,11 @@ def test_a_constant_is_made_once():
     assert len(block.ops) == 1
 
 
+def test_a_constant_beyond_float32_is_infinite():
+    beyond = evaluate(lambda b, x, y: b.minimum(b.constant(1e300), b.sub(x, b.constant(-1e39))))
+    assert torch.equal(beyond, torch.full_like(A, float("inf")))
+
+
 def test_code_goes_before_the_yield_and_has_the_location():
     block = Block(arg_types=[f32])
     block.add_op(YieldOp(block.args[0]))
