@@ -4,11 +4,20 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, NumericsMode, ResultKind, Segment, numerics_mode
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    NumericsMode,
+    PortKind,
+    ResultKind,
+    ScalarBuilder,
+    Segment,
+    numerics_mode,
+)
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.remarks import fuse_locations
@@ -23,10 +32,11 @@ class MergeGemmSumsPass(FunctionPass):
         %dh = coda.add %a, %b
 
     The gradient of a value that several linear maps read is such a sum, and so is that of a weight
-    with several uses. Sums of more than two, and sums with other addends, are taken apart first.
-    Legal iff each product has no other use (so none depends on another) and no epilogue of its own,
-    they have the same type, and their weights the same layout. Rounds once where the products were
-    rounded before, which the mode eager-exact forbids.
+    with several uses; blocks whose attention and MLP run side by side add up their projections.
+    Sums of more than two, and sums with other addends, are taken apart first. Biases are added in
+    the epilogue of the one GEMM. Legal iff each product has no other use (so none depends on
+    another) and no epilogue but a bias, they have the same type, and their weights the same layout.
+    Rounds once where the products were rounded before, which the mode eager-exact forbids.
     """
 
     name: ClassVar[str] = "merge-gemm-sums"
@@ -111,23 +121,31 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
             f"{name_of(value)} is stored and loaded again: it is used elsewhere too",
         )
     segments = gemm.segments()
-    if value.type != root.result.type or len(segments) > 1 or not _is_plain(segments[0]):
+    if value.type != root.result.type or len(segments) > 1 or _biases(segments[0]) is None:
         return Refusal(
-            "the products are added as they are",
+            "the products are added as they are, or with a bias",
             f"{name_of(value)} is stored and loaded again: it has an epilogue of its own",
         )
     return None
 
 
-def _is_plain(segment: Segment) -> bool:
-    """Whether the epilogue stores the accumulator and nothing else."""
+def _biases(segment: Segment) -> list[SSAValue] | None:
+    """The vectors that the epilogue adds to the accumulator, which it stores; None where it does
+    anything else."""
     kinds = [result.port.kind.data for result in segment.results]
-    return (
-        segment.pairing is None
-        and not segment.ports
-        and kinds == [ResultKind.TILE]
-        and segment.yielded(0)[0] is segment.accumulators[0]
-    )
+    if segment.pairing is not None or kinds != [ResultKind.TILE]:
+        return None
+    rows: dict[SSAValue, SSAValue] = {
+        segment.port_args(index)[0]: port.value
+        for index, port in enumerate(segment.ports)
+        if port.kind == PortKind.ROW
+    }
+    found: list[SSAValue] = []
+    (value,) = segment.yielded(0)
+    while isinstance(value.owner, arith.AddfOp) and value.owner.rhs in rows:
+        found.append(rows[value.owner.rhs])
+        value = value.owner.lhs
+    return found[::-1] if value is segment.accumulators[0] else None
 
 
 def _kind(value: SSAValue) -> Hashable:
@@ -173,15 +191,27 @@ def _rewrite(
 
 def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
     gemms = [value.owner for value in group if isinstance(value.owner, FusedOp)]
-    first = gemms[0]
-    (segment,) = first.take_segments()
+    first, *others = gemms
     terms = [weights for gemm in gemms for weights in gemm.segments()[0].terms]
+    (segment,) = first.take_segments()
     segment.weights, segment.more_weights = terms[0], terms[1:]
+    for gemm in others:
+        _add_biases(segment, gemm)
     inputs = [x for gemm in gemms for x in gemm.inputs]
     merged = FusedOp(inputs, [segment], first.schedule, first.order, transposed=first.is_transposed)
     merged.location = fuse_locations(*(gemm.location for gemm in gemms), root.location)
     merged.outputs[0].name_hint = group[0].name_hint
     return merged
+
+
+def _add_biases(segment: Segment, gemm: FusedOp) -> None:
+    """Let the epilogue add, in float32, what the epilogue of another product adds."""
+    (value,) = segment.yielded(0)
+    builder = ScalarBuilder(segment.block, gemm.location)
+    for bias in _biases(gemm.segments()[0]) or ():
+        (argument,) = segment.add_port(PortKind.ROW, bias)
+        value = builder.add(value, argument)
+    segment.set_yielded(0, [value])
 
 
 def _erase_unused(root: Operation, rewriter: FunctionRewriter) -> None:

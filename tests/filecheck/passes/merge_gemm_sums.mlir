@@ -166,3 +166,41 @@ func.func @layouts(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %dv: tensor<?x4
 // CHECK-NEXT:   %y = coda.add %a, %c : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Attention and MLP side by side: two biases, one of which the residual stands between.
+
+func.func @biases(%y: tensor<?x8xbf16>, %h: tensor<?x32xbf16>, %wo: tensor<16x8xbf16>, %wd: tensor<16x32xbf16>, %bo: tensor<16xf32>, %bd: tensor<16xbf16>, %x: tensor<?x16xbf16>) -> tensor<?x16xbf16> {
+  %a = gemm.fused %y : tensor<?x8xbf16>
+    columns(%wo : tensor<16x8xbf16>) row(%bo : tensor<16xf32>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32, %bo_1: f32):
+      %0 = arith.addf %acc, %bo_1 : f32
+      gemm.yield %0 : f32
+    }
+  %b = gemm.fused %h : tensor<?x32xbf16>
+    columns(%wd : tensor<16x32xbf16>) row(%bd : tensor<16xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32, %bd_1: f32):
+      %0 = arith.addf %acc, %bd_1 : f32
+      gemm.yield %0 : f32
+    }
+  %xa = coda.add %x, %a : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %z = coda.add %xa, %b : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// REMARK: remark[passed] merge-gemm-sums: coda.add: 2 products add up in one accumulator
+// CHECK:      func.func @biases(
+// CHECK-NEXT:   %a = gemm.fused %y : tensor<?x8xbf16> + %h : tensor<?x32xbf16>
+// CHECK-NEXT:     columns(%wo : tensor<16x8xbf16>) + (%wd : tensor<16x32xbf16>) row(%bo : tensor<16xf32>, %bd : tensor<16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %bo_1: f32, %bd_1: f32):
+// CHECK-NEXT:       %0 = arith.addf %acc, %bo_1 : f32
+// CHECK-NEXT:       %1 = arith.addf %0, %bd_1 : f32
+// CHECK-NEXT:       gemm.yield %1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %z = coda.add %x, %a : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }
