@@ -22,6 +22,7 @@ from coda_ir.passes.support.joint import Joint, ops_behind
 from coda_ir.passes.support.min_cut import VertexCut
 from coda_ir.passes.support.norm_gradients import stats_of
 from coda_ir.passes.support.norms import Norm, OpInserter, apply_statistics, norm_stats, params_of
+from coda_ir.passes.support.residual_sums import residual_sums
 from coda_ir.passes.support.scalar_code import is_pointwise
 from coda_ir.passes.support.split_joint import is_expensive, split
 from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
@@ -57,7 +58,10 @@ class SaveOrRecomputePass(ModulePass):
     again from them by pointwise code; of equal ones those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
-    over the rows; not those of heads, of which a tile holds whole ones. What locations put in one
+    over the rows; not those of heads, of which a tile holds whole ones. Residual sums are saved
+    though what was added has fewer bytes (float32 sums of bfloat16 under autocast): the backward,
+    which goes from the last to the first, would have to compute all of them at its beginning, and
+    keep them. Only a budget lets it do so. What locations put in one
     part with activation checkpointing is computed again, but for random numbers and what the rest
     of the forward reads, which is saved. `save` and `recompute` name values that are treated so
     whatever they cost.
@@ -159,6 +163,9 @@ class _Choice:
                 if op in self.forward and not is_there:
                     self._spell_out(op, rewriter)
         self.shapes = SymbolicShapes(self.joint.func)
+        self.residual_sums = residual_sums(
+            (op for op in self.joint.block.ops if op in self.forward), _is_light
+        )
 
     def _spell_out(self, norm: Norm, rewriter: FunctionRewriter) -> None:
         after = norm.next_op
@@ -176,10 +183,10 @@ class _Choice:
         """The values to save, in the order in which they are computed."""
         repeatable: set[Operation] = set()
         saved = self._cut(repeatable)
-        for op in self._expensive_ops() if budget is not None else ():
+        for ops in self._by_worth() if budget is not None else ():
             if budget is not None and self.size(saved) <= budget:
                 break
-            repeatable.add(op)
+            repeatable |= ops
             saved = self._cut(repeatable)
         return [v for op in self.joint.block.ops for v in op.results if v in saved]
 
@@ -192,11 +199,12 @@ class _Choice:
             {name: self.extents.get(name, NOMINAL_EXTENT) for name in size.symbols}
         )
 
-    def _expensive_ops(self) -> list[Operation]:
-        """The GEMMs and attentions of the forward, by the bytes that a FLOP saves."""
+    def _by_worth(self) -> list[set[Operation]]:
+        """What may run again where memory is scarce: residual sums, then GEMMs and attentions of
+        the forward, by the bytes that a FLOP saves."""
         ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
         worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
-        return sorted(ops, key=lambda op: -worth[op])
+        return [self.residual_sums, *({op} for op in sorted(ops, key=lambda op: -worth[op]))]
 
     def _flops(self, op: Operation) -> int:
         inner = self.shapes.dims(op.operands[0])[-1:]
@@ -252,7 +260,7 @@ class _Choice:
             return True
         if isinstance(op, _ROW_STATISTICS):
             return is_of_small_groups(op)
-        return op not in self.forward or isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
+        return op not in self.forward or (_is_light(op) and op not in self.residual_sums)
 
     def _is_checkpointed(self, op: Operation | Block) -> bool:
         """Whether `op` is in a part with activation checkpointing and gives the same again."""
@@ -311,6 +319,11 @@ class _Choice:
     def _remark(self, kind: RemarkKind, op: Operation, message: str) -> None:
         name, function = SaveOrRecomputePass.name, self.joint.function
         emit_remark(Remark(kind, name, op.name, op.location, message, function=function))
+
+
+def _is_light(op: Operation) -> bool:
+    """Whether computing the results of `op` again costs next to nothing."""
+    return isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
 
 
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:

@@ -54,6 +54,14 @@ def test_budget():
     assert saved(MLP, tight) == {"rstd"}
 
 
+def test_residual_sums_are_computed_again_for_a_budget_only():
+    stream = INPUTS[-1]
+    assert saved(stream, SaveOrRecomputePass()) == {"g1", "r2", "r3"}
+    tight = SaveOrRecomputePass(memory_budget=5 * 48, extents="M=5")
+    assert saved(stream, tight) == {"g1", "g2", "g3"}
+    assert saved(stream, SaveOrRecomputePass(recompute=("r2", "r3"))) == {"g1", "g2", "g3"}
+
+
 def test_budget_that_cannot_be_met():
     with collect_remarks() as remarks:
         saved(MLP, SaveOrRecomputePass(memory_budget=1, extents="B=2,T=3"))
