@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SETTING = "CODA_DIRECT_LAUNCH"
 
 KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
-"""The versions whose launchers the host functions of a module know (see direct_prelude.py)."""
+"""The versions whose launchers the host functions of a module know (see runtime/direct.py)."""
 
 
 def direct_launch_is_on(architecture: str) -> bool:

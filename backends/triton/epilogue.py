@@ -36,7 +36,7 @@ class RegionEmitter:
         # region.lines: ["# mlp.coda:3:7", "pre = acc + bias", ...], region.yields: ["pre"]
 
     The expressions of the arguments are float32 (or integer) `tl` values that broadcast against
-    each other; `helpers` gathers the functions of `prelude.py` that the statements call.
+    each other; `helpers` gathers the functions of `runtime/device.py` that the statements call.
     Raises CodaError for an operator that has no portable `tl` counterpart.
     """
 

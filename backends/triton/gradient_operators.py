@@ -49,7 +49,6 @@ def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
 
 def _attention_grad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionGradOp)
-    host.helpers.update(("attention", "attention_grad", "attention_kernel", "deterministic"))
     saved = ", ".join(map(host.variable, (op.d_out, op.out, op.lse)))
     arguments = attention_arguments(host, op)
     results = {"sinks": op.d_sinks, "mask": op.d_mask}
@@ -67,14 +66,11 @@ def attention_of_heads(host: HostProgram, op: CallOp) -> str | None:
     }
     if op.callee.data not in functions:
         return None
-    host.helpers.update(("attention", "attention_with_lse", "attention_grad"))
-    host.helpers.update(("attention_of_heads", "attention_kernel", "deterministic"))
     return functions[op.callee.data]
 
 
 def _weight_gradient(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, WeightGradientOp)
-    host.helpers.add("weight_gradient")
     dtype = torch_type(element_type_of(op.result))
     call = f"weight_gradient({host.variable(op.dy)}, {host.variable(op.x)}, {dtype})"
     host.assign(op.result, call, is_dense=True, hint="weight_gradient")
@@ -85,7 +81,6 @@ def _sum_to(host: HostProgram, op: Operation) -> None:
     x, dtype = host.variable(op.x), torch_type(element_type_of(op.result))
     call = f"{x}.to({dtype})"
     if op.summed_dims:
-        host.helpers.add("sum_to")
         shape = host.symbols.shape(host.dims(op.result))
         call = f"sum_to({x}, {op.summed_dims}, {shape}, {dtype})"
     host.assign(op.result, call, is_dense=bool(op.summed_dims), hint="total")
@@ -100,7 +95,6 @@ def _broadcast(host: HostProgram, op: Operation) -> None:
 
 def _pad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, PadOp)
-    host.helpers.add("pad")
     dim, start, _ = op.range
     extent = host.symbols.extent(host.dims(op.result)[dim])
     call = f"pad({host.variable(op.x)}, {dim}, {start}, {extent})"
@@ -114,7 +108,6 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
     kernel = host.use_kernel(kernel, op)
     operands = [host.operand(value) for value in op.operands]
     if op.reduction.data == "mean":
-        host.helpers.add("mean_share")
         ignored = op.ignore_index.value.data
         operands[2] = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
     rows = host.size(host.dims(op.target))
@@ -127,7 +120,6 @@ def _embedding_grad(host: HostProgram, op: Operation) -> None:
     kernel = embedding_grad_kernel(op, host.names.scope().fresh("embedding_grad"))
     kernel = host.use_kernel(kernel, op)
     dy, rows = host.operand(op.dy), host.symbols.extent(host.dims(op.result)[0])
-    host.helpers.add("rows_by_id")
     call = f"rows_by_id({host.variable(op.ids)}, {rows})"
     order, start = host.temporaries(call, ("order", "start"))
     host.launch(kernel, rows, [order, start, dy], [host.allocate(op.result)])
@@ -135,7 +127,6 @@ def _embedding_grad(host: HostProgram, op: Operation) -> None:
 
 def _vjp(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, VjpOp)
-    host.helpers.add("vjp")
     template = op.template
     symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
     parameters = [host.names.fresh(None, f"x{number}") for number in range(len(op.inputs))]
@@ -160,7 +151,6 @@ def repeatable(host: HostProgram, op: CallOp | VjpOp) -> Generator[None]:
     start, needs = len(host.lines), determinism_of(op)
     yield
     if needs != Determinism.GIVEN:
-        host.helpers.add("deterministic")
         mode = "" if needs == Determinism.STRICT else "warn_only=True"
         host.lines[start:] = [f"with deterministic({mode}):", *indented(host.lines[start:])]
 

@@ -54,7 +54,6 @@ class HostProgram:
         self._is_direct = direct_launch
         self.shapes = SymbolicShapes(func)
         self.is_boxed = BOXED in func.attributes and bool(func.args)
-        self.helpers: set[str] = {"direct"} if direct_launch else set()
         self.kernels: dict[str, UsedKernel] = {}
         self.launches: list[tuple[Operation, str]] = []
         self.stand_ins: dict[str, None] = {}
@@ -133,10 +132,8 @@ class HostProgram:
         self.variable(value)
         if isinstance(value, BlockArgument):
             self._dense_arguments.add(value)
-            self.helpers |= {"dense", "are_dense"} if len(self._dense_arguments) > 1 else {"dense"}
             return self._variables[value]
         if value not in self._dense:
-            self.helpers.add("dense")
             self._replay.refuse()
             name = self.names.fresh(f"dense_{self._variables[value]}")
             self.lines.append(f"{name} = dense({self._variables[value]})")
@@ -146,7 +143,6 @@ class HostProgram:
 
     def dense_expanded(self, value: SSAValue, dims: Dims, *, add_column: bool = False) -> str:
         """A contiguous tensor with the elements of `value` broadcast to `dims`."""
-        self.helpers.add("dense")
         self._replay.refuse()
         source = self.variable(value) + ("[..., None]" if add_column else "")
         name = self.names.fresh(f"expanded_{self._variables[value]}")
@@ -226,7 +222,6 @@ class HostProgram:
         ]
         shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
         dtype = torch_type(element_type_of(result))
-        self.helpers.add("expect")
         self._replay.refuse()
         self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
@@ -316,7 +311,6 @@ class HostProgram:
 
     def counters(self, tiles: str) -> str:
         """Zeros for the tiles of a kernel, which leaves zeros for the next one."""
-        self.helpers.add("tile_counters")
         known = "" if self._counters is None else f", {self._counters}"
         self._counters = self._counters or self.names.fresh("counters")
         self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
@@ -362,7 +356,6 @@ class HostProgram:
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None
-        self.helpers |= kernel.host_helpers
         has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
         if has_descriptors and not kernel.runs_without_rows:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
@@ -409,7 +402,6 @@ class HostProgram:
             self.buffers.keep(result, [name])
             self.lines += compute(name)
             return
-        self.helpers.add("PACKED")
         key = f"{self._pack_count}, {', '.join(operands)}"
         self._packs += [
             f"{name} = PACKED.find({key})",
@@ -436,8 +428,6 @@ class HostProgram:
 
     def returned(self, op: ReturnOp) -> None:
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
-        if self._replay.is_possible:
-            self.helpers |= {"are_dense", "replay"}
 
     def render_body(self) -> list[str]:
         """The statements of `run`, or of `run_boxed` where the function is boxed."""

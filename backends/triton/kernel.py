@@ -77,7 +77,7 @@ class EmittedKernel:
     grid: str
     """Number of programs: a template of a Python expression, as `KernelArgument.value`."""
     helpers: frozenset[str] = frozenset()
-    """Functions of `prelude.py` that the source calls."""
+    """Functions of `runtime/device.py` that the source calls."""
     num_warps: int = 4
     num_stages: int = 2
     description: str = ""
@@ -91,7 +91,7 @@ class EmittedKernel:
     constants: frozenset[str] = field(default=frozenset())
     """Assignments behind the imports that host and kernel refer to."""
     host_helpers: frozenset[str] = field(default=frozenset())
-    """Functions of `host_prelude.py` that the grid calls."""
+    """Functions of `runtime/launches.py` that the grid calls."""
     is_dependent: bool = False
     """Whether it waits for the kernels before, so that its launch may overlap with them."""
     shared_tiles: SharedTiles | None = None

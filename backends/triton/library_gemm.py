@@ -13,7 +13,6 @@ from coda_ir.dialects.gemm import Layout, LibraryOp
 def write_library(host: HostProgram, op: Operation) -> None:
     """A call of `library_gemm`, whose result gets the dimensions that the rows have."""
     assert isinstance(op, LibraryOp)
-    host.helpers.add("library_gemm")
     factors: list[str] = []
     for x, weight in zip(op.inputs, op.weights, strict=True):
         left = _matrix(host, x, transposed=op.is_transposed)

@@ -13,10 +13,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.api import find_entry
+from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.host import HostProgram, UsedKernel
 from coda_ir.backends.triton.host_names import wrapped
-from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
+from coda_ir.backends.triton.host_prelude import host_functions, standard_modules
 from coda_ir.backends.triton.kernel import EmittedKernel, definition, indented
 from coda_ir.backends.triton.operators import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
@@ -142,15 +143,16 @@ def _render(func: FuncOp, host: HostProgram) -> str:
     kernels = list(host.kernels.values())
     emitted = [used.kernel for used in kernels]
     signature = _Signature.of(func, host)
+    program = [*host.launch_functions.sources, _run(host)]
+    functions = host_functions("\n".join(program))
     sections = [
         _docstring(func, signature, kernels),
-        _header(host, import_lines(emitted)),
+        _header(standard_modules(functions), import_lines(emitted)),
         *device_functions(emitted),
         *(_kernel_text(used) for used in kernels),
         _kernel_names(kernels),
-        render_host_helpers(host.helpers).rstrip(),
-        *host.launch_functions.sources,
-        _run(host),
+        render(functions).rstrip(),
+        *program,
     ]
     return "\n\n\n".join(section for section in sections if section) + "\n"
 
@@ -167,9 +169,9 @@ def _docstring(func: FuncOp, signature: _Signature, kernels: Sequence[UsedKernel
     return "\n".join([*lines, '"""'])
 
 
-def _header(host: HostProgram, imports: Sequence[str]) -> str:
+def _header(modules: Sequence[str], imports: Sequence[str]) -> str:
     """The imports: of the standard library, then the header of the kernels, then the rest."""
-    standard = [f"import {name}" for name in host_imports(host.helpers)]
+    standard = [f"import {name}" for name in modules]
     head = MODULE_HEADER.rstrip()
     first, rest = head.split("\n", 1)
     assert first == "import os", "the header of the kernels begins with the standard library"

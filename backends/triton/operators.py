@@ -248,7 +248,6 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
 
 def _scale_weight(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ScaleWeightOp)
-    host.helpers.add("scaled")
     weight, vector = host.variable(op.weight), host.variable(op.vector)
     factor = vector if op.layout.data == Layout.NK else f"{vector}[:, None]"
 
@@ -344,12 +343,10 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
 
 def _attention(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionOp)
-    host.helpers.add("attention")
     arguments = attention_arguments(host, op)
     if op.lse is None:
         host.assign(op.result, f"attention({arguments})", is_dense=True, hint="attended")
         return
-    host.helpers.update(("attention_with_lse", "attention_kernel"))
     call = f"attention_with_lse({arguments})"
     host.assign_all(op.results, call, hint="attended", is_dense=True)
 

@@ -32,7 +32,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a generated module says of a call; see `Calls.observed` in direct_prelude.py."""
+    """What a generated module says of a call; see `Calls.observed` in runtime/replay.py."""
 
     work_address: int
     work_bytes: int

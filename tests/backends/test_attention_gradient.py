@@ -18,35 +18,25 @@ from support.attention import (
     normal,
     program,
 )
-from support.emitted import load_module, relative_error
+from support.emitted import relative_error
 from support.joints import function_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from coda_ir.api import parse
 from coda_ir.backends.reference import run_function
-from coda_ir.backends.triton import emit_module
-from coda_ir.backends.triton.gradient_prelude import GRADIENT_HELPERS
+from coda_ir.backends.triton.runtime import attention_gradient
 from coda_ir.context import make_context
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 
 Tensors = Mapping[str, torch.Tensor]
 
-ATTENTION = """
-fn f(q: f32[B, T, 32], k: f32[B, S, 16], v: f32[B, S, 16]) -> f32[B, T, 32] {
-    return attention(q, k, v, head_dim=8)
-}
-"""
-
 aten = torch.ops.aten
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def emitted() -> ModuleType:
-    """An emitted module with the functions of attention that is trained."""
-    module = parse(ATTENTION)
-    DeriveGradientPass().apply(make_context(), module)
-    function_of(module, "f_joint").sym_visibility = None
-    return load_module(emit_module(module, "f_joint"))
+    """The functions that emitted modules have of attention that is trained."""
+    return attention_gradient
 
 
 def leaves(tensors: Tensors, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
@@ -305,8 +295,6 @@ def test_heads_that_are_no_columns(
     masked: bool,
 ):
     """With the kernels for CUDA, which run deterministically."""
-    namespace: dict[str, Any] = emitted.__dict__
-    exec(GRADIENT_HELPERS["attention_of_heads"], namespace)
     q, d_y = normal(2, 4, 5, 8).float(), normal(2, 4, 5, 8).float()
     k, v = (normal(2, 4 // shared, keys, 8).float() for _ in range(2))
     mask = (torch.arange(keys) != 2).expand(5, keys) if masked else None

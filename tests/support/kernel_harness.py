@@ -14,9 +14,10 @@ from xdsl.parser import Parser
 
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
+from coda_ir.backends.triton.host_prelude import host_functions, standard_modules
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.backends.triton.launches import with_plain_ceilings
 from coda_ir.backends.triton.prelude import MODULE_HEADER
@@ -48,11 +49,12 @@ def gemms_of(module: ModuleOp) -> list[FusedOp]:
 
 
 def module_source(kernels: Sequence[EmittedKernel]) -> str:
-    imports = "\n".join(import_lines(kernels))
-    host = {helper for kernel in kernels for helper in kernel.host_helpers}
-    modules = "\n".join(f"import {name}" for name in host_imports(host))
+    """A module with kernels, and with the host functions that their launches call."""
+    functions = host_functions(" ".join(f"{name};" for k in kernels for name in k.host_helpers))
+    modules = "\n".join(f"import {name}" for name in standard_modules(functions))
     sources = (*device_functions(kernels), *(kernel.source for kernel in kernels))
-    return "\n\n".join([modules, MODULE_HEADER, imports, *sources, render_host_helpers(host)])
+    head = (modules, MODULE_HEADER, "\n".join(import_lines(kernels)))
+    return "\n\n".join([*head, *sources, render(functions)])
 
 
 SCHEDULES = (Settings(0, 1), Settings(1, 2), Settings(2, 3))

@@ -17,7 +17,8 @@ from support.threads import in_threads
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_program
-from coda_ir.backends.triton.host_prelude import host_imports, render_host_helpers
+from coda_ir.backends.triton.definitions import render
+from coda_ir.backends.triton.host_prelude import host_functions, standard_modules
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.direct_launch import KNOWN_TRITON
@@ -72,8 +73,9 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> fake_cuda.FakeCuda:
 @pytest.fixture
 def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
     """Kernels written by hand, with nothing known of them."""
-    imports = "".join(f"import {name}\n" for name in host_imports(["direct"]))
-    source = imports + MODULE_HEADER + render_host_helpers(["direct"]) + KERNELS
+    functions = host_functions(KERNELS)
+    imports = "".join(f"import {name}\n" for name in standard_modules(functions))
+    source = imports + MODULE_HEADER + render(functions) + KERNELS
     module: Any = load_source(source, "direct")
     for launch in (module.launch_add_rows, module.launch_copy_box):
         launch.prepared.clear()

@@ -1,9 +1,11 @@
-"""Derivatives in the host program of emitted modules: what runs through PyTorch."""
+# pyright: basic, reportAttributeAccessIssue=false
+"""Derivatives that run through PyTorch."""
 
-from coda_ir.backends.triton.attention_gradient_prelude import ATTENTION_GRADIENT_HELPERS
+import contextlib
 
-GRADIENT_HELPERS = {
-    "deterministic": '''\
+import torch
+
+
 @contextlib.contextmanager
 def deterministic(warn_only=False):
     """PyTorch's deterministic algorithms, so that two runs give the same bits.
@@ -23,8 +25,8 @@ def deterministic(warn_only=False):
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = fills
         switch(enabled, warn_only=warns)
-''',
-    "vjp": '''\
+
+
 def vjp(function, inputs, wrt, of, d_outputs):
     """Gradients of function(*inputs) for the inputs with the numbers `wrt`.
 
@@ -42,9 +44,8 @@ def vjp(function, inputs, wrt, of, d_outputs):
     outputs, weights = zip(*pairs)
     gradients = torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
     return [gradient.clone(memory_format=torch.contiguous_format) for gradient in gradients]
-''',
-    **ATTENTION_GRADIENT_HELPERS,
-    "weight_gradient": '''\
+
+
 def weight_gradient(dy, x, dtype):
     """The transpose of dy times x, over all rows, accumulated in float32."""
     dy, x = (z.reshape(-1, z.shape[-1]) for z in (dy, x))
@@ -52,31 +53,28 @@ def weight_gradient(dy, x, dtype):
         wide = torch.promote_types(dtype, torch.float32)
         dy, x = dy.to(wide), x.to(wide)
     return (dy.T @ x).to(dtype)
-''',
-    "sum_to": '''\
+
+
 def sum_to(x, dims, shape, dtype):
     """x summed over `dims` in float32, with `shape`."""
     wide = torch.promote_types(x.dtype, torch.float32)
     return x.sum(dims, dtype=wide).to(dtype).reshape(shape)
-''',
-    "pad": '''\
+
+
 def pad(x, dim, start, extent):
     """x from `start` on in a dimension of `extent` elements, and zeros."""
     result = x.new_zeros(*x.shape[:dim], extent, *x.shape[dim + 1 :])
     result.narrow(dim, start, x.shape[dim]).copy_(x)
     return result
-''',
-    "mean_share": '''\
+
+
 def mean_share(dloss, target, ignore_index):
     """The gradient of a mean over the targets that count, for each of them."""
     return dloss / (target != ignore_index).sum()
-''',
-    "rows_by_id": '''\
+
+
 def rows_by_id(ids, count):
     """The places of ids in the order of ids, and where those of each of `count` ids begin."""
     ids, order = torch.sort(ids.reshape(-1).int(), stable=True)
     edges = torch.arange(count + 1, dtype=torch.int32, device=ids.device)
     return order, torch.searchsorted(ids, edges)
-''',
-}
-"""The functions by name."""

@@ -1,8 +1,18 @@
-"""Host functions of modules that launch their kernels directly (see `launches.py`)."""
+# pyright: basic, reportOptionalMemberAccess=false, reportOptionalCall=false, reportAttributeAccessIssue=false
+"""Launches without what Triton does in Python for each one of them: on NVIDIA GPUs with a Triton
+whose launchers are known. Elsewhere the stream is None, and every launch is Triton's own. See
+`host/launches.py`.
+"""
 
-DIRECT = '''\
-# Launches without what Triton does in Python for each one of them: on NVIDIA GPUs with a Triton
-# whose launchers are known. Elsewhere the stream is None, and every launch is Triton's own.
+import functools
+import sys
+import threading
+import types
+
+import torch
+import triton
+
+from coda_ir.backends.triton.runtime.header import INTERPRET
 
 KNOWN_LAUNCHERS = {"3.6": "iiiKKppOOOOOO", "3.7": None, "3.8": None, "3.9": None}
 """What the launchers of Triton's versions take before the arguments of a kernel. In 3.6 each kernel
@@ -316,97 +326,3 @@ def launcher_of(compiled, arguments):
     if not isinstance(launch, types.BuiltinFunctionType):
         return None
     return Launcher(compiled, launch, dict(zip(places, map(Descriptors, layouts))))
-'''
-
-REPLAY = '''\
-IS_CONTIGUOUS = torch.Tensor.is_contiguous
-IS_CAPTURING = torch.cuda.is_current_stream_capturing if torch.cuda.is_available() else bool
-
-
-class Calls:
-    """The calls of `run` so far: the launches of each by stream, sizes and addresses.
-
-    A call like earlier ones, whose arguments, results and temporaries are at the same places, is
-    these launches. They are collected in the second one. No tensor is kept.
-    """
-
-    MOST_BYTES = 32 << 20
-    """Of the temporaries of a call that are allocated, and freed, together. Those of a larger call,
-    which takes longer on the GPU than on the host, are freed one by one."""
-
-    def __init__(self):
-        self.sizes = {}
-        self.known = {}
-        self.is_observed = False
-        self.seen = {}
-        """Where calls are observed: the memory and the launches of the last one by thread."""
-
-    def observed(self):
-        """The address and the bytes of what the last call of this thread needed meanwhile, and its
-        launches; None where they are not known, or have been given.
-        """
-        return self.seen.pop(threading.get_ident(), None)
-
-    def are_small(self, sizes):
-        """Whether calls with these sizes of symbols are known to need little memory."""
-        size = self.sizes.get(sizes)
-        return size is not None and size <= self.MOST_BYTES
-
-    def begin(self, stream, allocate, sizes, *tensors):
-        """Repeat an earlier call, and give None; else the Call that is to be made."""
-        size = self.sizes.get(sizes)
-        if size is None:  # forgotten meanwhile, by another thread
-            return Call(stream, self, sizes, allocate)
-        work = allocate((size,), (1,), torch.uint8)
-        # What a graph is captured with must not be what calls beside it use.
-        if stream is None or IS_CAPTURING() or not all(map(IS_CONTIGUOUS, tensors)):
-            return Call(stream, self, sizes, allocate, work)
-        key = (stream, sizes, ADDRESS(work), *map(ADDRESS, tensors))
-        launches = self.known.get(key)
-        if launches:
-            for launch in launches:
-                launch()
-            return None
-        if launches is None:
-            # Copies of arguments are elsewhere in the next call.
-            is_repeatable = are_dense(*tensors)
-            if is_repeatable:
-                keep(self.known, key, ())
-            if not (is_repeatable and self.is_observed):
-                return Call(stream, self, sizes, allocate)
-        return Call(stream, self, sizes, allocate, work, key)
-
-
-CALLS = Calls()
-'''
-
-DIRECT_NAMES = (
-    "ADDRESS",
-    "CALLS",
-    "Box",
-    "Call",
-    "Calls",
-    "IS_CAPTURING",
-    "IS_CONTIGUOUS",
-    "KNOWN_LAUNCHERS",
-    "PreparedLaunch",
-    "RECORDER",
-    "Descriptors",
-    "DirectLaunch",
-    "Launcher",
-    "Recorder",
-    "Template",
-    "address",
-    "call",
-    "direct",
-    "direct_call",
-    "direct_driver",
-    "direct_stream",
-    "empty",
-    "empty_by_torch",
-    "empty_on",
-    "keep",
-    "launcher_of",
-    "stream",
-)
-"""Names of a module that its kernels and variables must not take."""

@@ -1,3 +1,4 @@
+# pyright: basic, reportOptionalMemberAccess=false, reportCallIssue=false
 """Attention that is differentiated: the forward keeps the logsumexp of the scores, and the
 backward computes no softmax again.
 
@@ -6,8 +7,18 @@ kernels of a device give and take is brought to one form, so that they can be ex
 logsumexp in natural units, B x heads x queries, and inf for a query that sees no key.
 """
 
-ATTENTION_GRADIENT_HELPERS = {
-    "attention_with_lse": '''\
+import torch
+
+from coda_ir.backends.triton.runtime.attention import (
+    attention_mask,
+    capped_scores,
+    hidden_scores,
+    joined_heads,
+    split_heads,
+)
+from coda_ir.backends.triton.runtime.gradients import deterministic
+
+
 def attention_with_lse(
     q, k, v, head_dim, causal, window=None, scale=None, softcap=None, sinks=None, mask=None
 ):
@@ -58,9 +69,7 @@ def fused_attention(kernel, q, k, v, mask, is_causal, scale):
     if kernel == "flash":
         scale = head_dim**-0.5 if scale is None else scale
         q, k, v = map(padded_columns, (q, k, v))
-        y, lse, *_ = aten._scaled_dot_product_flash_attention(
-            q, k, v, 0.0, is_causal, scale=scale
-        )
+        y, lse, *_ = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, is_causal, scale=scale)
         return y[..., :head_dim], lse
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     y, lse, *_ = aten._scaled_dot_product_efficient_attention(
@@ -68,8 +77,8 @@ def fused_attention(kernel, q, k, v, mask, is_causal, scale):
     )
     # The kernel gives some that stand for no query.
     return y, lse[..., : q.shape[2]]
-''',
-    "attention_grad": '''\
+
+
 def attention_grad(
     d_out,
     out,
@@ -93,9 +102,7 @@ def attention_grad(
     d_y, y, *heads = (split_heads(x, head_dim) for x in (d_out.contiguous(), out, q, k, v))
     kernel, is_causal, hiding = attention_kernel(*heads, causal, window, softcap, mask)
     wants_mask = "mask" in wrt
-    results = heads_grad(
-        kernel, d_y, y, lse, *heads, hiding, is_causal, scale, wants_mask, softcap
-    )
+    results = heads_grad(kernel, d_y, y, lse, *heads, hiding, is_causal, scale, wants_mask, softcap)
     *d_heads, d_mask = results
     gradients = [joined_heads(x, z) for x, z in zip(d_heads, (q, k, v))]
     if "sinks" in wrt:
@@ -108,15 +115,11 @@ def attention_grad(
     return gradients
 
 
-def heads_grad(
-    kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask, softcap=None
-):
+def heads_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask, softcap=None):
     """The gradients of heads and of the mask."""
     if kernel is None or (kernel == "cpu" and wants_mask):
         return spelled_attention_grad(d_y, lse, q, k, v, mask, scale, softcap)
-    return fused_attention_grad(
-        kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask
-    )
+    return fused_attention_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, wants_mask)
 
 
 def spelled_attention_grad(d_y, lse, q, k, v, mask, scale, softcap):
@@ -172,8 +175,8 @@ def fused_attention_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, w
 def summed_heads(x, heads):
     """The sums over the heads that share one of `heads`."""
     return x if x.shape[1] == heads else x.unflatten(1, (heads, -1)).sum(2)
-''',
-    "attention_of_heads": '''\
+
+
 def attention_of_heads(
     q, k, v, mask=None, dropout=0.0, is_causal=False, return_debug_mask=False, *, scale=None
 ):
@@ -203,8 +206,8 @@ def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=Non
     if wants_mask:
         gradients.append(d_mask.sum_to_size(mask.shape).to(mask.dtype))
     return [x.contiguous() for x in gradients]
-''',
-    "attention_kernel": '''\
+
+
 def attention_kernel(q, k, v, causal, window, softcap, mask):
     """The kernel of PyTorch that computes attention of heads and its derivative, whether that
     hides the keys behind a query, and the mask of what else is hidden. The kernel is "cpu",
@@ -258,7 +261,3 @@ def padded_columns(x):
     """x with zeros up to a multiple of 8 columns."""
     extra = -x.shape[-1] % 8
     return torch.nn.functional.pad(x, (0, extra)) if extra else x
-''',
-}
-"""The functions by name. All need `attention` and the last one, those of heads that are no columns
-the first two, and what computes gradients needs `deterministic`."""

@@ -1,10 +1,9 @@
-"""Attention in the host program of emitted modules: PyTorch's kernels where they can."""
+# pyright: basic, reportOptionalMemberAccess=false, reportOptionalOperand=false
+"""Attention: PyTorch's kernels where they can."""
 
-import re
+import torch
 
-from coda_ir.backends.triton.attention_gradient_prelude import ATTENTION_GRADIENT_HELPERS
 
-ATTENTION = '''\
 def attention(
     q, k, v, head_dim, causal, window=None, scale=None, softcap=None, sinks=None, mask=None
 ):
@@ -118,12 +117,3 @@ def hidden_scores(scores, mask):
         return scores
     is_bool = mask.dtype == torch.bool
     return scores.masked_fill(~mask, float("-inf")) if is_bool else scores + mask
-'''
-"""The source of the function `attention` and of those that it calls."""
-
-ATTENTION_NAMES = tuple(
-    name
-    for source in (ATTENTION, *ATTENTION_GRADIENT_HELPERS.values())
-    for name in re.findall(r"^def (\w+)", source, re.MULTILINE)
-)
-"""The names of all functions of attention, which nothing else in a module may take."""

@@ -1,0 +1,383 @@
+# pyright: basic, reportGeneralTypeIssues=false
+"""Device functions that emitted kernels call.
+
+Portable `tl` only: no libdevice, no inline assembly. In Triton's CPU interpreter bf16 arithmetic
+is wrong and float32 -> bfloat16 truncates, so that `dot` and `to_bf16` take other ways there. A sum
+over K is rounded once there, where no order is stated: it has the accuracy of the program, whatever
+the processor and its BLAS are.
+"""
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from coda_ir.backends.triton.runtime.header import INTERPRET
+
+
+@triton.jit
+def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr):
+    """The tile of a program: GROUP_M row tiles share the weight's columns in L2."""
+    first = program // (GROUP_M * tiles_n) * GROUP_M
+    rows = tl.minimum(tiles_m - first, GROUP_M)
+    within = program % (GROUP_M * tiles_n)
+    return first + within % rows, within // rows
+
+
+# What a tile is summed in: on a GPU float32; in the interpreter it is rounded to that at the end.
+SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
+
+
+@triton.jit
+def dot(a, b, acc):
+    """acc + a @ b in the type of acc."""
+    if INTERPRET:
+        a = a.to(tl.float32).to(tl.float64)
+        b = b.to(tl.float32).to(tl.float64)
+        return tl.dot(a, b, acc.to(tl.float64), out_dtype=tl.float64).to(acc.dtype)
+    else:
+        return tl.dot(a, b, acc, input_precision="ieee")
+
+
+@triton.jit
+def load_depth(
+    pointers,
+    k,
+    K: tl.constexpr,
+    STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    AXIS: tl.constexpr,
+):
+    """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K."""
+    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
+    offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
+    if K % BLOCK_K == 0:
+        return tl.load(pointers + offsets)
+    else:
+        return tl.load(pointers + offsets, mask=depth < K, other=0.0)
+
+
+@triton.jit
+def bound(n):
+    """An extent that is known at run time, as a bound of a range: the interpreter's is an array."""
+    if INTERPRET:
+        return n.handle.data.item()
+    else:
+        return n
+
+
+@triton.jit
+def load_steps(pointers, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr, AXIS: tl.constexpr):
+    """Like load_depth, where K is known at run time: any number of rows."""
+    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
+    return tl.load(pointers + depth.to(tl.int64) * STEP, mask=depth < K, other=0.0)
+
+
+@triton.jit
+def to_bf16(x):
+    """x rounded to the nearest bfloat16, ties to even."""
+    if INTERPRET:
+        bits = x.to(tl.uint32, bitcast=True)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        quiet_nan = (bits >> 16) | 0x40
+        return tl.where(x == x, rounded, quiet_nan).to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    else:
+        return x.to(tl.bfloat16)
+
+
+@triton.jit
+def tanh(x):
+    """Hyperbolic tangent to about 2 ulp: odd polynomial near 0 (Cephes), exponential elsewhere."""
+    square = x * x
+    series = -5.70498872745e-3 * square + 2.06390887954e-2
+    series = series * square - 5.37397155531e-2
+    series = series * square + 1.33314422036e-1
+    series = series * square - 3.33332819422e-1
+    small = x + x * square * series
+    magnitude = tl.abs(x)
+    large = 1.0 - 2.0 / (tl.exp(2.0 * magnitude) + 1.0)
+    return tl.where(magnitude < 0.625, small, tl.where(x < 0.0, -large, large))
+
+
+@triton.jit
+def maximum(a, b):
+    """The larger of two elements; NaN wins."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def minimum(a, b):
+    """The smaller of two elements; NaN wins."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def sum_rows(x):
+    """The sum of each column; the interpreter would add row after row in float32."""
+    if INTERPRET:
+        return tl.sum(x.to(tl.float64), 0).to(tl.float32)
+    else:
+        return tl.sum(x, 0)
+
+
+@triton.jit
+def reduce_max(x, axis: tl.constexpr):
+    """Maximum over an axis; NaN wins."""
+    if INTERPRET:
+        numbers = tl.max(tl.where(x == x, x, float("-inf")), axis)
+        return tl.where(tl.sum((x != x).to(tl.int32), axis) > 0, float("nan"), numbers)
+    else:
+        return tl.reduce(x, axis, maximum)
+
+
+@triton.jit
+def reduce_lse(x, axis: tl.constexpr):
+    """log(sum(exp(x))) over an axis: -inf where all are -inf, NaN where one is NaN or +inf."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+
+
+@triton.jit
+def lse_of_two(a, b):
+    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf."""
+    largest = tl.maximum(a, b)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
+
+
+@triton.jit
+def column_part(x, part: tl.constexpr, PARTS: tl.constexpr):
+    """Columns part·n to (part + 1)·n of x, n = columns / PARTS: a choice of registers only."""
+    if PARTS == 1:
+        return x
+    else:
+        halves = tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
+        left, right = tl.split(halves)
+        if part < PARTS // 2:
+            return column_part(left, part, PARTS // 2)
+        else:
+            return column_part(right, part - PARTS // 2, PARTS // 2)
+
+
+@triton.jit
+def tree_sum(x, axis: tl.constexpr):
+    """Sum over an axis of a tile in a stated order: its halves are added until one is left."""
+    if axis == 0:
+        return tree_sum(tl.trans(x), 1)
+    elif x.shape[1] == 1:
+        return tl.reshape(x, (x.shape[0],))
+    else:
+        halves = tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
+        left, right = tl.split(halves)
+        return tree_sum(left + right, 1)
+
+
+@triton.jit
+def tree_lse(x, axis: tl.constexpr):
+    """log(sum(exp(x))) over an axis of a tile, summed as `tree_sum` does."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift + tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+
+
+@triton.jit
+def group_tree_add(x, GROUP: tl.constexpr):
+    """Sum over each group of GROUP columns in a stated order, for every column of the group."""
+    groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
+    combined = tl.expand_dims(tree_sum(groups, 1), 1)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def group_tree_lse(x, GROUP: tl.constexpr):
+    """Logsumexp over each group of GROUP columns in a stated order, for every column of it."""
+    groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
+    combined = tl.expand_dims(tree_lse(groups, 1), 1)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def group_add(x, GROUP: tl.constexpr):
+    """Sum over each group of GROUP neighbouring columns, for every column of the group."""
+    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
+    combined = tl.expand_dims(tl.sum(groups, 2), 2)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def group_max(x, GROUP: tl.constexpr):
+    """Maximum over each group of GROUP neighbouring columns, for every column of the group."""
+    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
+    combined = tl.expand_dims(reduce_max(groups, 2), 2)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def group_lse(x, GROUP: tl.constexpr):
+    """Logsumexp over each group of GROUP neighbouring columns, for every column of the group."""
+    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
+    combined = tl.expand_dims(reduce_lse(groups, 2), 2)
+    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def matmul_tile(
+    a_rows,
+    b_columns,
+    K: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
+):
+    """A tile of a @ b in float32, from pointers to the rows of a and the columns of b.
+
+    B_STEP is the distance of two elements of a column: 1 where b is stored as N x K. SUM is the
+    type that each step of BLOCK_K is rounded to.
+    """
+    acc = tl.zeros((a_rows.shape[0], b_columns.shape[1]), SUM)
+    for k in range(0, K, BLOCK_K):
+        a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
+        b = load_depth(b_columns, k, K, B_STEP, BLOCK_K, 0)
+        acc = dot(a, b, acc)
+    return acc.to(tl.float32)
+
+
+@triton.jit
+def matmul_pair_tile(
+    a_rows,
+    b_first,
+    b_second,
+    K: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
+):
+    """Two tiles of a @ b in float32 that share a: the first and the second columns of pairs."""
+    first = tl.zeros((a_rows.shape[0], b_first.shape[1]), SUM)
+    second = tl.zeros((a_rows.shape[0], b_first.shape[1]), SUM)
+    for k in range(0, K, BLOCK_K):
+        a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
+        first = dot(a, load_depth(b_first, k, K, B_STEP, BLOCK_K, 0), first)
+        second = dot(a, load_depth(b_second, k, K, B_STEP, BLOCK_K, 0), second)
+    return first.to(tl.float32), second.to(tl.float32)
+
+
+@triton.jit
+def load_box(descriptor, corner, k, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+    """The box at `corner` of all dimensions but the last, and k of the last, as rows."""
+    return tl.reshape(descriptor.load(corner + (k,)), (ROWS, BLOCK_K))
+
+
+@triton.jit
+def tma_tile(
+    a,
+    a_row,
+    b,
+    b_corner,
+    K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
+):
+    """A tile of a @ bᵀ in float32, from descriptors of a (M x K) and b (N x K, or a view)."""
+    acc = tl.zeros((BLOCK_M, BLOCK_N), SUM)
+    for k in range(0, K, BLOCK_K):
+        a_tile = a.load((a_row, k))
+        acc = dot(a_tile, tl.trans(load_box(b, b_corner, k, BLOCK_N, BLOCK_K)), acc)
+    return acc.to(tl.float32)
+
+
+@triton.jit
+def wait_for_earlier_kernels():
+    """Until the kernels before have finished, and what they wrote can be read."""
+    if not INTERPRET:
+        gdc_wait()
+
+
+@triton.jit
+def start_next_kernel():
+    """The next kernel may take the place of programs that are done; it waits by itself."""
+    if not INTERPRET:
+        gdc_launch_dependents()
+
+
+@triton.jit
+def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTITY: tl.constexpr):
+    """The TILES partials of each row side by side, and IDENTITY in their place up to WIDTH."""
+    tile = tl.arange(0, WIDTH)[None, :]
+    return tl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
+
+
+@triton.jit
+def depths_of_split(K, split, SPLIT_K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Where the part of K of a split begins and ends: whole steps, equally many but at the end."""
+    extent = tl.cdiv(tl.cdiv(K, BLOCK_K), SPLIT_K) * BLOCK_K
+    first = split * extent
+    return bound(first), bound(tl.minimum(first + extent, K))
+
+
+@triton.jit
+def store_partial(pointer, acc, row_mask):
+    """Leaves the sum over a part of K for the last program of the tile."""
+    column = tl.arange(0, acc.shape[1])[None, :]
+    place = tl.arange(0, acc.shape[0])[:, None] * acc.shape[1] + column
+    tl.store(pointer + place, acc, mask=row_mask[:, None])
+
+
+@triton.jit
+def is_last_of_tile(counter, SPLIT_K: tl.constexpr):
+    """Whether all other programs of the tile have stored their sums, which are visible then.
+
+    The counter is 0 before the first of them and after the last one.
+    """
+    tl.debug_barrier()
+    is_last = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+    if is_last:
+        tl.store(counter, 0)
+    return is_last
+
+
+@triton.jit
+def sum_of_partials(
+    pointer, row_mask, COLUMNS: tl.constexpr, STRIDE: tl.constexpr, SPLIT_K: tl.constexpr
+):
+    """The sums over all parts of K, added in the order of K whichever program comes last."""
+    column = tl.arange(0, COLUMNS)[None, :]
+    place = pointer + tl.arange(0, row_mask.shape[0])[:, None] * COLUMNS + column
+    mask = row_mask[:, None]
+    acc = tl.load(place, mask=mask, other=0.0, cache_modifier=".cg").to(SUM_TYPE)
+    if SPLIT_K * STRIDE <= 16384:
+        # The loads do not wait for one another, as far as there are registers.
+        for split in tl.static_range(1, SPLIT_K):
+            acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    else:
+        for split in tl.range(1, SPLIT_K, num_stages=1):
+            acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    return acc.to(tl.float32)
+
+
+@triton.jit
+def tma_pair_tile(
+    a,
+    a_row,
+    b_first,
+    first_corner,
+    b_second,
+    second_corner,
+    K: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    SUM: tl.constexpr = SUM_TYPE,
+):
+    """Two tiles of a @ bᵀ in float32 that share a: the first and the second columns of pairs."""
+    first = tl.zeros((BLOCK_M, BLOCK_N), SUM)
+    second = tl.zeros((BLOCK_M, BLOCK_N), SUM)
+    for k in range(0, K, BLOCK_K):
+        a_tile = a.load((a_row, k))
+        b_tile = tl.trans(load_box(b_first, first_corner, k, BLOCK_N, BLOCK_K))
+        first = dot(a_tile, b_tile, first)
+        b_tile = tl.trans(load_box(b_second, second_corner, k, BLOCK_N, BLOCK_K))
+        second = dot(a_tile, b_tile, second)
+    return first.to(tl.float32), second.to(tl.float32)

@@ -1,0 +1,51 @@
+# pyright: basic, reportCallIssue=false, reportArgumentType=false
+"""Host functions on the tensors of a program."""
+
+import torch
+
+
+def dense(x):
+    """x in row-major order at an address that vector loads accept: x itself, or a copy."""
+    x = x.contiguous()
+    return x.clone() if x.data_ptr() % 16 else x
+
+
+def are_dense(*tensors):
+    """Whether `dense` gives each of these itself."""
+    for x in tensors:
+        if not x.is_contiguous() or x.data_ptr() % 16:
+            return False
+    return True
+
+
+def expect(x, dtype, shape, call):
+    """Raise ValueError unless x, a result of PyTorch, has the type that the program states."""
+    if isinstance(x, torch.Tensor) and x.dtype == dtype and x.shape == shape:
+        return
+    actual = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+    raise ValueError(f"{call} gives {actual}, but the program states {dtype} {shape}")
+
+
+def scaled(weight, factor):
+    """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
+    return (weight.float() * factor.float()).to(weight.dtype).contiguous()
+
+
+# Whether products of 16-bit types can be had in float32.
+WIDE_PRODUCTS = torch.version.hip is None and "dtype" in torch.ops.aten.addmm.overloads()
+
+
+def library_gemm(dtype, x, w, *others):
+    """x @ w and the products of the pairs in `others`, added in float32 and rounded once."""
+    if x.is_cuda and not others and x.dtype == dtype:
+        return torch.mm(x, w)
+    if x.is_cuda and WIDE_PRODUCTS:
+        wide = {} if x.dtype == torch.float32 else {"out_dtype": torch.float32}
+        total = torch.mm(x, w, **wide)
+        for x, w in zip(others[::2], others[1::2]):
+            total = torch.addmm(total, x, w, **wide)
+    else:
+        total = torch.mm(x.float(), w.float())
+        for x, w in zip(others[::2], others[1::2]):
+            total.addmm_(x.float(), w.float())
+    return total.to(dtype)
