@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -16,6 +16,20 @@ PROGRAMS = ("run", "run_boxed")
 """The host programs of emitted modules."""
 
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def differences(
+    names: Sequence[str], first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]
+) -> list[str]:
+    """The tensors whose bits are not the same: how many elements, and the first of them."""
+    found: list[str] = []
+    for name, x, y in zip(names, first, second, strict=True):
+        places: Any = (_integers(x) != _integers(y)).nonzero()
+        if len(places):
+            place = tuple(places[0].tolist())
+            values = f"{x[place].item()!r} and {y[place].item()!r}"
+            found.append(f"{name}: {len(places)} of {x.numel()}, first at {place}: {values}")
+    return found
 
 
 def statements_that_differ(function: Callable[[], object], runs: int = 3) -> list[str]:
@@ -90,6 +104,11 @@ class _Trace:
 
 def bits_of(x: torch.Tensor) -> int:
     """A number that tells tensors of one shape apart by their bits."""
-    bits = x.detach().contiguous().reshape(-1).view(INTEGERS[x.element_size()]).long()
+    bits = _integers(x).reshape(-1).long()
     places = torch.arange(bits.numel(), device=bits.device) % 1021 + 1
     return int((bits * places).sum().item())
+
+
+def _integers(x: torch.Tensor) -> torch.Tensor:
+    """The bits of each element."""
+    return x.detach().contiguous().view(INTEGERS[x.element_size()])
