@@ -13,15 +13,16 @@ from coda_ir.dialects.torch.determinism import LISTED
 GIVEN, ON_REQUEST, STRICT, MISSING = Determinism
 
 
-def call(name: str, element_type: Attribute = f32) -> CallOp:
-    type = TensorType(element_type, [4])
+def call(name: str, element_type: Attribute = f32, arguments: str = "{0}", rank: int = 1) -> CallOp:
+    type = TensorType(element_type, [4] * rank)
     x = test.TestOp(result_types=[type]).results[0]
-    return CallOp(f"aten.{name}.default", [x], "{0}", [type])
+    callee = name if "." in name else f"{name}.default"
+    return CallOp(f"aten.{callee}", [x], arguments, [type])
 
 
-def vjp(name: str) -> VjpOp:
-    op = call(name)
-    return VjpOp(op.callee.data, op.inputs, op.outputs, "{0}", of=[0], wrt=[0])
+def vjp(name: str, arguments: str = "{0}") -> VjpOp:
+    op = call(name, arguments=arguments)
+    return VjpOp(op.callee.data, op.inputs, op.outputs, arguments, of=[0], wrt=[0])
 
 
 @pytest.mark.parametrize(
@@ -52,14 +53,45 @@ def test_sums_of_integers_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "needs"),
-    [("{0}, [], {0}", GIVEN), ("{0}, [], {0}, True", ON_REQUEST)],
+    ("name", "arguments", "needs"),
+    [
+        ("index_put", "{0}, [], {0}", GIVEN),  # as a cache of keys: no place is there twice
+        ("index_put", "{0}, [], {0}, True", ON_REQUEST),
+        ("index_put", "{0}, [], {0}, accumulate=True", ON_REQUEST),
+        ("scatter.src", "{0}, 0, {0}, {0}", GIVEN),
+        ("scatter.reduce", "{0}, 0, {0}, {0}, reduce='add'", ON_REQUEST),
+        ("scatter.value_reduce", "{0}, 0, {0}, 2.0, reduce='multiply'", MISSING),
+        ("scatter_reduce.two", "{0}, 0, {0}, {0}, 'mean'", ON_REQUEST),
+        ("scatter_reduce.two", "{0}, 0, {0}, {0}, 'amax'", GIVEN),
+        ("scatter_reduce.two", "{0}, 0, {0}, {0}, 'prod', include_self=False", MISSING),
+        ("index_reduce", "{0}, 0, {0}, {0}, 'mean'", MISSING),
+        ("_embedding_bag_dense_backward", "{0}, {0}, {0}, {0}, {0}, 8, False, 0", ON_REQUEST),
+        ("_embedding_bag_dense_backward", "{0}, {0}, {0}, {0}, {0}, 8, False, 2", MISSING),
+        ("median.dim", "{0}, 0", MISSING),
+        ("median", "{0}", GIVEN),
+    ],
 )
-def test_what_is_put_is_no_sum(arguments: str, needs: Determinism) -> None:
-    """A cache of keys is written at places of which none is there twice."""
-    op = call("index_put")
-    put = CallOp("aten.index_put.default", op.inputs, arguments, [op.outputs[0].type])
-    assert determinism_of(put) == needs
+def test_arguments_count(name: str, arguments: str, needs: Determinism) -> None:
+    assert determinism_of(call(name, arguments=arguments)) == needs
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "needs"),
+    [
+        ("pad", "{0}, [1, 1]", GIVEN),
+        ("pad", "{0}, [1, 1], 'replicate'", ON_REQUEST),
+        ("pad", "{0}, [1, 1], 'reflect'", MISSING),
+        ("_embedding_bag", "{0}, {0}, {0}", ON_REQUEST),
+        ("_embedding_bag", "{0}, {0}, {0}, False, 2", MISSING),
+    ],
+)
+def test_arguments_count_in_derivatives(name: str, arguments: str, needs: Determinism) -> None:
+    assert determinism_of(vjp(name, arguments)) == needs
+
+
+def test_losses_of_images_have_none() -> None:
+    assert determinism_of(call("cross_entropy_loss", rank=2)) == GIVEN
+    assert determinism_of(call("cross_entropy_loss", rank=4)) == MISSING
 
 
 def test_operators_that_are_listed_exist() -> None:
