@@ -9,8 +9,8 @@ from typing import TypeAlias
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
-from coda_ir.backends.triton.host import HostProgram
-from coda_ir.backends.triton.host_names import torch_type
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects.coda import (
@@ -81,14 +81,14 @@ def _sum_to(host: HostProgram, op: Operation) -> None:
     x, dtype = host.variable(op.x), torch_type(element_type_of(op.result))
     call = f"{x}.to({dtype})"
     if op.summed_dims:
-        shape = host.symbols.shape(host.dims(op.result))
+        shape = host.extents.shape(host.dims(op.result))
         call = f"sum_to({x}, {op.summed_dims}, {shape}, {dtype})"
     host.assign(op.result, call, is_dense=bool(op.summed_dims), hint="total")
 
 
 def _broadcast(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, BroadcastOp)
-    shape = host.symbols.shape(host.dims(op.result))
+    shape = host.extents.shape(host.dims(op.result))
     call = f"{host.variable(op.x)}.expand({shape})"
     host.assign(op.result, call, is_dense=False, hint="expanded")
 
@@ -96,7 +96,7 @@ def _broadcast(host: HostProgram, op: Operation) -> None:
 def _pad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, PadOp)
     dim, start, _ = op.range
-    extent = host.symbols.extent(host.dims(op.result)[dim])
+    extent = host.extents.of(host.dims(op.result)[dim])
     call = f"pad({host.variable(op.x)}, {dim}, {start}, {extent})"
     host.assign(op.result, call, is_dense=True, hint="padded")
 
@@ -105,12 +105,12 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
     """A kernel, and the number of targets that count."""
     assert isinstance(op, CrossEntropyGradOp)
     kernel = cross_entropy_grad_kernel(op, host.names.scope().fresh("cross_entropy_grad"))
-    kernel = host.use_kernel(kernel, op)
+    kernel = host.kernels.use(kernel, op)
     operands = [host.operand(value) for value in op.operands]
     if op.reduction.data == "mean":
         ignored = op.ignore_index.value.data
         operands[2] = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
-    rows = host.size(host.dims(op.target))
+    rows = host.extents.size(host.dims(op.target))
     host.launch(kernel, rows, operands, [host.allocate(result) for result in op.results])
 
 
@@ -118,8 +118,8 @@ def _embedding_grad(host: HostProgram, op: Operation) -> None:
     """A sort of the ids, and a kernel."""
     assert isinstance(op, EmbeddingGradOp)
     kernel = embedding_grad_kernel(op, host.names.scope().fresh("embedding_grad"))
-    kernel = host.use_kernel(kernel, op)
-    dy, rows = host.operand(op.dy), host.symbols.extent(host.dims(op.result)[0])
+    kernel = host.kernels.use(kernel, op)
+    dy, rows = host.operand(op.dy), host.extents.of(host.dims(op.result)[0])
     call = f"rows_by_id({host.variable(op.ids)}, {rows})"
     order, start = host.temporaries(call, ("order", "start"))
     host.launch(kernel, rows, [order, start, dy], [host.allocate(op.result)])
@@ -128,7 +128,7 @@ def _embedding_grad(host: HostProgram, op: Operation) -> None:
 def _vjp(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, VjpOp)
     template = op.template
-    symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
+    symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     parameters = [host.names.fresh(None, f"x{number}") for number in range(len(op.inputs))]
     callee = f"torch.ops.{op.callee.data}({template.render(parameters, symbols)})"
     function = f"lambda {', '.join(parameters)}: {callee}" if parameters else f"lambda: {callee}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.host import HostProgram
-from coda_ir.backends.triton.host_names import torch_type
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout, LibraryOp
 
@@ -23,7 +23,7 @@ def write_library(host: HostProgram, op: Operation) -> None:
     product = f"library_gemm({torch_type(element_type_of(op.result))}, {', '.join(factors)})"
     dims = host.dims(op.result)
     is_matrix = len(dims) == 2
-    call = product if is_matrix else f"torch.reshape({product}, {host.symbols.shape(dims)})"
+    call = product if is_matrix else f"torch.reshape({product}, {host.extents.shape(dims)})"
     host.assign(op.result, call, is_dense=True, hint="product")
 
 

@@ -15,10 +15,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.api import find_entry
 from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
-from coda_ir.backends.triton.host import HostProgram, UsedKernel
-from coda_ir.backends.triton.host_names import wrapped
-from coda_ir.backends.triton.host_prelude import host_functions, standard_modules
-from coda_ir.backends.triton.kernel import EmittedKernel, definition, indented
+from coda_ir.backends.triton.host.functions import host_functions, standard_modules
+from coda_ir.backends.triton.host.kernels import UsedKernel
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.run import render_run
+from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.operators import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
@@ -40,7 +41,7 @@ class EmittedProgram:
     kernels: tuple[EmittedKernel, ...]
     launches: tuple[tuple[Operation, str], ...]
     stand_ins: tuple[str, ...]
-    """Launches to compile kernels by (see `stand_ins.py`)."""
+    """Launches to compile kernels by (see `host/stand_ins.py`)."""
 
 
 def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False) -> str:
@@ -50,8 +51,8 @@ def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bo
     returns a tensor or a tuple, and `KERNELS`, the names of its kernels in the order of their
     first launch. `run` trusts the shapes and types of its arguments, which may be strided.
     `entry` names the function and may be left out where there is only one. With `direct_launch`,
-    `run` launches known kernels without Triton's Python where it can (`launches.py`). `module` is
-    not changed, and the text depends on nothing else.
+    `run` launches known kernels without Triton's Python where it can (`host/launches.py`).
+    `module` is not changed, and the text depends on nothing else.
 
     Raises CodaError where a `gemm.fused` has no schedule, and for what the backend cannot run.
     """
@@ -71,9 +72,11 @@ def emit_program(
             raise _no_schedule(op)
     host = HostProgram(func, direct_launch=direct_launch)
     emit_operators(host)
-    kernels = tuple(used.kernel for used in host.kernels.values())
+    kernels = tuple(used.kernel for used in host.kernels.used)
     source = _render(func, host)
-    return EmittedProgram(source, kernels, tuple(host.launches), tuple(host.stand_ins))
+    return EmittedProgram(
+        source, kernels, tuple(host.kernels.launches), tuple(host.kernels.stand_ins)
+    )
 
 
 def _no_schedule(op: FusedOp) -> CodaError:
@@ -110,7 +113,7 @@ class _Signature:
     def of(func: FuncOp, host: HostProgram) -> _Signature:
         parameters = [
             f"{name}: {_describe(argument, host.dims(argument))}"
-            for name, argument in zip(host.parameters, func.args, strict=True)
+            for name, argument in zip(host.arguments.parameters, func.args, strict=True)
         ]
         terminator = func.body.block.last_op
         assert isinstance(terminator, ReturnOp), "a function ends in func.return"
@@ -140,10 +143,10 @@ def _short_type(type: Attribute) -> str:
 
 
 def _render(func: FuncOp, host: HostProgram) -> str:
-    kernels = list(host.kernels.values())
+    kernels = host.kernels.used
     emitted = [used.kernel for used in kernels]
     signature = _Signature.of(func, host)
-    program = [*host.launch_functions.sources, _run(host)]
+    program = [*host.kernels.functions.sources, render_run(host)]
     functions = host_functions("\n".join(program))
     sections = [
         _docstring(func, signature, kernels),
@@ -192,14 +195,3 @@ def _kernel_names(kernels: Sequence[UsedKernel]) -> str:
     if len(line) <= 96:
         return line
     return "\n".join(["KERNELS = (", *(f"    {name}," for name in names), ")"])
-
-
-def _run(host: HostProgram) -> str:
-    header = definition("run", host.parameters)
-    if not host.is_boxed:
-        return "\n".join([*header, *indented(host.render_body())])
-    summary = "`run` of a list of its arguments, which is emptied: the caller holds none of them."
-    body = [f'"""{summary}"""', *host.render_body()]
-    boxed = ["def run_boxed(arguments):", *indented(body)]
-    call = wrapped([f"return run_boxed([{', '.join(host.parameters)}])"])
-    return "\n".join([*boxed, "", "", *header, *indented(call)])

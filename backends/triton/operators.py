@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from coda_ir.backends.triton.column_ranges import row_pitches
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
@@ -19,7 +18,8 @@ from coda_ir.backends.triton.gradient_operators import (
     attention_of_heads,
     repeatable,
 )
-from coda_ir.backends.triton.host import HostProgram, launch_lines
+from coda_ir.backends.triton.host.launches import launch_lines
+from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
 from coda_ir.backends.triton.library_gemm import write_library
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map, lower_map, map_tiling
@@ -33,6 +33,7 @@ from coda_ir.backends.triton.row_kernels import (
     rms_norm_kernel,
     softmax_kernel,
 )
+from coda_ir.backends.triton.row_pitches import row_pitches
 from coda_ir.backends.triton.split_k import workspace
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
@@ -67,7 +68,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ScaleWeightOp,
 )
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CallOp, in_place
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_filled_in_place, overwritten
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
@@ -102,7 +103,7 @@ def _kernel(
     host: HostProgram, op: Operation, emit: Callable[[NameAllocator], EmittedKernel]
 ) -> EmittedKernel:
     """The kernel that `emit` makes, unless the module has the same one already."""
-    return host.use_kernel(emit(host.names.scope()), op)
+    return host.kernels.use(emit(host.names.scope()), op)
 
 
 def _launch(
@@ -134,14 +135,14 @@ def _operands(host: HostProgram, op: Operation) -> list[str]:
 def _fused(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FusedOp)
     kernel = _kernel(host, op, lambda names: emit_gemm(op, names))
-    operands, rows = _operands(host, op), host.size(host.dims(op.x)[:-1])
+    operands, rows = _operands(host, op), host.extents.size(host.dims(op.x)[:-1])
     assert op.schedule is not None
     block_m = op.schedule.block_m.data
-    m = host.size(op.row_shape) if op.is_transposed else rows
+    m = host.extents.size(op.row_shape) if op.is_transposed else rows
     for segment in op.segments():
         for result, output in zip(segment.results, segment.outputs, strict=True):
             if result.port.kind.data == ResultKind.PARTIAL_COL:
-                host.bind(host.dims(output)[0], f"triton.cdiv({m}, {block_m})")
+                host.extents.bind(host.dims(output)[0], f"triton.cdiv({m}, {block_m})")
     _launch(host, op, kernel, rows, operands)
 
 
@@ -150,13 +151,13 @@ def _map(host: HostProgram, op: Operation) -> None:
     lowered = lower_map(op)
     segment = lowered.segment
     domain = _map_domain(host, op)
-    rows = host.size(_rows_of(domain, segment.columns))
+    rows = host.extents.size(_rows_of(domain, segment.columns))
     tiling = map_tiling(segment)
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data == ResultKind.PARTIAL_ROW:
-            host.bind(host.dims(output)[-1], str(tiling.columns.tiles))
+            host.extents.bind(host.dims(output)[-1], str(tiling.columns.tiles))
         if result.port.kind.data == ResultKind.PARTIAL_COL:
-            host.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.rows})")
+            host.extents.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.rows})")
     _launch_map(host, op, lowered, domain)
 
 
@@ -186,7 +187,7 @@ def _launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: D
         else _map_operand(host, value, lowered, domain, is_range=value in pitches)
         for value in op.operands
     ]
-    _launch(host, op, kernel, host.size(_rows_of(domain, segment.columns)), operands)
+    _launch(host, op, kernel, host.extents.size(_rows_of(domain, segment.columns)), operands)
 
 
 def _map_operand(
@@ -219,7 +220,7 @@ def _finalize(host: HostProgram, op: Operation) -> None:
     size = SymbolicSize.product(kept)
     elements = None if size.symbols else int(size)
     kernel = _kernel(host, op, lambda names: emit_finalize(op, names, tiles, elements))
-    _launch(host, op, kernel, host.size(kept), _operands(host, op))
+    _launch(host, op, kernel, host.extents.size(kept), _operands(host, op))
 
 
 def _pack_weight(host: HostProgram, op: Operation) -> None:
@@ -238,7 +239,7 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
         ),
     )
     operands = [host.variable(op.weight), host.variable(op.vector)]
-    rows = host.symbols.extent(host.dims(op.result)[0])
+    rows = host.extents.of(host.dims(op.result)[0])
 
     def compute(name: str) -> list[str]:
         return [host.empty(name, op.result), *launch_lines(kernel, rows, operands, [name])]
@@ -266,7 +267,7 @@ def _are_arguments(op: Operation) -> bool:
 
 def _elementwise(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ElementwiseOp | CastOp)
-    _launch_map(host, op, lower_elementwise(op, host.shapes), host.dims(op.result))
+    _launch_map(host, op, lower_elementwise(op, host.extents.shapes), host.dims(op.result))
 
 
 def _glu(host: HostProgram, op: Operation) -> None:
@@ -280,7 +281,7 @@ def _rope(host: HostProgram, op: Operation) -> None:
 
 
 def _row_kernel(host: HostProgram, op: Operation, x: SSAValue, kernel: EmittedKernel) -> None:
-    _launch(host, op, kernel, host.size(host.dims(x)[:-1]), _operands(host, op))
+    _launch(host, op, kernel, host.extents.size(host.dims(x)[:-1]), _operands(host, op))
 
 
 def _rms_norm(host: HostProgram, op: Operation) -> None:
@@ -288,11 +289,11 @@ def _rms_norm(host: HostProgram, op: Operation) -> None:
     kernel = _kernel(host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm")))
     operands = _operands(host, op)
     dims, group = host.dims(op.x), op.group_size
-    rows = host.size(dims[:-1])
+    rows = host.extents.size(dims[:-1])
     if op.group is not None:
         columns = dims[-1]
         rows = (
-            host.size((*dims[:-1], columns // group))
+            host.extents.size((*dims[:-1], columns // group))
             if isinstance(columns, int)
             else f"({operands[0]}.numel() // {group})"
         )
@@ -327,7 +328,7 @@ def _reduce(host: HostProgram, op: Operation) -> None:
 def _cross_entropy(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CrossEntropyOp)
     kernel = _kernel(host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy")))
-    operands, rows = _operands(host, op), host.size(host.dims(op.target))
+    operands, rows = _operands(host, op), host.extents.size(host.dims(op.target))
     if op.reduction.data == "none":
         _launch(host, op, kernel, rows, operands)
         return
@@ -362,8 +363,9 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CallOp)
     operands = [host.variable(operand) for operand in op.inputs]
     template = op.template
-    symbols = {symbol: host.symbol(symbol, op) for symbol in sorted(template.symbols)}
-    callee = attention_of_heads(host, op) or f"torch.ops.{op.callee.data}"
+    symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
+    callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
+    callee = attention_of_heads(host, op) or f"torch.ops.{callee}"
     call = f"{callee}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):
@@ -391,14 +393,14 @@ def _concat(host: HostProgram, op: Operation) -> None:
 def _reshape(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ReshapeOp)
     dims = host.dims(op.result)
-    unknown = [dim for dim in dims if host.symbols.unbound(dim)]
+    unknown = [dim for dim in dims if host.extents.unbound(dim)]
     if len(unknown) > 1:
         raise CodaError(
             f"{format_location(op.location)}: coda.reshape: the extents "
             f"{', '.join(map(str, unknown))} cannot be told from the arguments",
             "use dimensions that an argument has",
         )
-    extents = ["-1" if dim in unknown else host.symbols.extent(dim) for dim in dims]
+    extents = ["-1" if dim in unknown else host.extents.of(dim) for dim in dims]
     x = host.variable(op.x)
     call = f"{x}.reshape({', '.join(extents)})" if extents else f"{x}.reshape(())"
     host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")

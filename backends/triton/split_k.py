@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coda_ir.backends.triton.host import HostProgram
+from coda_ir.backends.triton.host.launches import with_plain_ceilings
+from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
-from coda_ir.backends.triton.launches import with_plain_ceilings
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.gemm import ScheduleAttr
 

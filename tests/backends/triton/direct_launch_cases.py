@@ -18,7 +18,7 @@ from support.threads import in_threads
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_program
 from coda_ir.backends.triton.definitions import render
-from coda_ir.backends.triton.host_prelude import host_functions, standard_modules
+from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.direct_launch import KNOWN_TRITON

@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.host_names import is_symbol
+from coda_ir.backends.triton.host.extents import is_symbol
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.storage import is_view
 from coda_ir.symbolic_shapes import SymbolicShapes

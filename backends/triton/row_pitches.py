@@ -3,7 +3,7 @@
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
-from coda_ir.backends.triton.host import HostProgram
+from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.dialects.coda import SliceOp
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import PortKind, Segment

@@ -1,0 +1,135 @@
+"""The extents of tensors as expressions of the host program, and the symbols in them."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.diagnostics import CodaError
+from coda_ir.remarks import format_location
+from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes, SymbolicSize
+
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+class Extents:
+    """Writes extents, and the statements that give symbols their values.
+
+    A symbol is *bound* once the program has assigned its variable.
+    """
+
+    def __init__(self, func: FuncOp, names: NameAllocator, lines: list[str]):
+        """`lines` are the statements of the host program."""
+        self.shapes = SymbolicShapes(func)
+        self.used: set[str] = set()
+        """The symbols that expressions mention."""
+        self._names = names
+        self._lines = lines
+        self._variables: dict[str, str] = {}
+        self._sizes: dict[SymbolicSize, str] = {}
+
+    def dims(self, value: SSAValue) -> Dims:
+        return self.shapes.dims(value)
+
+    # Symbols
+
+    def declare(self, symbol: str) -> str:
+        """The variable of a symbol, which is bound from now on."""
+        self._variables[symbol] = self._names.fresh(symbol)
+        return self._variables[symbol]
+
+    def is_bound(self, symbol: str) -> bool:
+        return symbol in self._variables
+
+    def variable(self, symbol: str) -> str:
+        return self._variables[symbol]
+
+    def unbound(self, dim: Dim) -> list[str]:
+        """The symbols of an extent that are not bound yet."""
+        return [symbol for symbol in symbols_of(dim) if symbol not in self._variables]
+
+    def bind(self, dim: Dim, expression: str) -> None:
+        """Give a new symbol its extent; nothing to do for a number or a known symbol."""
+        if isinstance(dim, str) and not self.is_bound(dim):
+            self._lines.append(f"{self.declare(dim)} = {expression}")
+
+    def bind_shape(self, value: SSAValue, tensor: str) -> None:
+        """Take symbols that are not known yet from the shape of a tensor that exists."""
+        for axis, dim in enumerate(self.dims(value)):
+            if is_symbol(dim):
+                self.bind(dim, f"{tensor}.shape[{axis}]")
+
+    def symbol(self, symbol: str, op: Operation) -> str:
+        """The variable of a symbol that `op` needs. Raises CodaError where nothing tells it."""
+        if not self.is_bound(symbol):
+            raise _unknown(op, f"the extent {symbol}")
+        return self.of(symbol)
+
+    def check_known(self, result: SSAValue) -> None:
+        """Raises CodaError where nothing tells an extent of a result."""
+        owner = result.owner
+        assert isinstance(owner, Operation)
+        for dim in self.dims(result):
+            for symbol in self.unbound(dim):
+                raise _unknown(owner, f"the extent {symbol} of a result")
+
+    # Expressions
+
+    def of(self, dim: Dim) -> str:
+        """The Python expression of an extent; its symbols must be bound."""
+        if isinstance(dim, int):
+            return str(dim)
+        self.used.update(symbols_of(dim))
+        text = _NAME.sub(lambda name: self._variables.get(name[0], name[0]), dim)
+        text = " * ".join(factor.strip() for factor in text.split("*"))
+        return f"({text})" if "+" in text or "-" in text else text
+
+    def shape(self, dims: Dims) -> str:
+        """A tuple of extents."""
+        inner = ", ".join(map(self.of, dims))
+        return f"({inner},)" if len(dims) == 1 else f"({inner})"
+
+    def strides(self, dims: Dims) -> str:
+        """A tuple of the strides of a tensor in row-major order."""
+        steps = [self._product(dims[axis + 1 :]) for axis in range(len(dims))]
+        return f"({', '.join(steps)}{',' * (len(steps) == 1)})"
+
+    def _product(self, dims: Dims) -> str:
+        number = prod(dim for dim in dims if isinstance(dim, int))
+        symbols = [self.of(dim) for dim in dims if isinstance(dim, str)]
+        return " * ".join([*symbols, *([str(number)] if number != 1 or not symbols else [])])
+
+    def size(self, dims: Dims) -> str:
+        """The product of extents as a number or a variable."""
+        size = SymbolicSize.product(dims)
+        if not size.symbols:
+            return str(int(size))
+        symbols = [dim for dim in dims if dim != 1]
+        if len(symbols) == 1 and is_symbol(symbols[0]):
+            return self.of(symbols[0])
+        if size not in self._sizes:
+            name = self._names.fresh("rows")
+            self._lines.append(f"{name} = {' * '.join(map(self.of, symbols))}")
+            self._sizes[size] = name
+        return self._sizes[size]
+
+
+def _unknown(op: Operation, what: str) -> CodaError:
+    return CodaError(
+        f"{format_location(op.location)}: {op.name}: {what} cannot be told from the arguments",
+        "name it in the dimensions of an argument",
+    )
+
+
+def symbols_of(dim: Dim) -> list[str]:
+    """The symbols of an extent, which may be a sum: `2*M + 1`."""
+    return [] if isinstance(dim, int) else _NAME.findall(dim)
+
+
+def is_symbol(dim: Dim) -> bool:
+    """Whether an extent is a single symbol."""
+    return isinstance(dim, str) and _NAME.fullmatch(dim) is not None

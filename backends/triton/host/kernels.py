@@ -1,0 +1,88 @@
+"""The kernels of an emitted module, and the statements of its host program that launch them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from coda_ir.backends.triton.equal_code import code_of
+from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch, launch_lines
+from coda_ir.backends.triton.host.stand_ins import stand_in_launch
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    NameAllocator,
+    indented,
+    location_comment,
+)
+from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+
+
+@dataclass
+class UsedKernel:
+    """A kernel of the module, and the comments with the places in the source it stands for."""
+
+    kernel: EmittedKernel
+    places: list[str] = field(default_factory=list[str])
+
+
+class HostKernels:
+    """Collects kernels in the order of their first launch; those with the same code are one."""
+
+    def __init__(self, func: FuncOp, names: NameAllocator, *, direct_launch: bool):
+        self.launches: list[tuple[Operation, str]] = []
+        """Which operator runs as which kernel."""
+        self.stand_ins: dict[str, None] = {}
+        """What launches are for the compiler of kernels, in order (see `stand_ins.py`)."""
+        self.functions = LaunchFunctions(names)
+        """Of direct launches."""
+        self._used: dict[str, UsedKernel] = {}
+        self._names = names
+        self._is_direct = direct_launch
+        # Products and sums are contracted where nothing else is asked for.
+        self._fp_fusion = numerics_mode(func) == NumericsMode.FP32_EPILOGUE
+
+    @property
+    def used(self) -> Sequence[UsedKernel]:
+        return tuple(self._used.values())
+
+    def use(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
+        """`kernel`, under the name of the one with the same code where the module has one."""
+        used = self._used.setdefault(code_of(kernel.source), UsedKernel(kernel))
+        self._names.reserve(used.kernel.name)
+        self.launches.append((op, used.kernel.name))
+        place = location_comment(op.location)
+        if place is not None and place not in used.places:
+            used.places.append(place)
+        # What is passed to equal code may differ: the strides of a weight, for one.
+        arguments = tuple(
+            replace(argument, name=known.name)
+            for argument, known in zip(kernel.arguments, used.kernel.arguments, strict=True)
+        )
+        return replace(
+            kernel,
+            name=used.kernel.name,
+            source=used.kernel.source,
+            arguments=arguments,
+            fp_fusion=self._fp_fusion,
+        )
+
+    def launch(
+        self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+    ) -> list[str]:
+        """The statements of a launch; see `EmittedKernel.launch`."""
+        if self._is_direct:
+            launch = direct_launch(kernel, rows, operands, outputs)
+            lines = [launch.call(self.functions.name_of(launch))]
+        else:
+            lines = launch_lines(kernel, rows, operands, outputs)
+        stand_in = stand_in_launch(kernel)
+        if stand_in is not None:
+            self.stand_ins[stand_in] = None
+        has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
+        if has_descriptors and not kernel.runs_without_rows:
+            # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
+            return [f"if {rows}:", *indented(lines)]
+        return lines
