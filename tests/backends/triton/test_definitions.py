@@ -17,10 +17,9 @@ from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 
-FILES = sorted(
-    path.stem for path in RUNTIME.glob("*.py") if path.stem not in ("__init__", "header")
-)
-DEFINITIONS = read_definitions(*FILES)
+FILES = {path.stem for path in RUNTIME.glob("*.py")} - {"__init__", "header"}
+DEFINITIONS = read_definitions(*sorted(FILES))
+HEADER = "\n".join([*Launch(is_dependent=True).imports, MODULE_HEADER])
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
