@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.arguments import Signature, TensorSpec
+from coda_ir.arguments import Signature, TensorSpec, has_elements
 
 Check = Callable[..., bool]
 """Whether the arguments of a call, by position, fit."""
@@ -103,7 +103,7 @@ class RepeatedCheck:
         is_like_last = last is not None and last(*values)
         if is_like_last and not (self._last_required and torch.is_grad_enabled()):
             return True
-        if not self._check(*values):
+        if not (self._check(*values) and all(map(has_elements, values))):
             return False
         self._last = _likeness(values)
         required = any(tensor.requires_grad for tensor in values)

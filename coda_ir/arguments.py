@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -38,6 +38,10 @@ class RepeatedArgumentError(ArgumentError):
 
 class ArgumentTypeError(ArgumentError):
     """A value that is not a dense `torch.Tensor`."""
+
+
+class TransformedArgumentError(ArgumentTypeError):
+    """A tensor that stands for others, which kernels cannot read."""
 
 
 class ArgumentDtypeError(ArgumentError):
@@ -230,6 +234,8 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
             f"convert it with {spec.name}.to_dense()",
         )
+    if not has_elements(value):
+        raise _transformed(spec, value)
     if value.dtype != spec.dtype:
         raise ArgumentDtypeError(
             f"argument {spec.name} has element type {short_name(value.dtype)}, expected "
@@ -237,6 +243,38 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
             f"convert it with {spec.name}.to({spec.dtype})",
         )
     return value
+
+
+_PLAIN_DISPATCH = getattr(torch.Tensor, "__torch_dispatch__")  # noqa: B009  (it has no type)
+
+
+def has_elements(tensor: torch.Tensor) -> bool:
+    """Whether the memory of `tensor` has its elements, and it is not one that PyTorch's transforms,
+    tracing or parallelism put in the place of others.
+    """
+    of_class: Any = type(tensor)
+    return of_class.__torch_dispatch__ is _PLAIN_DISPATCH and not _is_wrapped(tensor)
+
+
+def _is_wrapped(tensor: torch.Tensor) -> bool:
+    internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+    return internals._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentError:
+    if _is_wrapped(tensor):
+        return TransformedArgumentError(
+            f"argument {spec.name} is a tensor of a transform of torch.func, such as vmap or grad, "
+            "which cannot see into a compiled program",
+            "call the program outside of it: a further dimension of the program takes the place of "
+            "vmap, training=True and backward() that of grad",
+        )
+    return TransformedArgumentError(
+        f"argument {spec.name} is a {type(tensor).__name__}, expected a tensor with elements in "
+        "memory",
+        "pass a plain torch.Tensor; where PyTorch traces the caller (torch.export, make_fx), make "
+        "the call a torch.library.custom_op",
+    )
 
 
 def _check_device(

@@ -54,6 +54,9 @@ class CompiledFunction(NotCopied):
         self, lowering: Lowering, function: str | None, target: Target, device: torch.device
     ):
         """`function` may be None where the program has only one."""
+        from coda_ir.untraced import leave_untraced
+
+        leave_untraced(type(self).__call__)
         self.target: Target = target
         self.device = device
         self._lowering = lowering

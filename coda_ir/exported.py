@@ -18,6 +18,7 @@ from coda_ir.call_tree import CallTree
 from coda_ir.diagnostics import CodaError
 from coda_ir.ir_writer import located_text
 from coda_ir.remarks import Remark
+from coda_ir.untraced import leave_untraced
 
 CALL_ATTRIBUTE = "coda.call"
 """Attribute of a saved module: the text of its CallTree."""
@@ -152,6 +153,9 @@ class CompiledModel:
     def source(self) -> str:
         """The text of the emitted Triton module."""
         return self.function.source
+
+
+leave_untraced(CompiledModel.__call__)
 
 
 def save(

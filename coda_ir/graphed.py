@@ -19,6 +19,7 @@ import torch
 
 from coda_ir.compiled import CompiledFunction, unpack
 from coda_ir.diagnostics import CodaError
+from coda_ir.untraced import leave_untraced
 
 MOST_GRAPHS = 64
 """Of a function; the one that was not used for longest goes first."""
@@ -115,3 +116,6 @@ class GraphedFunction:
         with torch.no_grad(), cuda.graph(graph):
             results = self.function.unchecked(*arguments)
         return Recording(graph, copies, results)
+
+
+leave_untraced(GraphedFunction.__call__)

@@ -34,6 +34,7 @@ from coda_ir.lowering import TuningOptions
 from coda_ir.remarks import Remark
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.untraced import leave_untraced
 
 if TYPE_CHECKING:
     from coda_ir.backends.reference import Precision
@@ -289,6 +290,9 @@ class TrainableFunction(NotCopied):
     def saved_bytes(self) -> SymbolicSize:
         """The size of `saved`, by the symbols of the function."""
         return self.pair().saved_bytes
+
+
+leave_untraced(TrainableFunction.__call__)
 
 
 def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
