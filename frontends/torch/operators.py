@@ -291,8 +291,14 @@ def rms_norm(graph: GraphImporter, node: Node) -> Value | None:
         return None
     eps = argument(node, 3, "eps")
     if eps is None:
-        eps = torch.finfo(result_dtype(node)).eps
+        eps = torch.finfo(_type_of_default_eps(result_dtype(node))).eps
     return graph.insert(coda.RMSNormOp(x, *params, eps=eps)).result
+
+
+def _type_of_default_eps(dtype: torch.dtype) -> torch.dtype:
+    """PyTorch computes in at least float32, and since 2.7 takes the eps of that type."""
+    major, minor = map(int, torch.__version__.split(".")[:2])
+    return torch.promote_types(dtype, torch.float32) if (major, minor) >= (2, 7) else dtype
 
 
 def embedding(graph: GraphImporter, node: Node) -> Value | None:

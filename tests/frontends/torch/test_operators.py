@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "float32 minuend": lambda y, c: c - y,
     "add with alpha": lambda y, c: torch.add(y, y.abs(), alpha=0.3),
     "sub with alpha": lambda y, c: torch.sub(y, y.abs(), alpha=2),
+    "rms_norm without eps": lambda y, c: F.rms_norm(0.05 * y, (24,)),
     "clamp": lambda y, c: y.clamp(-0.25, 0.5),
     "clamp below": lambda y, c: y.clamp(min=0.125),
     "clamp above": lambda y, c: y.clamp(max=0.125),
