@@ -2,8 +2,52 @@
 """Derivatives that run through PyTorch."""
 
 import contextlib
+import threading
 
 import torch
+
+
+class DeterministicCalls:
+    """The calls that run under PyTorch's deterministic algorithms now.
+
+    The setting is one of the process, and the backward of each device runs in a thread of its own:
+    the first of several calls saves it, and the last restores it.
+    """
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.running = []
+        self.before = (False, False, False)
+
+    def begin(self, warn_only):
+        with self.lock:
+            if not self.running:
+                enabled = torch.are_deterministic_algorithms_enabled()
+                warns = torch.is_deterministic_algorithms_warn_only_enabled()
+                fills = torch.utils.deterministic.fill_uninitialized_memory
+                self.before = (enabled, warns, fills)
+            self.running.append(warn_only)
+            self.switch()
+
+    def end(self, warn_only):
+        with self.lock:
+            self.running.remove(warn_only)
+            self.switch()
+
+    def switch(self):
+        enabled, warns, fills = self.before
+        if self.running:
+            # Whoever asked for errors before gets them.
+            enabled, warns, fills = True, any(self.running) and (warns or not enabled), False
+        # torch.use_deterministic_algorithms would import Inductor, which takes seconds.
+        torch._C._set_deterministic_algorithms(enabled, warn_only=warns)
+        torch.utils.deterministic.fill_uninitialized_memory = fills
+
+
+# Those of all emitted modules.
+DETERMINISTIC_CALLS = vars(torch.utils.deterministic).setdefault(
+    "_calls_of_coda_ir", DeterministicCalls()
+)
 
 
 @contextlib.contextmanager
@@ -13,18 +57,11 @@ def deterministic(warn_only=False):
     With `warn_only`, PyTorch warns of what has none; the kernels of attention take that for a
     permission.
     """
-    enabled = torch.are_deterministic_algorithms_enabled()
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    fills = torch.utils.deterministic.fill_uninitialized_memory
-    # torch.use_deterministic_algorithms would import Inductor, which takes seconds.
-    switch = torch._C._set_deterministic_algorithms
-    switch(True, warn_only=warn_only)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    DETERMINISTIC_CALLS.begin(warn_only)
     try:
         yield
     finally:
-        torch.utils.deterministic.fill_uninitialized_memory = fills
-        switch(enabled, warn_only=warns)
+        DETERMINISTIC_CALLS.end(warn_only)
 
 
 def vjp(function, inputs, wrt, of, d_outputs):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from support.emitted import load_program
 from xdsl.dialects import test
 from xdsl.dialects.builtin import TensorType, f32, i64
 from xdsl.ir import Attribute
@@ -97,34 +96,3 @@ def test_losses_of_images_have_none() -> None:
 def test_operators_that_are_listed_exist() -> None:
     missing = [name for name in LISTED if not hasattr(torch.ops.aten, name)]
     assert not missing
-
-
-PROGRAM = """
-func.func @f(%x: tensor<?xf32> {coda.dims = ["M"]}, %i: tensor<?xi64> {coda.dims = ["N"]},
-             %d: tensor<?xf32> {coda.dims = ["N"]}) -> (tensor<?xf32>, tensor<?xf32>) {
-  %a = torch.call "aten.index_add.default"(%x, %i, %d) {arguments = "{0}, 0, {1}, {2}", coda.dims = ["M"]} : (tensor<?xf32>, tensor<?xi64>, tensor<?xf32>) -> tensor<?xf32>
-  %b = torch.vjp "aten.index_select.default"(%x, %i : tensor<?xf32>, tensor<?xi64>) of(%d : tensor<?xf32>) {arguments = "{0}, 0, {1}", of = [0], wrt = [0]} -> tensor<?xf32>
-  func.return %a, %b : tensor<?xf32>, tensor<?xf32>
-}
-"""  # noqa: E501
-
-
-def test_emitted_calls_ask_for_it() -> None:
-    """Also in the derivative, and what was set before holds after it."""
-    run = load_program(PROGRAM)
-    modes: list[tuple[bool, bool]] = []
-    ids, d = torch.tensor([2, 0, 2]), torch.randn(3)
-    switch = torch._C._set_deterministic_algorithms  # pyright: ignore
-
-    def spy(enabled: bool, *, warn_only: bool) -> None:
-        modes.append((enabled, warn_only))
-        switch(enabled, warn_only=warn_only)
-
-    torch._C._set_deterministic_algorithms = spy  # pyright: ignore
-    try:
-        added, selected = run(torch.zeros(4), ids, d)
-    finally:
-        torch._C._set_deterministic_algorithms = switch  # pyright: ignore
-    exact = torch.zeros(4).index_add(0, ids, d)
-    assert torch.equal(added, exact) and torch.equal(selected, exact)
-    assert modes == [(True, True), (False, False)] * 2
