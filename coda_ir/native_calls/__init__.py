@@ -123,9 +123,9 @@ class NativeCalls:
         if library is None:
             self._calls.is_observed = False
             return False
-        from coda_ir.native_calls.recording import Seen, record
+        from coda_ir.native_calls.recording import Call
 
-        recorded = record(library, self._module, Seen(*seen), tensors, results)
+        recorded = Call(self._module, tensors, results, *seen).recorded(library)
         self._failures = 0 if recorded else self._failures + 1
         if recorded is None:
             return False

@@ -31,15 +31,6 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a generated module says of a call; see `Calls.observed` in runtime/replay.py."""
-
-    work_address: int
-    work_bytes: int
-    launches: Sequence[Any]
-
-
-@dataclass(frozen=True)
 class Range:
     """The memory of a tensor."""
 
@@ -156,68 +147,76 @@ UNKNOWN = (AttributeError, LookupError, StopIteration, TypeError, ValueError, st
 """What a Triton raises here that keeps something elsewhere than those that are known."""
 
 
-def record(
-    library: NativeLibrary,
-    module: Any,
-    seen: Seen,
-    tensors: Sequence[torch.Tensor],
-    results: Sequence[torch.Tensor],
-) -> object | None:
-    """The call of the function `run` of a generated module as native code repeats it; None where
-    it has something that only Python knows, or where two of its tensors share memory.
-    """
-    device = tensors[0].device
-    if (device.index or 0) != module.direct_driver().get_current_device():
-        return None
-    try:
-        return _recorded(library, module, seen, tensors, results)
-    except (Unsupported, *UNKNOWN):
-        return None
+@dataclass(frozen=True)
+class Call:
+    """A call of the function `run` of a generated module, which was just made."""
 
+    module: Any
+    tensors: Sequence[torch.Tensor]
+    results: Sequence[torch.Tensor]
+    work_address: int
+    """Of the memory for what the call needed meanwhile; see `Calls.observed` in
+    runtime/replay.py."""
+    work_bytes: int
+    launches: Sequence[Any]
 
-def _recorded(
-    library: NativeLibrary,
-    module: Any,
-    seen: Seen,
-    tensors: Sequence[torch.Tensor],
-    results: Sequence[torch.Tensor],
-) -> object:
-    """Raises Unsupported, TypeError for tensors of other classes, and what is UNKNOWN."""
-    fresh = [x for x in results if not any(x is tensor for tensor in tensors)]
-    known = [*tensors, *{id(x): x for x in fresh}.values()]
-    ranges = [Range(x.data_ptr(), _extent(x), place) for place, x in enumerate(known)]
-    ranges.append(Range(seen.work_address, seen.work_bytes, len(known)))
-    device = tensors[0].device
-    stream = module.direct_driver().get_current_stream(device.index or 0)
-    block = Block(ranges, getattr(module, "COUNTERS", {}).get((device.index, stream), ()))
-    for launch in seen.launches:
-        block.add_launch(launch)
-    allocations = [((*x.shape,), x.stride(), x.dtype) for x in known[len(tensors) :]]
-    if seen.work_bytes:
-        allocations.append(((seen.work_bytes,), (1,), torch.uint8))
-    places = {id(x): place for place, x in reversed([*enumerate(known)])}
-    order = struct.pack(f"={len(results)}I", *(places[id(x)] for x in results))
-    launchers = [launch.launcher for launch in seen.launches if 0 not in launch.grid]
-    functions = _functions(library, module, device, launchers)
-    only = stream if block.is_for_stream else None
-    description = (order, (*allocations,), block.packed(), *functions, only, launchers)
-    return library.recorded((*tensors,), description)
+    def recorded(self, library: NativeLibrary) -> object | None:
+        """The call as native code repeats it; None where it has something that only Python knows,
+        or where two of its tensors share memory.
+        """
+        if (self._device.index or 0) != self._driver.get_current_device():
+            return None
+        try:
+            return library.recorded((*self.tensors,), self._description(library))
+        except (Unsupported, *UNKNOWN):
+            return None
 
+    @property
+    def _device(self) -> torch.device:
+        return self.tensors[0].device
 
-def _functions(
-    library: NativeLibrary, module: Any, device: torch.device, launchers: Sequence[Any]
-) -> tuple[object, ...]:
-    """What the native code asks Python for."""
-    driver = module.direct_driver()
-    internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-    current_device = getattr(internals, "_cuda_getDevice", driver.get_current_device)
-    settings = import_module("triton").knobs.runtime
-    fail = partial(library.fail, [launcher.compiled.name for launcher in launchers])
-    return (
-        module.empty_on(device),
-        current_device,
-        driver.get_current_device(),
-        driver.get_current_stream,
-        settings,
-        fail,
-    )
+    @property
+    def _driver(self) -> Any:
+        return self.module.direct_driver()
+
+    def _description(self, library: NativeLibrary) -> tuple[object, ...]:
+        """What the native code is told. Raises Unsupported, and what is UNKNOWN."""
+        stream = self._driver.get_current_stream(self._device.index or 0)
+        known, block = self._known(), self._block(stream)
+        allocations = [((*x.shape,), x.stride(), x.dtype) for x in known[len(self.tensors) :]]
+        if self.work_bytes:
+            allocations.append(((self.work_bytes,), (1,), torch.uint8))
+        places = {id(x): place for place, x in reversed([*enumerate(known)])}
+        order = struct.pack(f"={len(self.results)}I", *(places[id(x)] for x in self.results))
+        launchers = [launch.launcher for launch in self.launches if 0 not in launch.grid]
+        only = stream if block.is_for_stream else None
+        functions = self._functions(library, [each.compiled.name for each in launchers])
+        return (order, (*allocations,), block.packed(), *functions, only, launchers)
+
+    def _known(self) -> list[torch.Tensor]:
+        """The arguments, and the results that are none of them."""
+        fresh = [x for x in self.results if not any(x is tensor for tensor in self.tensors)]
+        return [*self.tensors, *{id(x): x for x in fresh}.values()]
+
+    def _block(self, stream: int) -> Block:
+        known = self._known()
+        ranges = [Range(x.data_ptr(), _extent(x), place) for place, x in enumerate(known)]
+        ranges.append(Range(self.work_address, self.work_bytes, len(known)))
+        counters = getattr(self.module, "COUNTERS", {})
+        block = Block(ranges, counters.get((self._device.index, stream), ()))
+        for launch in self.launches:
+            block.add_launch(launch)
+        return block
+
+    def _functions(self, library: NativeLibrary, kernels: Sequence[str]) -> tuple[object, ...]:
+        """What the native code asks Python for."""
+        driver = self._driver
+        internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+        return (
+            self.module.empty_on(self._device),
+            getattr(internals, "_cuda_getDevice", driver.get_current_device),
+            driver.get_current_device(),
+            driver.get_current_stream,
+            import_module("triton").knobs.runtime,
+            partial(library.fail, kernels),
+        )

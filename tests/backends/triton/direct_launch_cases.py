@@ -13,6 +13,7 @@ from typing import Any
 import fake_cuda
 import pytest
 import torch
+from support.fake_driver import LAUNCHES, PROGRAM, SCHEDULE, inputs_of, launches_of
 from support.threads import in_threads
 
 from coda_ir.api import parse
@@ -23,17 +24,6 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.direct_launch import KNOWN_TRITON
 from coda_ir.lowering import Lowering
-
-PROGRAM = """
-fn layer(x: bf16[B, T, 64], weight first: bf16[64, 64], weight second: bf16[64, 64],
-         cos: f32[T, 16], sin: f32[T, 16]) -> (bf16[B, T, 64], bf16[B, T, 64]) {
-    y = linear(x, first)
-    z = rope(linear(y, second), cos, sin, head_dim=32)
-    return y, linear(z, first)
-}
-"""
-LAUNCHES = 3
-SCHEDULE = "target=sm_90 mainloop=tma tile=64x64x64 warps=4 stages=2"
 
 KERNELS = """
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -65,11 +55,6 @@ def launch_copy_box(kernel, rows, columns, x, out):
 """
 
 
-@pytest.fixture(scope="module")
-def fake(tmp_path_factory: pytest.TempPathFactory) -> fake_cuda.FakeCuda:
-    return fake_cuda.installed() or fake_cuda.install(tmp_path_factory.mktemp("cuda"))
-
-
 @pytest.fixture
 def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
     """Kernels written by hand, with nothing known of them."""
@@ -85,15 +70,14 @@ def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def layer(fake: fake_cuda.FakeCuda) -> Any:
-    scheduled = Lowering(parse(PROGRAM), SCHEDULE).module("scheduled")
-    return load_source(emit_program(scheduled, direct_launch=True).source, "layer")
+def program(fake: fake_cuda.FakeCuda) -> Any:
+    return loaded(PROGRAM, SCHEDULE)
 
 
-def layer_inputs(time: int) -> list[torch.Tensor]:
-    shapes = [(2, time, 64), (64, 64), (64, 64)]
-    tables = [torch.zeros(time, 16) for _ in range(2)]
-    return [*(torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes), *tables]
+def loaded(text: str, schedule: str) -> Any:
+    """The module of a program with direct launches."""
+    scheduled = Lowering(parse(text), schedule).module("scheduled")
+    return load_source(emit_program(scheduled, direct_launch=True).source, "program")
 
 
 def call(stream: int | None) -> Any:
@@ -208,10 +192,10 @@ def test_what_is_known_is_bounded(
     assert all(len(known.known) <= 3 for known in launcher.descriptors.values())
 
 
-def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
+def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, program: Any):
     for time in (1, 3, 64, 65):
-        run = partial(layer.run, *layer_inputs(time))
-        assert fake_cuda.compare_launches(layer, run, fake) == LAUNCHES
+        run = partial(program.run, *inputs_of(time))
+        assert fake_cuda.compare_launches(program, run, fake) == LAUNCHES
 
 
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
@@ -220,29 +204,25 @@ PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 @pytest.mark.parametrize("overlaps", [False, True])
 def test_launches_that_overlap(fake: fake_cuda.FakeCuda, overlaps: bool):
-    schedule = f"{SCHEDULE} pdl={str(overlaps).lower()}"
-    scheduled = Lowering(parse(PROGRAM), schedule).module("scheduled")
-    layer: Any = load_source(emit_program(scheduled, direct_launch=True).source, "overlapping")
-    inputs = layer_inputs(3)
-    run = partial(layer.run, *inputs)
-    assert fake_cuda.compare_launches(layer, run, fake) == LAUNCHES
+    program = loaded(PROGRAM, f"{SCHEDULE} pdl={str(overlaps).lower()}")
+    inputs = inputs_of(3)
+    run = partial(program.run, *inputs)
+    assert fake_cuda.compare_launches(program, run, fake) == LAUNCHES
     fake.record()
     run()
     found = {launch.attributes for launch in fake.recorded()}
     assert found == {overlaps << PROGRAMMATIC_STREAM_SERIALIZATION}
 
 
-def test_repeated_calls_of_a_layer(fake: fake_cuda.FakeCuda, layer: Any):
+def test_repeated_calls_of_a_layer(fake: fake_cuda.FakeCuda, program: Any):
     for time in (1, 3, 64, 65):
-        run = partial(layer.run, *layer_inputs(time))
-        assert fake_cuda.compare_repeated(layer, run, fake) == LAUNCHES
+        run = partial(program.run, *inputs_of(time))
+        assert fake_cuda.compare_repeated(program, run, fake) == LAUNCHES
 
 
 def test_repeated_calls_whose_programs_share_tiles(fake: fake_cuda.FakeCuda):
     header = "fn f(x: bf16[M, 256], weight w: bf16[64, 256]) -> bf16[M, 64]"
-    program = parse(f"{header} {{\n    return linear(x, w)\n}}")
-    scheduled = Lowering(program, f"{SCHEDULE} split_k=2").module("scheduled")
-    module: Any = load_source(emit_program(scheduled, direct_launch=True).source, "f")
+    module = loaded(f"{header} {{\n    return linear(x, w)\n}}", f"{SCHEDULE} split_k=2")
     counters = torch.zeros(1024, dtype=torch.int32)
 
     def same_counters(*arguments: object) -> torch.Tensor:
@@ -254,69 +234,63 @@ def test_repeated_calls_whose_programs_share_tiles(fake: fake_cuda.FakeCuda):
 
 
 def test_nothing_is_repeated_while_a_graph_is_captured(
-    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch
+    fake: fake_cuda.FakeCuda, program: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    run = partial(layer.run, *layer_inputs(4))
+    run = partial(program.run, *inputs_of(4))
     for _ in range(4):
         run()
-    monkeypatch.setattr(layer, "IS_CAPTURING", lambda: True)
-    known = dict(layer.CALLS.known)
-    direct, seen = layer.DirectLaunch.__call__, list[object]()
+    monkeypatch.setattr(program, "IS_CAPTURING", lambda: True)
+    known = dict(program.CALLS.known)
+    direct, seen = program.DirectLaunch.__call__, list[object]()
 
     def counting(*arguments: Any) -> None:
         seen.append(arguments)
         direct(*arguments)
 
-    monkeypatch.setattr(layer.DirectLaunch, "__call__", counting)
+    monkeypatch.setattr(program.DirectLaunch, "__call__", counting)
     for _ in range(3):
         assert len(launches_of(fake, run)) == LAUNCHES
-    assert len(seen) == 3 * LAUNCHES and layer.CALLS.known == known
+    assert len(seen) == 3 * LAUNCHES and program.CALLS.known == known
 
 
-def launches_of(fake: fake_cuda.FakeCuda, run: Callable[[], object]) -> list[fake_cuda.Launch]:
-    fake.record()
-    run()
-    return fake.recorded()
-
-
-def test_what_a_repeated_call_depends_on(fake: fake_cuda.FakeCuda, layer: Any):
+def test_what_a_repeated_call_depends_on(fake: fake_cuda.FakeCuda, program: Any):
     """Other sizes, addresses, strides and streams are other calls."""
-    inputs = layer_inputs(4)
+    inputs = inputs_of(4)
     strided = [torch.stack([x, x], -1)[..., 0] for x in inputs]
     shifted = [torch.zeros(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape) for x in inputs]
-    others = [layer_inputs(8), layer_inputs(4), strided, shifted]
+    others = [inputs_of(8), inputs_of(4), strided, shifted]
     for _ in range(4):
-        launches_of(fake, partial(layer.run, *inputs))
+        launches_of(fake, partial(program.run, *inputs))
     for stream in (0, 64):
         fake.stream = stream
         for other in (*others, inputs):
             for _ in range(4):
-                launches = launches_of(fake, partial(layer.run, *other))
+                launches = launches_of(fake, partial(program.run, *other))
                 assert len(launches) == LAUNCHES
                 assert {launch.stream for launch in launches} == {stream}
                 first = int.from_bytes(launches[0].parameters[:8], "little")
                 is_taken = other is not strided and other is not shifted
                 assert (first == other[0].data_ptr()) is is_taken
     fake.stream = 0
-    assert all(len(key) == 3 + len(inputs) + 2 for key in layer.CALLS.known)
+    assert all(len(key) == 3 + len(inputs) + 2 for key in program.CALLS.known)
 
 
-def test_nothing_of_a_repeated_call_is_kept_alive(layer: Any):
-    inputs = layer_inputs(4)
+def test_nothing_of_a_repeated_call_is_kept_alive(program: Any):
+    inputs = inputs_of(4)
     references = [weakref.ref(x) for x in inputs]
     for _ in range(5):
-        references += map(weakref.ref, layer.run(*inputs))
-    assert any(layer.CALLS.known.values())
+        references += map(weakref.ref, program.run(*inputs))
+    assert any(program.CALLS.known.values())
     del inputs
     gc.collect()
     assert not any(reference() is not None for reference in references)
 
 
 def test_temporaries_of_large_calls_are_allocated_one_by_one(
-    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch
+    fake: fake_cuda.FakeCuda, program: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(layer.Calls, "MOST_BYTES", 1000)
-    monkeypatch.setattr(layer, "CALLS", layer.Calls())
+    monkeypatch.setattr(program.Calls, "MOST_BYTES", 1000)
+    monkeypatch.setattr(program, "CALLS", program.Calls())
     types: list[torch.dtype] = []
 
     def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype):
@@ -326,26 +300,26 @@ def test_temporaries_of_large_calls_are_allocated_one_by_one(
     def allocate_on(device: torch.device) -> Callable[..., torch.Tensor]:
         return allocate
 
-    monkeypatch.setattr(layer, "empty_on", allocate_on)
+    monkeypatch.setattr(program, "empty_on", allocate_on)
     for run in range(3):
         for time in (3, 64):
             types.clear()
-            assert len(launches_of(fake, partial(layer.run, *layer_inputs(time)))) == LAUNCHES
+            assert len(launches_of(fake, partial(program.run, *inputs_of(time)))) == LAUNCHES
             assert (torch.uint8 in types) is (time == 3 and run > 0)
-    assert set(layer.CALLS.sizes) == {(2, 3), (2, 64)}
-    assert {key[1] for key in layer.CALLS.known} == {(2, 3)}
+    assert set(program.CALLS.sizes) == {(2, 3), (2, 64)}
+    assert {key[1] for key in program.CALLS.known} == {(2, 3)}
 
 
-def test_calls_that_are_known_are_bounded(layer: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(layer.DirectLaunch, "MOST", 3)
-    kept = [layer_inputs(4) for _ in range(8)]
+def test_calls_that_are_known_are_bounded(program: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(program.DirectLaunch, "MOST", 3)
+    kept = [inputs_of(4) for _ in range(8)]
     for inputs in kept:
-        layer.run(*inputs)
-        assert len(layer.CALLS.known) <= 3
+        program.run(*inputs)
+        assert len(program.CALLS.known) <= 3
 
 
-def test_results_of_a_layer_have_the_stated_types(layer: Any):
-    results = layer.run(*layer_inputs(3))
+def test_results_of_a_layer_have_the_stated_types(program: Any):
+    results = program.run(*inputs_of(3))
     assert [(tuple(r.shape), r.dtype) for r in results] == [((2, 3, 64), torch.bfloat16)] * 2
     assert all(result.is_contiguous() for result in results)
 
@@ -359,55 +333,55 @@ def test_one_stream_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
         assert [launch.stream for launch in fake.recorded()] == [stream]
 
 
-def test_the_current_stream(fake: fake_cuda.FakeCuda, layer: Any):
-    inputs = layer_inputs(4)
+def test_the_current_stream(fake: fake_cuda.FakeCuda, program: Any):
+    inputs = inputs_of(4)
     for stream in (0, 64, 0, 128):
         fake.stream = stream
         fake.record()
-        layer.run(*inputs)
+        program.run(*inputs)
         assert {launch.stream for launch in fake.recorded()} == {stream}
     fake.stream = 0
 
 
 @pytest.mark.parametrize("name", ["launch_enter_hook", "launch_exit_hook"])
-def test_hooks_see_every_launch(fake: fake_cuda.FakeCuda, layer: Any, name: str):
+def test_hooks_see_every_launch(fake: fake_cuda.FakeCuda, program: Any, name: str):
     hooks: Any = getattr(import_module("triton").knobs.runtime, name)
-    inputs, seen = layer_inputs(4), list[object]()
-    layer.run(*inputs)
+    inputs, seen = inputs_of(4), list[object]()
+    program.run(*inputs)
     hooks.add(seen.append)
     try:
-        layer.run(*inputs)
+        program.run(*inputs)
     finally:
         hooks.remove(seen.append)
     assert len(seen) == LAUNCHES
-    layer.run(*inputs)
+    program.run(*inputs)
     assert len(seen) == LAUNCHES
 
 
 def test_a_hook_that_is_a_function(
-    fake: fake_cuda.FakeCuda, layer: Any, monkeypatch: pytest.MonkeyPatch
+    fake: fake_cuda.FakeCuda, program: Any, monkeypatch: pytest.MonkeyPatch
 ):
     runtime, seen = import_module("triton").knobs.runtime, list[object]()
     monkeypatch.setattr(runtime, "launch_enter_hook", seen.append)
-    layer.run(*layer_inputs(4))
+    program.run(*inputs_of(4))
     assert len(seen) == LAUNCHES
     monkeypatch.setattr(runtime, "launch_enter_hook", None)
-    assert layer.direct_stream(torch.device("cpu")) == ~0
+    assert program.direct_stream(torch.device("cpu")) == ~0
 
 
-def test_debugging_is_left_to_triton(layer: Any, monkeypatch: pytest.MonkeyPatch):
+def test_debugging_is_left_to_triton(program: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(import_module("triton").knobs.runtime, "debug", True)
-    assert layer.direct_stream(torch.device("cpu")) is None
+    assert program.direct_stream(torch.device("cpu")) is None
 
 
-def test_threads(fake: fake_cuda.FakeCuda, layer: Any):
-    inputs = [layer_inputs(time) for time in (1, 2, 3, 4)]
-    layer.run(*inputs[0])
+def test_threads(fake: fake_cuda.FakeCuda, program: Any):
+    inputs = [inputs_of(time) for time in (1, 2, 3, 4)]
+    program.run(*inputs[0])
     before = fake.launches
 
     def work(index: int) -> None:
         for step in range(25):
-            layer.run(*inputs[(index + step) % 4])
+            program.run(*inputs[(index + step) % 4])
 
     in_threads(work)
     assert fake.launches - before == 4 * 25 * LAUNCHES
@@ -424,24 +398,24 @@ def test_threads(fake: fake_cuda.FakeCuda, layer: Any):
 )
 def test_other_launchers_are_left_to_triton(
     fake: fake_cuda.FakeCuda,
-    layer: Any,
+    program: Any,
     monkeypatch: pytest.MonkeyPatch,
     module: str,
     name: str,
     value: str,
 ):
-    inputs = layer_inputs(4)
+    inputs = inputs_of(4)
     with monkeypatch.context() as patch:
         patch.setattr(import_module(module), name, value, raising=False)
-        layer.direct_driver.cache_clear()
-        assert layer.direct_stream(torch.device("cpu")) is None
-    layer.direct_driver.cache_clear()
-    assert layer.direct_stream(torch.device("cpu")) == ~0
-    assert fake_cuda.compare_launches(layer, lambda: layer.run(*inputs), fake) == LAUNCHES
+        program.direct_driver.cache_clear()
+        assert program.direct_stream(torch.device("cpu")) is None
+    program.direct_driver.cache_clear()
+    assert program.direct_stream(torch.device("cpu")) == ~0
+    assert fake_cuda.compare_launches(program, lambda: program.run(*inputs), fake) == LAUNCHES
 
 
-def test_the_versions_that_are_known(layer: Any):
-    assert tuple(layer.KNOWN_LAUNCHERS) == KNOWN_TRITON
+def test_the_versions_that_are_known(program: Any):
+    assert tuple(program.KNOWN_LAUNCHERS) == KNOWN_TRITON
 
 
 def test_the_default_streams_of_several_devices(kernels: Any):

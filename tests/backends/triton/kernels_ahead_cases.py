@@ -49,9 +49,7 @@ def run(x):
 LAUNCHES = tuple(f'{name}[(1,)](tensor("fp32"), 16, num_warps=1)' for name in ("add", "double"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fake(tmp_path_factory: pytest.TempPathFactory) -> fake_cuda.FakeCuda:
-    return fake_cuda.installed() or fake_cuda.install(tmp_path_factory.mktemp("cuda"))
+pytestmark = pytest.mark.usefixtures("fake")
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from coda_ir.remarks import Remark
 ROOT = Path(__file__).parents[3]
 CASES = [
     str(Path(__file__).with_name(f"{name}_cases.py"))
-    for name in ("direct_launch", "kernels_ahead", "native_calls")
+    for name in ("direct_launch", "kernels_ahead", "native_calls", "native_recording")
 ]
 LAYER = EXAMPLES / "llama_layer.coda"
 SIZES = {"D": 64, "F": 96, "HEAD": 32}
@@ -41,7 +41,8 @@ def test_what_is_passed_to_the_driver(tmp_path: Path):
         "CODA_CACHE_DIR": str(tmp_path / "coda"),
         "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("tests", "benchmarks")),
     }
-    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x", *CASES]
+    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-x"]
+    command += ["-p", "support.fake_driver", *CASES]
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500
     )
