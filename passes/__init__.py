@@ -9,6 +9,7 @@ PASS_CLASSES = {
     "absorb-finalize": "AbsorbFinalizePass",
     "accumulate-gradients": "AccumulateGradientsPass",
     "accumulate-in-place": "AccumulateInPlacePass",
+    "align-scales": "AlignScalesPass",
     "coda-to-gemm": "CodaToGemmPass",
     "convert-linear-to-gemm": "ConvertLinearToGemmPass",
     "defer-layer-norm": "DeferLayerNormPass",

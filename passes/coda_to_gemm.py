@@ -11,6 +11,7 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
+from coda_ir.passes.align_scales import AlignScalesPass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
@@ -50,6 +51,7 @@ STEPS: tuple[ModulePass, ...] = (
     PlaceColumnScalePass(),
     MoveScalesPass(),
     SplitConcatenationPass(),
+    AlignScalesPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),

@@ -172,6 +172,18 @@ def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
     )
 
 
+def check_products_may_meet(total: Operation) -> Refusal | None:
+    """Products that add up in one accumulator are rounded with their sum."""
+    if numerics_mode(total) != NumericsMode.EAGER_EXACT:
+        return None
+    return Refusal(
+        "the numerics mode lets rounding points move",
+        "the products are stored and added one by one: eager rounds each, and the mode is "
+        "eager-exact",
+        "use the mode fp32-epilogue or deterministic",
+    )
+
+
 def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | None:
     """E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std units of float32.
 

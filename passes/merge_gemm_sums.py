@@ -1,25 +1,24 @@
 """Pass `merge-gemm-sums`: the sum of several products is one GEMM with several inputs."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     FusedOp,
-    NumericsMode,
     PortKind,
     ResultKind,
     ScalarBuilder,
     Segment,
-    numerics_mode,
 )
-from coda_ir.passes.legality import name_of
+from coda_ir.passes.legality import check_products_may_meet, name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.sums import addends_of, is_part_of_sum, replace_sum
 from coda_ir.remarks import fuse_locations
 
 
@@ -43,8 +42,8 @@ class MergeGemmSumsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, coda.AddOp) and not _is_part_of_sum(op):
-                addends = list(_addends(op))
+            if isinstance(op, coda.AddOp) and not is_part_of_sum(op):
+                addends = list(addends_of(op))
                 products = [value for value in addends if _is_product(value)]
                 if len(products) > 1:
                     groups = _groups(op, products, rewriter)
@@ -58,34 +57,13 @@ def _is_product(value: SSAValue) -> bool:
     return isinstance(value.owner, FusedOp) and not is_ordered
 
 
-def _is_part_of_sum(op: coda.AddOp) -> bool:
-    """Whether `op` is an addend of a sum that is merged as a whole."""
-    uses = list(op.result.uses)
-    return (
-        len(uses) == 1
-        and isinstance(uses[0].operation, coda.AddOp)
-        and uses[0].operation.result.type == op.result.type
-    )
-
-
-def _addends(root: coda.AddOp) -> Iterator[SSAValue]:
-    """The values that a sum adds up, from left to right."""
-    pending = [root.rhs, root.lhs]
-    while pending:
-        value = pending.pop()
-        op = value.owner
-        if isinstance(op, coda.AddOp) and value.type == root.result.type and _is_part_of_sum(op):
-            pending += [op.rhs, op.lhs]
-        else:
-            yield value
-
-
 def _groups(
     root: coda.AddOp, products: Sequence[SSAValue], rewriter: FunctionRewriter
 ) -> list[list[SSAValue]]:
     """The products that one accumulator can hold, two and more at a time."""
-    if numerics_mode(root) == NumericsMode.EAGER_EXACT:
-        rewriter.missed(root, _EAGER_ROUNDS)
+    refusal = check_products_may_meet(root)
+    if refusal is not None:
+        rewriter.missed(root, refusal)
         return []
     groups: dict[Hashable, list[SSAValue]] = {}
     for value in products:
@@ -98,12 +76,6 @@ def _groups(
         rewriter.missed(root, _ARE_STORED_DIFFERENTLY)
     return [group for group in groups.values() if len(group) > 1]
 
-
-_EAGER_ROUNDS = Refusal(
-    "the numerics mode lets rounding points move",
-    "the products are stored and added one by one: eager rounds each, and the mode is eager-exact",
-    "use the mode fp32-epilogue or deterministic",
-)
 
 _ARE_STORED_DIFFERENTLY = Refusal(
     "the weights of all products are stored alike",
@@ -178,15 +150,7 @@ def _rewrite(
         rewriter.order.insert_before(merged, root)
         left[left.index(group[0])] = merged.outputs[0]
         left = [value for value in left if value not in group]
-    total, *others = left
-    for other in others:
-        add = coda.AddOp(total, other)
-        add.location = root.location
-        rewriter.order.insert_before(add, root)
-        total = add.result
-    total.name_hint = root.result.name_hint
-    root.result.replace_all_uses_with(total)
-    _erase_unused(root, rewriter)
+    replace_sum(root, left, rewriter)
 
 
 def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
@@ -212,16 +176,3 @@ def _add_biases(segment: Segment, gemm: FusedOp) -> None:
         (argument,) = segment.add_port(PortKind.ROW, bias)
         value = builder.add(value, argument)
     segment.set_yielded(0, [value])
-
-
-def _erase_unused(root: Operation, rewriter: FunctionRewriter) -> None:
-    """Erase a sum that is not used any more, with the sums and products that only it used."""
-    pending = [root]
-    while pending:
-        op = pending.pop()
-        operands = dict.fromkeys(value.owner for value in op.operands)
-        rewriter.order.erase(op)
-        for owner in operands:
-            is_addend = isinstance(owner, coda.AddOp | FusedOp)
-            if is_addend and not any(result.uses for result in owner.results):
-                pending.append(owner)

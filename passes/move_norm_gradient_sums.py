@@ -87,7 +87,8 @@ def _rewrite(
 ) -> None:
     reduce = found.reduce
     insert = OpInserter(rewriter, reduce, reduce.location)
-    products = [(_product(insert, found, each), each.rotated() is not None) for each in maps]
+    counted = [each for each in maps if found.needs_vectors or not each.is_in_total]
+    products = [(_product(insert, found, each), each.rotated() is not None) for each in counted]
     total = _sum(insert, [_row_sum(insert, same) for same in _by_shape(products)])
     for factor in found.outside:
         total = insert.mul(total, insert.cast(factor, f32))
@@ -130,10 +131,14 @@ def _sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:
 
 
 def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> SSAValue:
-    """What the columns of the map's result contribute: z ⊙ dz, or dz ⊙ (w·W)."""
+    """What the columns of the map's result contribute: z ⊙ dz, or dz ⊙ (w·W); where z is counted
+    with another result, what that has too much."""
     if found.is_of_weight:
         gradient = insert.cast(each.gradient, f32)
         return insert.mul(gradient, _pack(insert, found.weight, each.map))
+    if each.is_in_total and found.norm_bias is not None:
+        shift = insert.insert(coda.NegOp(_pack(insert, found.norm_bias, each.map)))
+        return insert.mul(insert.cast(each.gradient, f32), shift)
     rotated = None if found.norm_bias is not None else each.rotated()
     result, bias = each.with_bias()
     result, gradient = (result, each.gradient) if rotated is None else rotated

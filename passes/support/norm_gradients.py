@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -12,7 +12,9 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.matching import only_use
 from coda_ir.passes.support.norms import Norm, bias_of, params_of
+from coda_ir.passes.support.scaled_products import scaled, without
 
 Linear = coda.LinearOp | coda.MatmulOp
 
@@ -56,9 +58,17 @@ class MapGradient:
 
     map: Linear
     gradient: SSAValue
+    total: SSAValue | None = None
+    """The sum of z and of what other maps of the norm lead to, where the forward has only that."""
+    is_in_total: bool = False
+    """Whether <z, dz> is counted where z leads to."""
 
     def with_bias(self) -> tuple[SSAValue, SSAValue | None]:
         """What the forward goes on with, and the bias in it: of z itself where nothing is added."""
+        result, bias = self._with_own_bias()
+        return self.total or result, bias
+
+    def _with_own_bias(self) -> tuple[SSAValue, SSAValue | None]:
         result = self.map.result
         uses = list(result.uses)
         add = uses[0].operation if len(uses) == 1 else None
@@ -73,9 +83,8 @@ class MapGradient:
         back = self.gradient.owner
         if not isinstance(back, coda.RopeOp) or back.transposed is None:
             return None
-        if self.with_bias()[1] is not None:
-            return None
-        for use in self.map.result.uses:
+        result, bias = self.with_bias()
+        for use in result.uses if bias is None else ():
             rope = use.operation
             if isinstance(rope, coda.RopeOp) and use.index == 0 and _is_adjoint(rope, back):
                 return rope.result, back.x
@@ -239,7 +248,61 @@ def find_map_gradients(found: NormGradientSum) -> Sequence[MapGradient] | Refusa
                 "use the norm only as the input of linear or @",
             )
         maps.append(each)
-    return maps
+    return maps if found.is_of_weight else _counted_together(maps)
+
+
+def _counted_together(maps: Sequence[MapGradient]) -> list[MapGradient]:
+    """The maps of a low-rank adaptation z = h·W + s·((h·A)·B) as one, as far as its results go.
+
+    With t = h·A, <t, dt> = <t, s·(dz·Bᵀ)> = <s·(t·B), dz>: the sum over both maps is <z, dz>.
+    """
+    found = list(maps)
+    for index, each in enumerate(found):
+        while (added := _added_to(found[index].with_bias()[0], each.gradient, found)) is not None:
+            total, other = added
+            found[index] = replace(found[index], total=total)
+            found[other] = replace(found[other], is_in_total=True)
+    return found
+
+
+def _added_to(
+    result: SSAValue, gradient: SSAValue, maps: Sequence[MapGradient]
+) -> tuple[SSAValue, int] | None:
+    """The sum of `result` and of what another map leads to, and the number of that map."""
+    add = only_use(result)
+    if not isinstance(add, coda.AddOp) or add.result.type != result.type:
+        return None
+    ahead = _before_product(next(v for v in add.operands if v is not result))
+    for number, other in enumerate(maps):
+        is_taken = other.is_in_total or other.total is not None or bias_of(other.map) is not None
+        back = None if is_taken else _before_product(other.gradient)
+        if (
+            ahead is not None
+            and back is not None
+            and (ahead.tile, back.tile) == (other.map.result, gradient)
+            and ahead.weight is back.weight
+            and without(ahead.factors, back.factors) == ([], [])
+        ):
+            return add.result, number
+    return None
+
+
+@dataclass(frozen=True)
+class _BeforeProduct:
+    """What is multiplied with a weight, without factors before and after it."""
+
+    tile: SSAValue
+    weight: SSAValue
+    factors: Sequence[SSAValue]
+
+
+def _before_product(value: SSAValue) -> _BeforeProduct | None:
+    after = scaled(value)
+    gemm = after.tile.owner
+    if not isinstance(gemm, Linear) or bias_of(gemm) is not None:
+        return None
+    before = scaled(gemm.x)
+    return _BeforeProduct(before.tile, gemm.weight, [*after.factors, *before.factors])
 
 
 def _map_gradient(term: SSAValue, norm: Norm) -> MapGradient | None:

@@ -1,0 +1,134 @@
+"""Sums on the block level as products times what is the same for whole rows, and other terms."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm import PortKind
+from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
+from coda_ir.passes.support.ports import port_kind
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a sum adds, or subtracts."""
+
+    value: SSAValue
+    is_negative: bool = False
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A value as the product of a tile and factors, each one number or one per row."""
+
+    tile: SSAValue
+    factors: Sequence[SSAValue]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A term that is the result of a GEMM times factors."""
+
+    term: Term
+    gemm: coda.LinearOp | coda.MatmulOp
+    factors: Sequence[SSAValue]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the term is what the GEMM gives, as it is."""
+        return self.term.value is self.gemm.result
+
+
+def terms_of(root: coda.AddOp, seen: set[Operation]) -> list[Term]:
+    """What a sum consists of, from left to right; adds the operators that it is of to `seen`.
+
+    Values with other uses are stored anyway, and are not taken apart.
+    """
+    found: list[Term] = []
+    pending = [Term(root.result)]
+    while pending:
+        term = pending.pop()
+        op = term.value.owner
+        if op is not root and not (has_one_use(term.value) and _is_like(term.value, root.result)):
+            found.append(term)
+        elif isinstance(op, coda.AddOp | coda.SubOp):
+            seen.add(op)
+            is_minus = isinstance(op, coda.SubOp)
+            pending.append(Term(op.rhs, term.is_negative != is_minus))
+            pending.append(Term(op.lhs, term.is_negative))
+        elif isinstance(op, coda.CastOp) and is_float(element_type_of(op.operand)):
+            pending.append(Term(op.operand, term.is_negative))
+        else:
+            found.append(term)
+    return found
+
+
+def has_one_use(value: SSAValue) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def _is_like(value: SSAValue, other: SSAValue) -> bool:
+    return shape_of(value) == shape_of(other) and is_float(element_type_of(value))
+
+
+def product_of(term: Term) -> Product | None:
+    """The GEMM that a term is the result of, but for factors that only the term has."""
+    found = scaled(term.value, alone=True)
+    gemm = found.tile.owner
+    if term.is_negative or not isinstance(gemm, coda.LinearOp | coda.MatmulOp):
+        return None
+    return Product(term, gemm, found.factors)
+
+
+def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
+    """The factors of `value`; with `alone`, as far as each product has no other use."""
+    factors: list[SSAValue] = []
+    domain = shape_of(value)
+    while not alone or has_one_use(value):
+        op = value.owner
+        if isinstance(op, coda.CastOp) and is_float(element_type_of(op.operand)):
+            value = op.operand
+            continue
+        pair = _tile_and_factor(op, domain) if isinstance(op, coda.MulOp) else None
+        if pair is None:
+            break
+        value = pair[0]
+        factors.append(pair[1])
+    return Scaled(value, factors)
+
+
+def _tile_and_factor(op: coda.MulOp, domain: Sequence[int]) -> tuple[SSAValue, SSAValue] | None:
+    for tile, factor in operand_pairs(op):
+        kinds = port_kind(shape_of(tile), domain), port_kind(shape_of(factor), domain)
+        if kinds[0] == PortKind.TILE and kinds[1] in (PortKind.SCALAR, PortKind.COL):
+            return tile, factor
+    return None
+
+
+def identity(factor: SSAValue) -> Hashable:
+    """Equal for factors that are the same."""
+    number = number_of(factor)
+    return unwidened(factor) if number is None else number
+
+
+def without(values: Sequence[SSAValue], removed: Sequence[SSAValue]) -> tuple[list[SSAValue], ...]:
+    """What is left of the factors `values`, and what of `removed` is none of them."""
+    left, missing = list(values), list[SSAValue]()
+    for value in removed:
+        same = [each for each in left if identity(each) == identity(value)]
+        if same:
+            left.remove(same[0])
+        else:
+            missing.append(value)
+    return left, missing
+
+
+def is_reciprocal_deviation(factor: SSAValue) -> bool:
+    """Whether `factor` is the rstd of rows: positive, whatever the rows are."""
+    value = unwidened(factor)
+    return isinstance(value.owner, coda.NormStatsOp) and value is value.owner.results[0]

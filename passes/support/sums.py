@@ -1,0 +1,61 @@
+"""Sums of several values on the block level, taken apart and put together."""
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.passes.support.function_pass import FunctionRewriter
+
+
+def is_part_of_sum(op: coda.AddOp) -> bool:
+    """Whether `op` is an addend of a sum that is taken apart as a whole."""
+    uses = list(op.result.uses)
+    return (
+        len(uses) == 1
+        and isinstance(uses[0].operation, coda.AddOp)
+        and uses[0].operation.result.type == op.result.type
+    )
+
+
+def addends_of(root: coda.AddOp) -> Iterator[SSAValue]:
+    """The values that a sum adds up, from left to right."""
+    pending = [root.rhs, root.lhs]
+    while pending:
+        value = pending.pop()
+        op = value.owner
+        if isinstance(op, coda.AddOp) and value.type == root.result.type and is_part_of_sum(op):
+            pending += [op.rhs, op.lhs]
+        else:
+            yield value
+
+
+def replace_sum(root: coda.AddOp, addends: Sequence[SSAValue], rewriter: FunctionRewriter) -> None:
+    """Put the sum of `addends`, from left to right, in the place of `root`."""
+    total, *others = addends
+    for other in others:
+        add = coda.AddOp(total, other)
+        add.location = root.location
+        rewriter.order.insert_before(add, root)
+        total = add.result
+    total.name_hint = root.result.name_hint
+    root.result.replace_all_uses_with(total)
+    erase_unused(root, rewriter)
+
+
+_OF_SUMS = (
+    coda.AddOp, coda.SubOp, coda.MulOp, coda.CastOp, coda.LinearOp, coda.MatmulOp, FusedOp,
+)  # fmt: skip
+
+
+def erase_unused(root: Operation, rewriter: FunctionRewriter) -> None:
+    """Erase a sum that is not used any more, with the sums and products that only it used."""
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        operands = dict.fromkeys(value.owner for value in op.operands)
+        rewriter.order.erase(op)
+        for owner in operands:
+            if isinstance(owner, _OF_SUMS) and not any(result.uses for result in owner.results):
+                pending.append(owner)
