@@ -5,7 +5,7 @@ have to agree on it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
@@ -16,6 +16,10 @@ from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.slots import have_room
+
+FEWEST_LANES = 16
+"""Columns of the narrowest parts that move through shared memory."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ def column_ranges(
 
     Pair mode splits BN between the first and second columns. A plain segment of several
     weights has one range per weight, so that no tile straddles two weights.
-    A stated `order` fixes the columns of a tile, whatever BN is. Raises ValueError where N is
+    A stated `order` fixes the columns of a tile, whatever BN is. Parts that move through shared
+    memory are as wide as it allows. Raises ValueError where N is
     dynamic, a group does not fit a tile or does not divide N, or the schedule breaks the order.
     """
     if segment.columns == DYNAMIC_INDEX:
@@ -111,7 +116,24 @@ def column_ranges(
         _check_groups(columns, segment)
         ranges.append(columns)
         offset += extent
-    return ranges
+    is_free = schedule.is_warp_specialized and order is None
+    return _with_room(segment, schedule, ranges) if is_free else ranges
+
+
+def _with_room(
+    segment: Segment, schedule: ScheduleAttr, ranges: list[ColumnRange]
+) -> list[ColumnRange]:
+    """`ranges` in the widest parts of which the tiles fit in shared memory; as they are if none do.
+
+    Two tiles in float32, such as a residual gradient and what it is the gradient of, take parts of
+    32 columns beside three stages of 128 x 256 x 64.
+    """
+    narrow = ranges
+    while not have_room(segment, narrow, schedule):
+        if any(columns.lanes // 2 < max(FEWEST_LANES, columns.padded_group) for columns in narrow):
+            return ranges
+        narrow = [replace(each, lanes=each.lanes // 2, parts=2 * each.parts) for each in narrow]
+    return narrow
 
 
 def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
@@ -129,7 +151,7 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
     size = segment.group_size
     if schedule.is_warp_specialized and size not in (None, segment.columns):
         # A part is stored as one box: it does not cross from one group's half to the next.
-        while lanes > parts * 16 and size // 2 % (lanes // parts):
+        while lanes > parts * FEWEST_LANES and size // 2 % (lanes // parts):
             parts *= 2
     return parts
 

@@ -24,7 +24,7 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: a slot is written while it is stored",
-        "coda_ir.dialects.gemm.warp_specialized:Staging.pending",
+        "coda_ir.dialects.gemm.slots:Staging.pending",
         "return count - 1",
         "return count",
     ),
@@ -54,7 +54,7 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: a tile takes turns in slots that do not divide it",
-        "coda_ir.dialects.gemm.warp_specialized:_store_slots",
+        "coda_ir.dialects.gemm.slots:_store_slots",
         "if count % n == 0",
         "",
     ),
@@ -108,7 +108,7 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: fewer bytes are waited for than are loaded",
-        "coda_ir.dialects.gemm.warp_specialized:stage_bytes",
+        "coda_ir.dialects.gemm.slots:stage_bytes",
         "2 * (bm + bn) * bk",
         "2 * (bm + bn) * bk - 128",
     ),

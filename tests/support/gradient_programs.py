@@ -76,6 +76,42 @@ func.func @f({", ".join([*inputs, *weights])}, %gate : {tile}, %up : {tile}) -> 
 """
 
 
+def norm_gradient(n: int, k: int, schedule: str, *, normed: bool = True, tile: str = "f32") -> str:
+    """dh = residual + the gradient through h · rstd · gamma of dz · W, as autocast has it: products
+    of bfloat16, and h and the residual in `tile`.
+
+    Beside dh there are dh in bfloat16, h · rstd · gamma if `normed`, and partial sums of dgamma.
+    """
+    wide, narrow = f"tensor<?x{n}x{tile}>", f"tensor<?x{n}xbf16>"
+    row, column, sums = f"tensor<{n}xf32>", "tensor<?x1xf32>", f"tensor<?x{n}xf32>"
+    types = [wide, narrow, *([narrow] if normed else []), sums]
+    names = [f"%y{i}" for i in range(len(types))]
+    ports = [*(f"tile : {type}" for type in types[:-1]), f"partial_col<add> : {sums}"]
+    values = ["%dh", "%dh", *(["%scaled"] if normed else []), "%p"]
+    return f"""
+func.func @f(%dz : tensor<?x{k}xbf16>, %w : tensor<{k}x{n}xbf16>, %h : {wide}, %res : {wide},
+    %rstd : {column}, %gamma : {row}, %along : {column}) -> ({", ".join(types)}) {{
+  {", ".join(names)} = gemm.fused %dz : tensor<?x{k}xbf16>
+      {_schedule(schedule)}
+      columns(%w : tensor<{k}x{n}xbf16>) kn tile(%h : {wide})
+      col(%rstd : {column}) row(%gamma : {row}) col(%along : {column}) tile(%res : {wide})
+      -> ({", ".join(ports)}) {{
+  ^epilogue(%acc : f32, %x : f32, %s : f32, %g : f32, %t : f32, %r : f32):
+    %normed = arith.mulf %x, %s : f32
+    %p = arith.mulf %acc, %normed : f32
+    %scaled = arith.mulf %normed, %g : f32
+    %dnormed = arith.mulf %acc, %g : f32
+    %back = arith.mulf %normed, %t : f32
+    %rest = arith.subf %dnormed, %back : f32
+    %dx = arith.mulf %rest, %s : f32
+    %dh = arith.addf %dx, %r : f32
+    gemm.yield {", ".join(values)} : {", ".join("f32" for _ in values)}
+  }}
+  func.return {", ".join(names)} : {", ".join(types)}
+}}
+"""
+
+
 def gated_input_gradient(dtype: str, depths: tuple[int, int], n: int, schedule: str) -> str:
     """Pairs of columns of sums: two weights of n columns for each of two inputs."""
     names = ("wg", "wu")

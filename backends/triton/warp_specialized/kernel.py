@@ -39,12 +39,9 @@ from coda_ir.backends.triton.warp_specialized.segment import (
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
+from coda_ir.dialects.gemm.slots import Staging, stage_bytes
 from coda_ir.dialects.gemm.tiling import column_ranges
-from coda_ir.dialects.gemm.warp_specialized import (
-    Staging,
-    stage_bytes,
-    staging,
-)
+from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
 
 COMPUTE_REGISTERS, LOAD_REGISTERS = 240, 24

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.dialects.gemm import ScheduleAttr
-from coda_ir.dialects.gemm.warp_specialized import SlotShape, Staging
+from coda_ir.dialects.gemm.slots import SlotShape, Staging
 
 SHARED = ("a_stages", "b_stages", "full", "empty")
 """The stages of both operands; a stage is full when its loads are there, empty when it was used."""

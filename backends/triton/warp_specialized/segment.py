@@ -25,8 +25,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScheduleAttr,
 )
-from coda_ir.dialects.gemm.tiling import is_heavy
-from coda_ir.dialects.gemm.warp_specialized import (
+from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
     Staging,
@@ -34,6 +33,7 @@ from coda_ir.dialects.gemm.warp_specialized import (
     slot_of,
     stored_slot,
 )
+from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.storage import overwritten
 
 

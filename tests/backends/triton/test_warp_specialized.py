@@ -1,5 +1,6 @@
 """Warp-specialized kernels in the simulator, against float64, and compiled ahead of time."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,9 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import NameAllocator
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
-from coda_ir.dialects.gemm.tiling import column_ranges
-from coda_ir.dialects.gemm.warp_specialized import (
-    SHARED_MEMORY,
-    Moves,
-    Staging,
-    moves_of,
-    stage_bytes,
-    staging,
-)
+from coda_ir.dialects.gemm.slots import SHARED_MEMORY, Moves, Staging, moves_of, stage_bytes
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.warp_specialized import staging
 
 
 def schedule(columns: int = 256, stages: int = 3, group_m: int = 2) -> str:
@@ -33,9 +28,9 @@ def ping_pong(tile: str = "128x128", stages: int = 4) -> str:
     return f'ping_pong, "{tile}x64", warps = 8, stages = {stages}, group_m = 2'
 
 
-def sum_of_tiles(count: int) -> str:
+def sum_of_tiles(count: int, dtype: str = "bf16") -> str:
     """A GEMM to which `count` tiles are added."""
-    tile = "tensor<?x264xbf16>"
+    tile = f"tensor<?x264x{dtype}>"
     values = range(count)
     elements = [f"%t{i} : f32" for i in values]
     ports = ", ".join(f"%x{i} : {tile}" for i in values)
@@ -76,6 +71,23 @@ class TestNumbers:
     def test_five_tiles(self, tmp_path: Path):
         text = gradients.swiglu_gradient("bf16", (72, 136), 264, schedule())
         check_against_reference(text, [150], tmp_path)
+
+    @pytest.mark.parametrize("normed", [True, False])
+    def test_float32_tiles(self, *, normed: bool, tmp_path: Path):
+        """Two of them fit in parts of 32 columns, like five tiles of any type."""
+        text = gradients.norm_gradient(264, 72, schedule(), normed=normed)
+        kernel = check_against_reference(text, [150], tmp_path)
+        assert "split_columns(acc, 8)" in kernel.source
+
+    def test_five_float32_tiles_that_are_loaded(self, tmp_path: Path):
+        kernel = check_against_reference(sum_of_tiles(5, "f32"), [130], tmp_path)
+        assert "split_columns(acc, 16)" in kernel.source
+
+    def test_float32_tiles_by_turns(self, tmp_path: Path):
+        """Each of two groups has half of the room."""
+        text = gradients.norm_gradient(264, 72, ping_pong("64x256", 3), normed=False)
+        kernel = check_against_reference(text, [300], tmp_path)
+        assert "split_columns(acc, 8)" in kernel.source
 
     @pytest.mark.parametrize("head", [64, 128])
     def test_rotary_embedding_beside_plain_columns(self, head: int, tmp_path: Path):
@@ -170,23 +182,38 @@ class TestStaging:
         assert (found.depth, found.loads_all, *found.stores.values()) == (1, False, 1)
         assert found.pending(self.moves(text), found.loads[0]) == 0
 
-    @pytest.mark.parametrize(("stages", "fits"), [(4, True), (5, False)])
-    def test_room_for_sums_of_columns(self, *, stages: int, fits: bool):
+    @pytest.mark.parametrize(("stages", "lanes"), [(4, 128), (5, 64)])
+    def test_room_for_sums_of_columns(self, stages: int, lanes: int):
         """Stages and a float32 tile fit beside each other, but not beside what the sums take."""
         tile = f'warp_specialized, "128x128x64", warps = 8, stages = {stages}, group_m = 2'
         text = gradients.input_gradient("bf16", (256,), 512, tile)
-        found = self.found(text.replace("tensor<?x512xbf16>", "tensor<?x512xf32>"))
-        assert isinstance(found, Staging) if fits else "do not fit beside 5 stages" in str(found)
+        text = text.replace("tensor<?x512xbf16>", "tensor<?x512xf32>")
+        assert isinstance(self.found(text), Staging)
+        assert self.columns(text).lanes == lanes
         slots, stage = 128 * 128 * 4, 2 * (128 + 128) * 64
         assert slots + stages * stage < SHARED_MEMORY
-        assert (slots + stages * stage + 8 * 128 * 4 < SHARED_MEMORY) == fits
+        assert (slots + stages * stage + 8 * 128 * 4 < SHARED_MEMORY) == (lanes == 128)
 
-    def moves(self, text: str) -> Moves:
+    @pytest.mark.parametrize(
+        ("tile", "stages", "lanes"),
+        [("bf16", 3, 64), ("f32", 3, 32), ("f32", 2, 64), ("bf16", 4, 32)],
+    )
+    def test_parts_are_as_wide_as_fits(self, tile: str, stages: int, lanes: int):
+        text = gradients.norm_gradient(512, 72, schedule(stages=stages), normed=False, tile=tile)
+        assert isinstance(self.found(text), Staging)
+        assert self.columns(text).lanes == lanes
+
+    def columns(self, text: str) -> ColumnRange:
         (op,) = gemms_of(parse_module(text))
         (segment,) = op.segments()
         assert op.schedule is not None
         (columns,) = column_ranges(segment, op.schedule)
-        return moves_of(segment, columns, 128)
+        return columns
+
+    def moves(self, text: str) -> Moves:
+        (op,) = gemms_of(parse_module(text))
+        (segment,) = op.segments()
+        return moves_of(segment, self.columns(text), 128)
 
     @pytest.mark.parametrize(
         ("text", "reason"),
@@ -198,6 +225,7 @@ class TestStaging:
             (programs.residual_norm("bf16", 72, 512, schedule(32)), "a tile of 32 columns"),
             (programs.qkv_rope("bf16", 72, 96, (4, 2), schedule()), "48 columns"),
             (sum_of_tiles(6), "moves 7 tiles"),
+            (gradients.norm_gradient(512, 72, schedule(stages=4)), "do not fit beside 4 stages"),
             (
                 programs.residual_norm(
                     "bf16", 72, 512, schedule().replace("128x", "256x").replace("8", "8", 1)
@@ -224,12 +252,15 @@ def test_ahead_of_time():
         programs.residual_norm("bf16", 2048, 2048, ping_pong("64x256")),
         programs.lm_head("bf16", 2048, 32000, schedule()),
         gradients.swiglu_gradient("bf16", (2048,), 5632, schedule()),
+        gradients.norm_gradient(2048, 5632, schedule(), normed=False),
     ]
     names = NameAllocator()
     kernels = [emit_gemm(op, names) for text in texts for op in gemms_of(parse_module(text))]
-    for compiled in compile_kernels(kernels, "sm_90", "ptx"):
+    for kernel, compiled in zip(kernels, compile_kernels(kernels, "sm_90", "ptx"), strict=True):
         assert compiled.resources.spills == 0, compiled.resources
         assert compiled.resources.shared_memory <= SHARED_MEMORY
         assert "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16" in compiled.text
         assert "setmaxnreg.dec.sync.aligned.u32 \t24" in compiled.text
-        assert "ld.shared.v" not in compiled.text, "accumulators change their layout"
+        # Two neighbours in float32 are eight bytes; what changes its layout is read by sixteen.
+        vectors = {"v2"} if "FP32" in "".join(kernel.constants) else set[str]()
+        assert set(re.findall(r"ld\.shared\.(v\d)", compiled.text)) <= vectors

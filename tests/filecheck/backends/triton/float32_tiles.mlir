@@ -1,0 +1,57 @@
+// RUN: coda-opt %s -p plan-buffers -t triton | filecheck %s
+
+// The input gradient of a norm with a float32 residual, as autocast has it. Two tiles of float32 that
+// are loaded, one that is stored and one of bfloat16: parts of 64 columns would take 112 KiB beside
+// the stages, of which there are 144 of 227. Parts of 32 columns take 64.
+
+func.func @f(%dz : tensor<?x128xbf16>, %w : tensor<128x512xbf16>, %h : tensor<?x512xf32>, %res : tensor<?x512xf32>,
+    %rstd : tensor<?x1xf32>, %gamma : tensor<512xf32>, %along : tensor<?x1xf32>) -> (tensor<?x512xf32>, tensor<?x512xbf16>, tensor<?x512xf32>) {
+  %y0, %y1, %y2 = gemm.fused %dz : tensor<?x128xbf16>
+      schedule<warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 8>
+      columns(%w : tensor<128x512xbf16>) kn tile(%h : tensor<?x512xf32>)
+      col(%rstd : tensor<?x1xf32>) row(%gamma : tensor<512xf32>) col(%along : tensor<?x1xf32>) tile(%res : tensor<?x512xf32>)
+      -> (tile : tensor<?x512xf32>, tile : tensor<?x512xbf16>, partial_col<add> : tensor<?x512xf32>) {
+  ^epilogue(%acc : f32, %x : f32, %s : f32, %g : f32, %t : f32, %r : f32):
+    %normed = arith.mulf %x, %s : f32
+    %p = arith.mulf %acc, %normed : f32
+    %scaled = arith.mulf %normed, %g : f32
+    %dnormed = arith.mulf %acc, %g : f32
+    %back = arith.mulf %normed, %t : f32
+    %rest = arith.subf %dnormed, %back : f32
+    %dx = arith.mulf %rest, %s : f32
+    %dh = arith.addf %dx, %r : f32
+    gemm.yield %dh, %dh, %p : f32, f32, f32
+  }
+  func.return %y0, %y1, %y2 : tensor<?x512xf32>, tensor<?x512xbf16>, tensor<?x512xf32>
+}
+
+// CHECK:      BOX_128x32_FP32 = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2)
+// CHECK:      def [[NAME:gemm_\w+]]_compute(
+// CHECK:              (tile_n * 8 + 0) * 32,
+// CHECK-NEXT:         port0_ready.index(0),
+// CHECK:          acc_parts = split_columns(acc, 8)
+// CHECK-NEXT:     for part in gl.static_range(8):
+// CHECK:              x = port0_slots.index(0).load(LAYOUT)
+// CHECK-NEXT:         if part < 7:
+// CHECK-NEXT:             fetch(
+// CHECK-NEXT:                 h_desc,
+// CHECK-NEXT:                 first_row,
+// CHECK-NEXT:                 (part_tile + 1) * 32,
+// CHECK:              r = port1_slots.index(0).load(LAYOUT)
+
+// A part of the float32 result is stored as it is, two of the other one together: 128 bytes of a row.
+
+// CHECK:              put(y0_desc, first_row, part_tile * 32, slots_0.index(0), dh)
+// CHECK-NEXT:         if part % 2 == 0:
+// CHECK-NEXT:             held = (gluon_to_bf16(dh),)
+// CHECK-NEXT:         else:
+// CHECK-NEXT:             held = held + (gluon_to_bf16(dh),)
+// CHECK-NEXT:         if part % 2 == 1:
+// CHECK:                      (part_tile - 1) * 32,
+// CHECK-NEXT:                 slots_1.index(0),
+// CHECK-NEXT:                 join_columns(held[0], held[1]),
+// CHECK:      def [[NAME]](
+// CHECK:          port0_slots = gl.allocate_shared_memory(gl.float32, [1, 128, 32], BOX_128x32_FP32)
+// CHECK:          port1_slots = gl.allocate_shared_memory(gl.float32, [1, 128, 32], BOX_128x32_FP32)
+// CHECK:          slots_0 = gl.allocate_shared_memory(gl.float32, [1, 128, 32], BOX_128x32_FP32)
+// CHECK-NEXT:     slots_1 = gl.allocate_shared_memory(gl.bfloat16, [1, 128, 64], BOX_128x64_BF16)
