@@ -39,8 +39,12 @@ def is_view(owner: object) -> bool:
 
 
 def overwritten(value: SSAValue) -> SSAValue | None:
-    """The operand in whose memory a kernel stores its result `value`: that of an `accumulate`."""
+    """The operand in whose memory `value` is stored: that of an `accumulate`, or of a call of
+    PyTorch in place.
+    """
     op = value.owner
+    if isinstance(op, CallOp) and op.in_place is not None:
+        return op.inputs[0]
     if not isinstance(op, FusedOp | MapOp):
         return None
     attrs = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of
@@ -19,10 +19,11 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     Segment,
 )
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import EpilogueEditor, segments_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.storage import is_donated
+from coda_ir.storage import is_donated, overwritten, storage_root
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,17 @@ class AccumulateInPlacePass(FunctionPass):
     one GEMM after the other adds its product to (see `stream-logits`): it stays in the memory of
     the first. Legal iff the argument, or the sum so far, has no other use, and the result has its
     type and its layout.
+
+    A call of PyTorch with a variant in place, such as the store of new keys in a cache, is that
+    variant iff its first operand is donated, and nothing reads that memory afterwards.
     """
 
     name: ClassVar[str] = "accumulate-in-place"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
+            if isinstance(op, CallOp):
+                _call_in_place(op, rewriter)
             if not isinstance(op, FusedOp | MapOp):
                 continue
             if any(map(is_given_up, ports_of(op))):
@@ -61,6 +67,44 @@ def is_given_up(port: Port) -> bool:
     """Whether a port loads a tile in whose memory a result may be stored."""
     is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T)
     return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
+
+
+def _call_in_place(op: CallOp, rewriter: FunctionRewriter) -> None:
+    memory = storage_root(op.inputs[0]) if op.fits_in_place else None
+    if not isinstance(memory, BlockArgument) or not is_donated(memory):
+        return
+    name = name_of(memory)
+    if not _is_whole(op.inputs[0]):
+        rewriter.missed(op, Refusal(_WHOLE, f"it changes a part or another view of {name}"))
+    elif any(storage_root(value) is memory for value in op.inputs[1:]):
+        rewriter.missed(op, Refusal(_NOT_READ, f"it reads {name} while it changes it"))
+    elif (reader := _reader_after(op, memory)) is not None:
+        found = f"{name} is used by {reader.name} afterwards"
+        rewriter.missed(op, Refusal(_NOT_READ, found))
+    else:
+        rewriter.passed(op, f"{op.callee.data}: stores its result in the memory of {name}")
+        op.in_place = UnitAttr()
+
+
+_WHOLE = "what is overwritten is a whole donated tensor"
+_NOT_READ = "nothing else reads what is overwritten"
+
+
+def _is_whole(value: SSAValue) -> bool:
+    """Whether a value is all of a donated tensor, or what calls in place made of it."""
+    while (before := overwritten(value)) is not None:
+        value = before
+    return isinstance(value, BlockArgument)
+
+
+def _reader_after(op: CallOp, memory: SSAValue) -> Operation | None:
+    """An operator after `op` that uses the memory as it was before."""
+    later = op.next_op
+    while later is not None:
+        if any(storage_root(operand) is memory for operand in later.operands):
+            return later
+        later = later.next_op
+    return None
 
 
 def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:

@@ -26,19 +26,23 @@ from xdsl.irdl import (
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.torch.in_place import has_variant_in_place
 from coda_ir.dialects.torch.template import ArgumentTemplate
 
 CONVOLUTION_GRAD = "aten.convolution_backward.default"
 """The operator of ATen that computes the gradients of a convolution."""
 
 
-class RandomEffect(MemoryEffect):
-    """A call that draws random numbers writes the generator's state; others have no effect."""
+class CallEffect(MemoryEffect):
+    """A call that draws random numbers writes the generator's state, one in place its operand;
+    others have no effect.
+    """
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
         assert isinstance(op, CallOp)
-        return set() if op.random is None else {EffectInstance(MemoryEffectKind.WRITE)}
+        is_pure = op.random is None and op.in_place is None
+        return set() if is_pure else {EffectInstance(MemoryEffectKind.WRITE)}
 
 
 @irdl_op_definition
@@ -47,7 +51,8 @@ class CallOp(IRDLOperation):
 
     `arguments` are literals, operands by number, and symbolic dimensions (see `template`). `view`
     marks a result that may share the memory of the first operand, `random` a call that draws
-    random numbers. `positions` says which results of the callee the outputs are, where it has
+    random numbers, `in_place` one whose result takes the memory of the first operand, which has no
+    use afterwards. `positions` says which results of the callee the outputs are, where it has
     others: numbers, None, or tensors without a use.
 
         %y = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, -1"}
@@ -60,9 +65,10 @@ class CallOp(IRDLOperation):
     arguments = prop_def(StringAttr)
     view = opt_prop_def(UnitAttr)
     random = opt_prop_def(UnitAttr)
+    in_place = opt_prop_def(UnitAttr)
     positions = opt_prop_def(ArrayAttr[IntegerAttr])
     outputs = var_result_def(TensorType)
-    traits = traits_def(RandomEffect())
+    traits = traits_def(CallEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)"
 
@@ -114,6 +120,20 @@ class CallOp(IRDLOperation):
                 "numbers, one for each result"
             )
         _verify_arguments(self.arguments, len(self.inputs))
+        if self.in_place is not None and not self.fits_in_place:
+            raise VerifyException(
+                "property in_place is set, expected a call with a variant in place whose one "
+                "result has the type of its first operand"
+            )
+
+    @property
+    def fits_in_place(self) -> bool:
+        """Whether PyTorch can store the result in the memory of the first operand."""
+        return (
+            has_variant_in_place(self.callee.data, self.template)
+            and self.view is None
+            and [output.type for output in self.outputs] == [self.inputs[0].type]
+        )
 
 
 @irdl_op_definition

@@ -1,17 +1,17 @@
 """Replays a compiled graph as CUDA graphs: one for each combination of sizes, a bounded number.
 
 What a call gives is a copy, so that the next call does not change it. Inputs whose address stays
-the same between calls, such as weights and a static cache, are read where they are; the others
-are copied to a fixed place first.
+the same between calls, such as weights and a static cache, are read and updated where they are; the
+others are copied to a fixed place first, and back from there if the graph updates them.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -19,6 +19,7 @@ Tensors: TypeAlias = Sequence[torch.Tensor]
 Run: TypeAlias = Callable[[list[torch.Tensor]], Tensors]
 Key: TypeAlias = tuple[object, ...]
 Addresses: TypeAlias = dict[int, int]
+Given = TypeVar("Given")
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +40,9 @@ class Recorder(Protocol):
     """Captures work on a GPU and repeats it; tests replace it on machines without one."""
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
-        """What repeats `run`, and the tensors that it then writes.
+        """What repeats `run`, which has run before, and the tensors that it then writes.
 
-        Raises RuntimeError for work that cannot be captured.
+        Recording changes nothing. Raises RuntimeError for work that cannot be captured.
         """
         ...
 
@@ -58,8 +59,6 @@ class CudaRecorder:
         with cuda.device(self._device):
             if self._pool is None:
                 self._pool = cuda.graph_pool_handle()
-            # Kernels are compiled and libraries initialized before, which no capture may contain.
-            run()
             graph = cuda.CUDAGraph()
             with cuda.graph(graph, pool=self._pool):
                 results = run()
@@ -74,16 +73,27 @@ class _Recorded:
     """The fixed places of the inputs that are copied, by position."""
     fixed: Addresses
     """Where the other inputs have to be."""
+    updated: Sequence[int]
+    """Positions of the inputs of `copied` that the graph updates."""
 
 
 class CudaGraphs:
     """Runs `run` as it is the first time that sizes are seen, and captures it the second time."""
 
-    def __init__(self, run: Run, recorder: Recorder, weights: Collection[int] = ()):
-        """`weights` are the positions of inputs that are never copied."""
+    def __init__(
+        self,
+        run: Run,
+        recorder: Recorder,
+        weights: Collection[int] = (),
+        updated: Collection[int] = (),
+    ):
+        """`weights` are the positions of inputs that are never copied, `updated` of those that
+        `run` changes.
+        """
         self._run = run
         self._recorder = recorder
         self._weights = frozenset(weights)
+        self._updated = frozenset(updated)
         self._moving: set[int] = set()
         self._seen: OrderedDict[Key, Addresses] = OrderedDict()
         self._recorded: OrderedDict[Key, _Recorded] = OrderedDict()
@@ -99,9 +109,7 @@ class CudaGraphs:
             del self._recorded[key]
             recorded = None
         if recorded is None:
-            recorded = self._capture_again(key, inputs, addresses)
-        if recorded is None:
-            return self._run(inputs)
+            return self._run_and_capture(key, inputs, addresses)
         self._recorded.move_to_end(key)
         return _replay(recorded, inputs)
 
@@ -110,43 +118,42 @@ class CudaGraphs:
         self._moving |= moved - self._weights
         return bool(moved)
 
-    def _capture_again(
+    def _run_and_capture(
         self, key: Key, inputs: list[torch.Tensor], addresses: Addresses
-    ) -> _Recorded | None:
-        """A new capture for sizes that were seen before; None for the first time."""
+    ) -> Tensors:
+        """Run as it is, and capture that for the next call if sizes were seen before."""
         before = self._seen.get(key)
         self._seen[key] = addresses
         self._seen.move_to_end(key)
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
         if before is None:
-            return None
+            return self._run(inputs)
         moving = {at for at, address in addresses.items() if before[at] != address}
-        moving |= {at for at in addresses if inputs[at].nbytes < SMALL}
+        moving |= {at for at in addresses if inputs[at].nbytes < SMALL} - self._updated
         self._moving |= moving - self._weights
         if self._captures >= MAX_CAPTURES:
             self._give_up("it was captured too often: its sizes or weights change all the time")
-            return None
+            return self._run(inputs)
         return self._capture(key, inputs, addresses)
 
-    def _capture(
-        self, key: Key, inputs: list[torch.Tensor], addresses: Addresses
-    ) -> _Recorded | None:
+    def _capture(self, key: Key, inputs: list[torch.Tensor], addresses: Addresses) -> Tensors:
         copied = {at: torch.empty_like(inputs[at]) for at in addresses if at in self._moving}
-        for at, place in copied.items():
-            place.copy_(inputs[at])
         fixed_inputs = [copied.get(at, value) for at, value in enumerate(inputs)]
+        updated = sorted(self._updated & copied.keys())
+        # What the call gives. No capture may contain the compiling of kernels that this starts.
+        given = _run_at(copied, updated, inputs, lambda: self._run(fixed_inputs))
         self._captures += 1
         try:
             replay, results = self._recorder.record(lambda: self._run(fixed_inputs))
         except RuntimeError as error:
             self._give_up(str(error).partition("\n")[0])
-            return None
+            return given
         fixed = {at: address for at, address in addresses.items() if at not in copied}
-        self._recorded[key] = recorded = _Recorded(replay, results, copied, fixed)
+        self._recorded[key] = _Recorded(replay, results, copied, fixed, updated)
         if len(self._recorded) > MAX_GRAPHS:
             self._recorded.popitem(last=False)
-        return recorded
+        return given
 
     def _give_up(self, reason: str) -> None:
         self._is_off = True
@@ -170,7 +177,20 @@ def _addresses(inputs: Tensors) -> Addresses:
 
 
 def _replay(recorded: _Recorded, inputs: Tensors) -> list[torch.Tensor]:
-    for at, place in recorded.copied.items():
-        place.copy_(inputs[at])
-    recorded.replay()
+    _run_at(recorded.copied, recorded.updated, inputs, recorded.replay)
     return [result.clone() for result in recorded.results]
+
+
+def _run_at(
+    copied: Mapping[int, torch.Tensor],
+    updated: Sequence[int],
+    inputs: Tensors,
+    run: Callable[[], Given],
+) -> Given:
+    """Run what reads some inputs at fixed places, and updates some of them there."""
+    for at, place in copied.items():
+        place.copy_(inputs[at])
+    given = run()
+    for at in updated:
+        inputs[at].copy_(copied[at])
+    return given

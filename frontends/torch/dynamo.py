@@ -38,6 +38,7 @@ from coda_ir.frontends.torch.graph_inputs import (
 from coda_ir.frontends.torch.graph_runner import GraphRunner, Run, TrainingRunner
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
 from coda_ir.frontends.torch.inductor_fallback import compile_with_inductor
+from coda_ir.frontends.torch.input_updates import make_updates_results, storing_updates
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.regions import (
     RegionCall,
@@ -53,6 +54,7 @@ from coda_ir.frontends.torch.training_graphs import (
     forward_graph,
     inputs_with_gradients,
 )
+from coda_ir.frontends.torch.transforms import transforms_itself
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training import TrainableFunction
@@ -88,10 +90,11 @@ def coda(
     """
     chosen = Options.of(mode, options)
     fix_numbers_of_modules(graph)
-    if not needs_gradients(graph, example_inputs):
+    is_whole = not transforms_itself(graph)
+    if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen), graph, example_inputs)
     chosen = replace(chosen, cuda_graphs=False)
-    if chosen.backward == "derived":
+    if is_whole and chosen.backward == "derived":
         try:
             with torch.no_grad():
                 return _trace_whole(TrainingCompiler(chosen), forward_graph(graph), example_inputs)
@@ -108,7 +111,11 @@ def _trace_whole(
 ) -> Callable[..., Any]:
     """Let AOTAutograd make a graph functional without decomposing its operators, and compile it."""
     with keep_operators_whole():
-        backend = _aot_autograd(fw_compiler=compiler, decompositions=dict(decompositions()))
+        backend = _aot_autograd(
+            fw_compiler=compiler,
+            decompositions=dict(decompositions()),
+            keep_inference_input_mutations=compiler.updates_inputs,
+        )
         return backend(graph, example_inputs)
 
 
@@ -118,6 +125,9 @@ def _aot_autograd(**compilers: Any) -> Any:
 
 class GraphCompiler:
     """Compiles functional ATen graphs, one after the other."""
+
+    updates_inputs = True
+    """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
 
     def __init__(self, options: Options, *, is_backward: bool = False):
         self.options = options
@@ -129,23 +139,31 @@ class GraphCompiler:
         return _boxed(self._compile_or_fall_back(graph, example_inputs))
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+        updated = make_updates_results(graph)
+        compiled = self._try_to_compile(graph, updated)
+        if compiled is not None:
+            return compiled
+        return storing_updates(self._fall_back(graph, inputs), updated)
+
+    def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
+        """The graph, or what can be compiled of it; None where nothing can."""
         fallback = self.options.fallback
         try:
-            return self._compile(graph)
+            return self._compile(graph, updated)
         except NothingToDo as reason:
             logger.info("a graph runs through %s: %s", fallback, reason)
         except CodaError as error:
             split = split_graph(graph)
             if split is not None:
                 logger.warning("a part of a graph runs through %s: %s", fallback, error)
-                return self._compile_regions(split)
+                return storing_updates(self._compile_regions(split), updated)
             logger.log(self._refusals, "a graph runs through %s: %s", fallback, error)
         except Exception:
             # The model has to run, whatever is wrong with this compiler.
             if self.options.errors == "raise":
                 raise
             logger.exception("a graph runs through %s because of a defect of coda_ir", fallback)
-        return self._fall_back(graph, inputs)
+        return None
 
     def _compile_regions(self, split: GraphModule) -> Runner:
         compiler = GraphCompiler(replace(self.options, cuda_graphs=False), is_backward=True)
@@ -160,8 +178,8 @@ class GraphCompiler:
             return compile_with_inductor(graph, example_inputs)
         return lambda inputs: graph.forward(*inputs)
 
-    def _compile(self, graph: GraphModule) -> GraphRunner:
-        captured = DynamoGraph(graph, () if self._is_backward else weight_positions())
+    def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
+        captured = DynamoGraph(graph, () if self._is_backward else weight_positions(), updated)
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
         with _tensors_with_data():
@@ -211,7 +229,8 @@ class GraphCompiler:
         if reason is not None:
             logger.info("a graph runs without CUDA graphs: %s", reason)
             return None
-        return lambda run, runner: CudaGraphs(run, CudaRecorder(compiled.device), runner.fixed)
+        recorder = CudaRecorder(compiled.device)
+        return lambda run, runner: CudaGraphs(run, recorder, runner.fixed, runner.updated)
 
     def _target(self, device: torch.device) -> Target:
         if self.options.target != "auto":
@@ -225,6 +244,8 @@ class GraphCompiler:
 
 class TrainingCompiler(GraphCompiler):
     """Compiles graphs that AOTAutograd traced without gradients, together with their backward."""
+
+    updates_inputs = False
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
         """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
@@ -242,8 +263,8 @@ class TrainingCompiler(GraphCompiler):
             logger.exception("the gradients of a graph cannot be derived: a defect of coda_ir")
             raise NotDerivedError("a defect of coda_ir", "report it") from error
 
-    def _compile(self, graph: GraphModule) -> GraphRunner:
-        captured = DynamoGraph(graph, weight_positions())
+    def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
+        captured = DynamoGraph(graph, weight_positions(), updated)
         imported, remarks = self._import(captured)
         wrt = _with_gradients(captured, imported)
         with _tensors_with_data():

@@ -30,10 +30,15 @@ class DynamoGraph:
     Raises CodaError for a graph on several devices.
     """
 
-    def __init__(self, module: GraphModule, weights: Collection[int] = ()):
-        """`weights` are the positions of the inputs that are parameters or buffers."""
+    def __init__(
+        self, module: GraphModule, weights: Collection[int] = (), updated: Sequence[int] = ()
+    ):
+        """`weights` are the positions of the inputs that are parameters or buffers, `updated` of
+        those whose new values are the last results.
+        """
         graph = module.graph
-        self._weights = frozenset(weights)
+        self._weights = frozenset(weights).difference(updated)
+        self.updated = tuple(updated)
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
         self.places = _places_of_symbols(placeholders)
@@ -44,6 +49,16 @@ class DynamoGraph:
         leaves: Any = graph.output_node().args[0]
         self.source = GraphSource(graph, [*self.inputs, *_constants_of(module)], list(leaves))
         self.device = _device_of(self.source)
+        self._check_updated(placeholders)
+
+    def _check_updated(self, placeholders: Sequence[Node]) -> None:
+        for position in self.updated:
+            node = placeholders[position]
+            if node.meta["val"].device != self.device:
+                raise CodaError(
+                    f"the graph changes {node.name}, which is on another device",
+                    f"move it to {self.device}",
+                )
 
     def position(self, node: Node) -> int:
         """The number of an input among those of the graph."""
@@ -66,7 +81,9 @@ class DynamoGraph:
         value: object = node.meta.get("val")
         symbol = _symbol_of(value)
         if symbol is None or self.places[symbol][1] is not None:
-            return GraphInput(node, node.name, is_weight=self._positions[node] in self._weights)
+            position = self._positions[node]
+            is_weight, is_updated = position in self._weights, position in self.updated
+            return GraphInput(node, node.name, is_weight=is_weight, is_updated=is_updated)
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         stand_in.meta["val"] = _extent_of_size(value)
         self.sizes[stand_in] = node

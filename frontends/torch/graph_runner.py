@@ -13,6 +13,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
 from coda_ir.frontends.torch.importer import ImportedGraph, ResultNumber
+from coda_ir.frontends.torch.input_updates import own_memory, store_updates
 from coda_ir.frontends.torch.types import symbolic_text
 from coda_ir.training import TrainableFunction
 
@@ -34,14 +35,24 @@ class GraphRunner:
     ):
         """`around` may put something, such as CUDA graphs, around the function."""
         self._arguments = [*_inputs(graph, imported), *_constants(imported, graph.device)]
-        self._outputs = [_output(leaf, graph) for leaf in imported.outputs]
+        kept = imported.outputs[: len(imported.outputs) - len(graph.updated)]
+        self._outputs = [_output(leaf, graph) for leaf in kept]
+        self._returned = sum(isinstance(leaf, ResultNumber) for leaf in kept)
+        self.updated = _updated_arguments(graph, imported)
+        """Positions of the arguments in which the results after the returned ones are stored."""
         self.compiled = compiled
         self.fixed = _fixed_arguments(graph, imported)
         """Positions of arguments that stay where they are: weights, constants and sizes."""
         self._run: Run = self._call if around is None else around(self._call, self)
 
     def _call(self, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-        return self.compiled.unchecked(*tensors)
+        results = self.compiled.unchecked(*tensors)
+        if not self.updated:
+            return results
+        updated = [tensors[at] for at in self.updated]
+        returned = [own_memory(result, updated) for result in results[: self._returned]]
+        store_updates(updated, results[self._returned :])
+        return returned
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         results = self._run([argument(inputs) for argument in self._arguments])
@@ -74,6 +85,15 @@ def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
         else:
             arguments.append(lambda inputs, at=position: inputs[at])
     return arguments
+
+
+def _updated_arguments(graph: DynamoGraph, imported: ImportedGraph) -> list[int]:
+    positions = [
+        graph.position(graph_input.node)
+        for name, graph_input in zip(imported.inputs, graph.inputs, strict=True)
+        if name
+    ]
+    return [positions.index(position) for position in graph.updated]
 
 
 def _fixed_arguments(graph: DynamoGraph, imported: ImportedGraph) -> frozenset[int]:

@@ -30,6 +30,10 @@ from coda_ir.frontends.torch.types import (
     used_results,
 )
 from coda_ir.remarks import format_location
+from coda_ir.storage import DONATED
+
+WEIGHT = "coda.weight"
+"""The attribute of an argument that is a parameter or a buffer."""
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
 """What a node stands for: a tensor, or a list or tuple with None for what is not used."""
@@ -49,6 +53,8 @@ class GraphInput:
     is_weight: bool = False
     is_constant: bool = False
     """Whether the tensor is a constant of the model's code, which nobody can change."""
+    is_updated: bool = False
+    """Whether the caller stores a result in it, so that its old contents may be overwritten."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +138,18 @@ class GraphImporter:
             key = (memory, tuple(weight.shape), weight.stride(), weight.dtype)
             if key not in self._weights or not weight.numel():
                 self.imported.weights[graph_input.name] = weight
-                self._weights[key] = self._argument(value, graph_input.name, is_weight=True)
+                self._weights[key] = self._argument(value, graph_input.name, WEIGHT)
             self.values[node] = self._weights[key]
         elif isinstance(value, torch.Tensor):
             self.imported.inputs.append(graph_input.name)
-            is_weight = graph_input.is_weight
-            self.values[node] = self._argument(value, graph_input.name, is_weight=is_weight)
+            marks = [WEIGHT] if graph_input.is_weight else []
+            marks += [DONATED] if graph_input.is_updated else []
+            self.values[node] = self._argument(value, graph_input.name, *marks)
         else:
             # A number or None, which the graph has as a constant, or a symbolic size.
             self.imported.inputs.append("")
 
-    def _argument(self, value: torch.Tensor, name: str, *, is_weight: bool) -> SSAValue:
+    def _argument(self, value: torch.Tensor, name: str, *marks: str) -> SSAValue:
         argument = self._block.insert_arg(tensor_type(value), len(self._block.args))
         self._symbols.update(dim for dim in dims_of(value) if isinstance(dim, str))
         argument.name_hint = _identifier(name)
@@ -150,8 +157,7 @@ class GraphImporter:
             "coda.name": StringAttr(name),
             "coda.dims": dims_attribute(dims_of(value)),
         }
-        if is_weight:
-            attributes["coda.weight"] = UnitAttr()
+        attributes |= {mark: UnitAttr() for mark in marks}
         self._argument_attributes.append(DictionaryAttr(attributes))
         return argument
 

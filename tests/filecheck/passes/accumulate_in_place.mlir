@@ -145,3 +145,26 @@ func.func @running_sum(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %c: tensor<?x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %last : tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// New keys in a cache that the caller gives up, and a count. What was read before may be overwritten;
+// a second call continues in the memory of the first.
+
+func.func @cache(%cache: tensor<4x8xf32> {coda.donated}, %seen: tensor<i64> {coda.donated}, %at: tensor<1xi64>, %new: tensor<1x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<i64>) {
+  %before = coda.neg %cache : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %keys = torch.call "aten.index_put.default"(%cache, %at, %new) {arguments = "{0}, [{1}], {2}"} : (tensor<4x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<4x8xf32>
+  %filled = torch.call "aten.index_copy.default"(%keys, %at, %new) {arguments = "{0}, 0, {1}, {2}"} : (tensor<4x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<4x8xf32>
+  %next = torch.call "aten.add.Tensor"(%seen) {arguments = "{0}, 1"} : (tensor<i64>) -> tensor<i64>
+  func.return %before, %filled, %next : tensor<4x8xf32>, tensor<4x8xf32>, tensor<i64>
+}
+
+// REMARK: remark[passed] accumulate-in-place: torch.call: aten.index_put.default: stores its result in the memory of %cache
+// REMARK: remark[passed] accumulate-in-place: torch.call: aten.index_copy.default: stores its result in the memory of %cache
+// REMARK: remark[passed] accumulate-in-place: torch.call: aten.add.Tensor: stores its result in the memory of %seen
+// CHECK:      func.func @cache(
+// CHECK-NEXT:   %before = coda.neg %cache
+// CHECK-NEXT:   %keys = torch.call "aten.index_put.default"(%cache, %at, %new) {arguments = "{0}, [{1}], {2}", in_place}
+// CHECK-NEXT:   %filled = torch.call "aten.index_copy.default"(%keys, %at, %new) {arguments = "{0}, 0, {1}, {2}", in_place}
+// CHECK-NEXT:   %next = torch.call "aten.add.Tensor"(%seen) {arguments = "{0}, 1", in_place}
+// CHECK-NEXT:   func.return %before, %filled, %next

@@ -238,3 +238,27 @@ func.func @product(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %second : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Caches of which the old contents are read later, through a view too, or by the call itself, a part
+// of a cache, and one that nobody gave up.
+
+func.func @caches(%a: tensor<4x8xf32> {coda.donated}, %b: tensor<4x4xf32> {coda.donated}, %c: tensor<4x8xf32> {coda.donated}, %kept: tensor<4x8xf32>, %at: tensor<1xi64>, %new: tensor<1x8xf32>) -> (tensor<4x8xf32>, tensor<32xf32>, tensor<4x4xf32>, tensor<2x8xf32>, tensor<4x8xf32>) {
+  %view = coda.reshape %a : (tensor<4x8xf32>) -> tensor<32xf32>
+  %read_later = torch.call "aten.index_put.default"(%a, %at, %new) {arguments = "{0}, [{1}], {2}"} : (tensor<4x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<4x8xf32>
+  %old = coda.neg %view : (tensor<32xf32>) -> tensor<32xf32>
+  %turned = coda.transpose %b {perm = [1 : i64, 0 : i64]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %reads_itself = torch.call "aten.add.Tensor"(%b, %turned) {arguments = "{0}, {1}"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %part = coda.slice %c {dim = 0 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  %of_part = torch.call "aten.add.Tensor"(%part) {arguments = "{0}, 1"} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %not_given = torch.call "aten.index_put.default"(%kept, %at, %new) {arguments = "{0}, [{1}], {2}"} : (tensor<4x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<4x8xf32>
+  func.return %read_later, %old, %reads_itself, %of_part, %not_given : tensor<4x8xf32>, tensor<32xf32>, tensor<4x4xf32>, tensor<2x8xf32>, tensor<4x8xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: torch.call: %a is used by coda.neg afterwards; failed condition: nothing else reads what is overwritten
+// REMARK: remark[missed] accumulate-in-place: torch.call: it reads %b while it changes it; failed condition: nothing else reads what is overwritten
+// REMARK: remark[missed] accumulate-in-place: torch.call: it changes a part or another view of %c; failed condition: what is overwritten is a whole donated tensor
+// CHECK:      func.func @caches(
+// CHECK-NOT:    in_place
+// CHECK:        func.return

@@ -14,15 +14,20 @@ from coda_ir.frontends.torch.cuda_graphs import CudaGraphs
 class Recorder:
     """Repeats the same work on the same inputs, into the same results."""
 
-    def __init__(self):
+    def __init__(self, state: Sequence[torch.Tensor] = ()):
+        """`state` is what the work changes; a capture leaves it as it is."""
         self.captures = 0
         self.replays = 0
+        self._state = state
 
     def record(
         self, run: Callable[[], Sequence[torch.Tensor]]
     ) -> tuple[Callable[[], None], Sequence[torch.Tensor]]:
         self.captures += 1
+        before = [each.clone() for each in self._state]
         results = [torch.full_like(result, torch.nan) for result in run()]
+        for each, saved in zip(self._state, before, strict=True):
+            each.copy_(saved)
 
         def replay() -> None:
             self.replays += 1
@@ -60,7 +65,7 @@ def test_captured_the_second_time_and_replayed_from_then_on():
     x, w = torch.randn(8, 8), torch.randn(8, 8)
     for _ in range(4):
         check(graphs, x.normal_(), w)
-    assert (recorder.captures, recorder.replays) == (1, 3)
+    assert (recorder.captures, recorder.replays) == (1, 2)
 
 
 def test_results_are_not_changed_by_the_next_call():
@@ -112,6 +117,41 @@ def test_weights_are_never_copied():
     for _ in range(2):
         check(graphs, x, moved)
     assert recorder.captures == 2
+
+
+CACHE, COUNT = 1, 2  # what a step changes, among its inputs
+
+
+def step(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    x, cache, count = inputs
+    cache += x
+    count += 1
+    return [cache * count]
+
+
+def test_every_call_updates_once():
+    cache, count = torch.zeros(8, 8), torch.zeros((), dtype=torch.int64)
+    recorder = Recorder([cache, count])
+    graphs = CudaGraphs(step, recorder, updated=[CACHE, COUNT])
+    draws = [torch.randn(8, 8) for _ in range(5)]
+    for number, x in enumerate(draws, 1):
+        (got,) = graphs([x, cache, count])
+        torch.testing.assert_close(got, number * torch.stack(draws[:number]).sum(0))
+    assert count == len(draws)
+    # The small count, too, is updated where it is: a copy could not be found out about.
+    assert (recorder.captures, recorder.replays) == (1, 3)
+
+
+def test_updated_inputs_that_move_are_copied_there_and_back():
+    caches = [torch.zeros(8, 8) for _ in range(6)]
+    count = torch.zeros((), dtype=torch.int64)
+    graphs = CudaGraphs(step, Recorder([count]), updated=[CACHE, COUNT])
+    draws = [torch.randn(8, 8) for _ in caches]
+    for number, (x, cache) in enumerate(zip(draws, caches, strict=True), 1):
+        (got,) = graphs([x, cache, count])
+        torch.testing.assert_close(cache, x)
+        torch.testing.assert_close(got, number * x)
+    assert count == len(draws)
 
 
 def test_the_number_of_graphs_is_bounded(monkeypatch: pytest.MonkeyPatch):

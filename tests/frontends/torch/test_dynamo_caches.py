@@ -49,6 +49,66 @@ def test_llama_with_a_static_cache():
     assert graphs() == 2
 
 
+def test_a_static_cache_is_updated_in_place(caplog: pytest.LogCaptureFixture):
+    model: Any = library.LlamaForCausalLM(CONFIG).eval()
+    fast = compiled(model, target="triton", remarks="passed")
+    prompt = torch.randint(0, 32, (2, 7))
+    caches = [library.StaticCache(config=CONFIG, max_cache_len=20) for _ in range(2)]
+    with caplog.at_level("INFO", logger="coda_ir"):
+        for function, cache in zip((model, fast), caches, strict=True):
+            for start, stop in ((0, 5), (5, 6), (6, 7)):
+                function(input_ids=prompt[:, start:stop], past_key_values=cache, use_cache=True)
+    (wanted,), (got,) = (cache.layers for cache in caches)
+    torch.testing.assert_close([got.keys, got.values], [wanted.keys, wanted.values])
+    assert got.cumulative_length == wanted.cumulative_length == 7
+    assert "index_put.default: stores its result in the memory of" in caplog.text
+
+
+class Counter(nn.Module):
+    """What it changes is read before, returned, and a view of what it was."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4, bias=False)
+        self.total = nn.Buffer(torch.zeros(4, 4))
+
+    def forward(
+        self, x: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        y = self.linear(x)
+        put = state.index_put((torch.tensor([1]),), y[:1])
+        before = state + 0
+        state.copy_(put.T if self.training else put)
+        self.total.add_(y)
+        return put, before, self.total + y
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["same", "transposed"])
+@pytest.mark.parametrize("fallback", [False, True], ids=["compiled", "regions"])
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_inputs_that_are_updated(target: str, training: bool, fallback: bool):
+    class Model(Counter):
+        def forward(self, x: torch.Tensor, state: torch.Tensor) -> Any:
+            results = super().forward(x, state)
+            # No type of the IR has complex numbers, so that regions around are compiled.
+            return (*results, torch.view_as_complex(x.view(4, 2, 2)).real) if fallback else results
+
+    models = [Model().train(training) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    states = [torch.zeros(4, 4) for _ in models]
+    fast = compiled(models[1], target=target)
+    for _ in range(3):
+        x = torch.randn(4, 4)
+        wanted, got = models[0](x, states[0]), fast(x, states[1])
+        torch.testing.assert_close(got, wanted)
+        torch.testing.assert_close(states[1], states[0])
+        torch.testing.assert_close(models[1].total, models[0].total)
+        kept = [tensor.clone() for tensor in got]
+        for model, state in ((models[0], states[0]), (fast, states[1])):
+            model(x, state)
+        torch.testing.assert_close(list(got), kept)  # a later call changes no result
+
+
 class Layer(nn.Module):
     """Attention over a cache that grows."""
 
