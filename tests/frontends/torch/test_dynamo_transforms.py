@@ -1,0 +1,56 @@
+"""Functions that batch or differentiate a part of themselves, through `torch.compile`."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from support.torch_compile import compiled, reset
+
+Function = Callable[[torch.Tensor], Any]
+
+func: Any = import_module("torch.func")
+SAMPLES = torch.Generator().manual_seed(0)
+WEIGHT = torch.randn(8, 16, generator=SAMPLES)
+X = torch.randn(5, 16, generator=SAMPLES)
+
+
+def gated(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.silu(x @ WEIGHT.to(x.dtype).T)
+
+
+def total(x: torch.Tensor) -> torch.Tensor:
+    return gated(x).sum()
+
+
+def penalty(x: torch.Tensor) -> torch.Tensor:
+    return gated(x).mean() + func.grad(total)(x).square().sum()
+
+
+TRANSFORMS: dict[str, Function] = {
+    "grad": func.grad(total),
+    "vmap": func.vmap(gated),
+    "vmap of grad": func.vmap(func.grad(total)),
+    "jvp": lambda x: func.jvp(gated, (x,), (x,)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name: str):
+    reset()
+    transformed = TRANSFORMS[name]
+    found, exact = compiled(transformed)(X), transformed(X.double())
+    torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5, check_dtype=False)
+
+
+def test_the_gradient_of_a_gradient():
+    reset()
+    gradients: list[torch.Tensor] = []
+    losses: list[tuple[Any, torch.Tensor]] = [(compiled(penalty), X), (penalty, X.double())]
+    for loss, x in losses:
+        x = x.clone().requires_grad_()
+        loss(x).backward()
+        assert x.grad is not None
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5, check_dtype=False)
