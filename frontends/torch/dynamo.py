@@ -55,7 +55,6 @@ from coda_ir.frontends.torch.training_graphs import (
     inputs_with_gradients,
 )
 from coda_ir.frontends.torch.transforms import transforms_itself
-from coda_ir.frontends.torch.transforms import transforms_itself
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training import TrainableFunction
