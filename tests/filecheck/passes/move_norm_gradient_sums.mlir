@@ -140,3 +140,83 @@ func.func @added_bias(%x: tensor<?x8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16x
 // CHECK-NEXT:   %c = coda.reduce %1 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A low-rank adaptation: the forward goes on with the sum of both maps.
+
+func.func @low_rank(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %bias: tensor<16xf32>, %a: tensor<2x8xf32>, %b: tensor<16x2xf32>, %s: tensor<f32>, %dz: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %z = coda.linear %h, %w, %bias : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  %t = coda.linear %h, %a : (tensor<?x8xf32>, tensor<2x8xf32>) -> tensor<?x2xf32>
+  %u = coda.linear %t, %b : (tensor<?x2xf32>, tensor<16x2xf32>) -> tensor<?x16xf32>
+  %su = coda.mul %u, %s : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
+  %y = coda.add %z, %su : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %du = coda.mul %dz, %s : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
+  %dt = coda.matmul %du, %b : (tensor<?x16xf32>, tensor<16x2xf32>) -> tensor<?x2xf32>
+  %g0 = coda.matmul %dz, %w : (tensor<?x16xf32>, tensor<16x8xf32>) -> tensor<?x8xf32>
+  %g1 = coda.matmul %dt, %a : (tensor<?x2xf32>, tensor<2x8xf32>) -> tensor<?x8xf32>
+  %dh = coda.add %g0, %g1 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %xhat = coda.mul %x, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %p = coda.mul %dh, %xhat : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reduce %p {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+}
+// CHECK:      func.func @low_rank(
+// CHECK-NEXT:   %h = coda.rms_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %z = coda.linear %h, %w, %bias : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %t = coda.linear %h, %a : (tensor<?x8xf32>, tensor<2x8xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %u = coda.linear %t, %b : (tensor<?x2xf32>, tensor<16x2xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %su = coda.mul %u, %s : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.add %z, %su : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %0 = coda.sub %y, %bias : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %dz : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %2 = coda.reduce %1 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %3 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %c = coda.mul %2, %3 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The same behind a LayerNorm, of whose bias both maps have a share.
+
+func.func @low_rank_layer_norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %beta: tensor<8xf32>, %w: tensor<16x8xf32>, %a: tensor<2x8xf32>, %b: tensor<16x2xf32>, %dz: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %h = coda.layer_norm %x, %g, %beta {eps = 1.0e-05 : f64} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %z = coda.linear %h, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  %t = coda.linear %h, %a : (tensor<?x8xf32>, tensor<2x8xf32>) -> tensor<?x2xf32>
+  %u = coda.linear %t, %b : (tensor<?x2xf32>, tensor<16x2xf32>) -> tensor<?x16xf32>
+  %y = coda.add %u, %z : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %dt = coda.matmul %dz, %b : (tensor<?x16xf32>, tensor<16x2xf32>) -> tensor<?x2xf32>
+  %g0 = coda.matmul %dz, %w : (tensor<?x16xf32>, tensor<16x8xf32>) -> tensor<?x8xf32>
+  %g1 = coda.matmul %dt, %a : (tensor<?x2xf32>, tensor<2x8xf32>) -> tensor<?x8xf32>
+  %dh = coda.add %g0, %g1 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r, %mean = coda.norm_stats %x {kind = "layer", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  %xc = coda.sub %x, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %xhat = coda.mul %xc, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %gd = coda.mul %dh, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %p = coda.mul %gd, %xhat : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reduce %p {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+}
+// CHECK:      func.func @low_rank_layer_norm(
+// CHECK-NEXT:   %h = coda.layer_norm %x, %g, %beta {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %t = coda.linear %h, %a : (tensor<?x8xf32>, tensor<2x8xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %u = coda.linear %t, %b : (tensor<?x2xf32>, tensor<16x2xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.add %u, %z : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %dt = coda.matmul %dz, %b : (tensor<?x16xf32>, tensor<16x2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %w, %beta : (tensor<16x8xf32>, tensor<8xf32>) -> tensor<16xf32>
+// CHECK-NEXT:   %0 = coda.sub %y, %beta_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %dz : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %beta_2 = gemm.pack_weight nk %a, %beta : (tensor<2x8xf32>, tensor<8xf32>) -> tensor<2xf32>
+// CHECK-NEXT:   %2 = coda.neg %beta_2 : (tensor<2xf32>) -> tensor<2xf32>
+// CHECK-NEXT:   %3 = coda.mul %dt, %2 : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %4 = coda.reduce %1 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %5 = coda.reduce %3 {kind = "sum"} : (tensor<?x2xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %6 = coda.add %4, %5 : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %7 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %c = coda.mul %6, %7 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
