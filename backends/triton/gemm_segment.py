@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.kernel import NameAllocator, indented, without_unused
-from coda_ir.backends.triton.mainloop import MainLoop
+from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.ports import (
     ArgumentList,
     ColumnIndex,
@@ -232,12 +232,14 @@ class SegmentEmitter:
         names = self._accumulator_variables(suffix if self.split is None else "_split")
         assert self.main_loop is not None
         self.lines += self.main_loop.emit(
-            self.segment,
-            self.columns,
-            names,
-            self.tile,
-            self.lane_columns,
-            self.accumulator_columns,
+            ColumnTile(
+                segment=self.segment,
+                columns=self.columns,
+                number=self.tile,
+                accumulators=names,
+                lanes=self.lane_columns,
+                accumulator_columns=self.accumulator_columns,
+            )
         )
         return names
 

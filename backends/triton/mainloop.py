@@ -17,6 +17,39 @@ from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
 
+@dataclass(frozen=True)
+class ColumnTile:
+    """The columns of a range that a program computes."""
+
+    segment: Segment
+    columns: ColumnRange
+    number: str
+    """The expression of the tile's number within the range."""
+    accumulators: Sequence[str]
+    """Names: one, or two in pair mode."""
+    lanes: ColumnIndex
+    """Columns (pairs) within the range."""
+    accumulator_columns: Sequence[ColumnIndex]
+    """The columns of each accumulator within the segment."""
+
+    @property
+    def width(self) -> int:
+        return self.columns.lanes * self.columns.parts
+
+    def weight(self, accumulator: int, weights: Sequence[SSAValue]) -> SSAValue:
+        """Which of the weights of the segment an accumulator, by its number, is computed from."""
+        found = self.columns.weights
+        return weights[found[min(accumulator, len(found) - 1)]]
+
+    def weight_columns(self) -> list[str]:
+        """The column of each lane within the weight of each accumulator."""
+        if self.segment.pairing is None:
+            return [self.lanes.name]
+        if len(self.segment.weights) == 2:
+            return [self.lanes.name, self.lanes.name]
+        return [column.name for column in self.accumulator_columns]
+
+
 class MainLoop(Protocol):
     """Writes the statements that compute the accumulators of one column range."""
 
@@ -29,19 +62,8 @@ class MainLoop(Protocol):
         """Statements before all column ranges."""
         ...
 
-    def emit(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        accumulators: Sequence[str],
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
-        """Statements that assign the `accumulators` (one, or two in pair mode) of tile `tile`.
-
-        `lanes` are columns (pairs) within the range, `accumulator_columns` within the segment.
-        """
+    def emit(self, tile: ColumnTile) -> list[str]:
+        """Statements that assign the accumulators of a tile."""
         ...
 
 
@@ -69,21 +91,14 @@ class PointerMainLoop:
         x = self.arguments.operand(self.x, "x")
         return [f"a_rows = {x} + row[:, None] * K"]
 
-    def emit(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        accumulators: Sequence[str],
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
-        step = self._step(segment, columns)
+    def emit(self, tile: ColumnTile) -> list[str]:
+        segment = tile.segment
+        step = self._step(segment, tile.columns)
         helper = "matmul_tile" if segment.pairing is None else "matmul_pair_tile"
         self.helpers.add(helper)
-        lines = [f"{', '.join(accumulators)} = {helper}(", "    a_rows,"]
-        for index, column in enumerate(self.weight_columns(segment, lanes, accumulator_columns)):
-            weight = segment.weights[columns.weights[min(index, len(columns.weights) - 1)]]
+        lines = [f"{', '.join(tile.accumulators)} = {helper}(", "    a_rows,"]
+        for index, column in enumerate(tile.weight_columns()):
+            weight = tile.weight(index, segment.weights)
             lines.append(f"    {self._column_pointers(segment, weight, column)},")
         lines += ["    K,", f"    {step},", "    BLOCK_K,"]
         return [*lines, *_last_argument(self.arguments.op), ")"]
@@ -93,17 +108,6 @@ class PointerMainLoop:
         if segment.layout == Layout.NK:
             return "1"
         return str(segment.weight_columns(columns.weights[0]))
-
-    @staticmethod
-    def weight_columns(
-        segment: Segment, lanes: ColumnIndex, accumulator_columns: Sequence[ColumnIndex]
-    ) -> list[str]:
-        """The column of each lane within the weight of each accumulator."""
-        if segment.pairing is None:
-            return [lanes.name]
-        if len(segment.weights) == 2:
-            return [lanes.name, lanes.name]
-        return [column.name for column in accumulator_columns]
 
     def _column_pointers(self, segment: Segment, weight: SSAValue, column: str) -> str:
         pointer = self.arguments.operand(weight, "w")
@@ -132,28 +136,20 @@ class TmaMainLoop:
     def prologue(self) -> list[str]:
         return []
 
-    def emit(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        accumulators: Sequence[str],
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
-        box = usable_box(segment, columns)
-        helper = "tma_tile" if segment.pairing is None else "tma_pair_tile"
+    def emit(self, tile: ColumnTile) -> list[str]:
+        box = usable_box(tile.segment, tile.columns)
+        helper = "tma_tile" if tile.segment.pairing is None else "tma_pair_tile"
         self.helpers.add(helper)
         bm = self.schedule.block_m.data
         a = self._descriptor(self.x, ("{rows}",), (bm,), "a")
         arguments = [a]
-        for index, corner in enumerate(self.corners(segment, columns, box, tile)):
-            weight = segment.weights[columns.weights[min(index, len(columns.weights) - 1)]]
+        for index, corner in enumerate(corners(tile, box)):
+            weight = tile.weight(index, tile.segment.weights)
             view = tuple(map(str, box.view))
             arguments += [self._descriptor(weight, view, box.block, "w"), corner]
-        shape = f"BLOCK_M, {columns.lanes * columns.parts}, BLOCK_K"
+        shape = f"BLOCK_M, {tile.width}, BLOCK_K"
         return [
-            f"{', '.join(accumulators)} = {helper}(",
+            f"{', '.join(tile.accumulators)} = {helper}(",
             f"    {arguments[0]},",
             "    tile_m * BLOCK_M,",
             *(f"    {argument}," for argument in arguments[1:]),
@@ -161,24 +157,6 @@ class TmaMainLoop:
             *_last_argument(self.arguments.op),
             ")",
         ]
-
-    @staticmethod
-    def corners(segment: Segment, columns: ColumnRange, box: WeightBox, tile: str) -> list[str]:
-        """For each accumulator, where its box starts in the first dimensions of the view."""
-        lanes, group = columns.lanes * columns.parts, segment.group_size
-        if segment.pairing is None:
-            return [f"({tile} * {lanes},)"]
-        if len(box.view) == 2:
-            outer, second = f"{tile} * {box.block[0]}", 1 if group is None else group // 2
-            return [f"({outer}, 0)", f"({outer}, {second})"]
-        first = f"{tile} * {lanes}"
-        if len(segment.weights) == 2:
-            return [f"({first},)", f"({first},)"]
-        assert group is not None
-        half = group // 2
-        if group != segment.columns:
-            first = f"{first} // {half} * {group} + {first} % {half}"
-        return [f"({first},)", f"({first} + {half},)"]
 
     def _descriptor(
         self, value: SSAValue, view: tuple[str, ...], block: tuple[int, ...], default: str
@@ -204,6 +182,24 @@ def descriptor(
         f"tensordesc<{type}[{boxes}]>",
         f"TensorDescriptor({place}, [{shape}], [{steps}], [{boxes}])",
     )
+
+
+def corners(tile: ColumnTile, box: WeightBox) -> list[str]:
+    """For each accumulator, where its box starts in the first dimensions of the view."""
+    segment, group = tile.segment, tile.segment.group_size
+    if segment.pairing is None:
+        return [f"({tile.number} * {tile.width},)"]
+    if len(box.view) == 2:
+        outer, second = f"{tile.number} * {box.block[0]}", 1 if group is None else group // 2
+        return [f"({outer}, 0)", f"({outer}, {second})"]
+    first = f"{tile.number} * {tile.width}"
+    if len(segment.weights) == 2:
+        return [f"({first},)", f"({first},)"]
+    assert group is not None
+    half = group // 2
+    if group != segment.columns:
+        first = f"{first} // {half} * {group} + {first} % {half}"
+    return [f"({first},)", f"({first} + {half},)"]
 
 
 def usable_box(segment: Segment, columns: ColumnRange) -> WeightBox:

@@ -18,7 +18,6 @@ from coda_ir.backends.triton.kernel import (
     indented,
     without_unused,
 )
-from coda_ir.backends.triton.mainloop import PointerMainLoop
 from coda_ir.backends.triton.memory import function, next_power_of_2
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.backends.triton.prelude import helper_names
@@ -218,25 +217,14 @@ def emit_map(
     their rows; row ports have N elements, and M is the number of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
-    scope = NameAllocator((*_RESERVED, *helper_names(), name))
-    arguments, helpers = ArgumentList(op, scope, pitches=pitches or {}), set[str]()
-    tiling = map_tiling(segment)
-    tiles = tiling.columns.tiles
-    emitter = _MapEmitter(
-        segment=segment,
-        columns=tiling.columns,
-        first_partial=0,
-        segment_partials=tiles,
-        arguments=arguments,
-        main_loop=PointerMainLoop(arguments, op.results[0], 0, helpers),
-        names=scope,
-        helpers=helpers,
-        is_ordered=segment.order is not None,
-        tiling=tiling,
+    arguments = ArgumentList(
+        op, NameAllocator((*_RESERVED, *helper_names(), name)), pitches=pitches or {}
     )
+    emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
+    tiles = tiling.columns.tiles
     launch = Launch.of(op)
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
-    lines = [*launch.wait_and_start_next(helpers), *lines]
+    lines = [*launch.wait_and_start_next(emitter.helpers), *lines]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
     grid = f"triton.cdiv({{rows}}, {tiling.rows})"
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
@@ -246,12 +234,28 @@ def emit_map(
         source=function(name, parameters, summary, lines),
         arguments=parameters,
         grid=f"{grid} * {tiles}" if tiles > 1 else grid,
-        helpers=frozenset(helpers),
+        helpers=frozenset(emitter.helpers),
         imports=launch.imports,
         host_helpers=launch.host_helpers,
         is_dependent=launch.is_dependent,
         description=summary,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),
+    )
+
+
+def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:
+    tiling = map_tiling(segment)
+    return _MapEmitter(
+        segment=segment,
+        columns=tiling.columns,
+        first_partial=0,
+        segment_partials=tiling.columns.tiles,
+        arguments=arguments,
+        main_loop=None,
+        names=arguments.names,
+        helpers=set(),
+        is_ordered=segment.order is not None,
+        tiling=tiling,
     )
 
 

@@ -19,16 +19,16 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.kernel import KernelArgument, indented, triton_type
 from coda_ir.backends.triton.mainloop import (
-    PointerMainLoop,
+    ColumnTile,
     TmaMainLoop,
+    corners,
     descriptor,
     sum_type,
     usable_box,
 )
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
-from coda_ir.dialects.gemm.tiling import ColumnRange
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 
 LOOP_NAMES = ("k", "a", "b")
 """Variables of the loops: reserved in kernels that have them."""
@@ -63,28 +63,20 @@ class TermLoop(ABC):
         """Statements before all column ranges."""
         return []
 
-    def emit(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        accumulators: Sequence[str],
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
-        """Statements that assign the `accumulators`; see `MainLoop.emit`."""
+    def emit(self, tile: ColumnTile) -> list[str]:
+        """Statements that assign the accumulators; see `MainLoop.emit`."""
         self.helpers |= {"SUM_TYPE", "dot"}
-        shape, sum = f"(BLOCK_M, {columns.lanes * columns.parts})", sum_type(self.op)
-        lines = [f"{name} = tl.zeros({shape}, {sum})" for name in accumulators]
-        places = self.places(segment, columns, tile, lanes, accumulator_columns)
-        for term, weights in enumerate(segment.terms):
+        shape, sum = f"(BLOCK_M, {tile.width})", sum_type(self.op)
+        lines = [f"{name} = tl.zeros({shape}, {sum})" for name in tile.accumulators]
+        places = self.places(tile)
+        for term, weights in enumerate(tile.segment.terms):
             body = [f"a = {self.load_input(term)}"]
-            for index, (name, place) in enumerate(zip(accumulators, places, strict=True)):
-                weight = weights[columns.weights[min(index, len(columns.weights) - 1)]]
-                body.append(f"b = {self.load_weight(term, segment, columns, weight, place)}")
+            for index, (name, place) in enumerate(zip(tile.accumulators, places, strict=True)):
+                weight = tile.weight(index, weights)
+                body.append(f"b = {self.load_weight(term, tile, weight, place)}")
                 body.append(f"{name} = dot(a, b, {name})")
             lines += [*self._loop(term), *indented(body)]
-        return [*lines, *(f"{name} = {name}.to(tl.float32)" for name in accumulators)]
+        return [*lines, *(f"{name} = {name}.to(tl.float32)" for name in tile.accumulators)]
 
     def _loop(self, term: int) -> list[str]:
         """The head of the loop over K of an input: over all of it, or over the part of a split."""
@@ -101,14 +93,7 @@ class TermLoop(ABC):
         return [f"for k in range(0, {depth}, BLOCK_K):"]
 
     @abstractmethod
-    def places(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
+    def places(self, tile: ColumnTile) -> list[str]:
         """For each accumulator, where its columns of a weight are."""
 
     @abstractmethod
@@ -116,9 +101,7 @@ class TermLoop(ABC):
         """The expression of BM x BK elements of an input."""
 
     @abstractmethod
-    def load_weight(
-        self, term: int, segment: Segment, columns: ColumnRange, weight: SSAValue, place: str
-    ) -> str:
+    def load_weight(self, term: int, tile: ColumnTile, weight: SSAValue, place: str) -> str:
         """The expression of BK x BN elements of a weight."""
 
 
@@ -139,26 +122,18 @@ class PointerTermLoop(TermLoop):
             lines.append(f"{name} = {self.arguments.operand(x, 'x')} + row[:, None]{stride}")
         return lines
 
-    def places(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
-        return PointerMainLoop.weight_columns(segment, lanes, accumulator_columns)
+    def places(self, tile: ColumnTile) -> list[str]:
+        return tile.weight_columns()
 
     def load_input(self, term: int) -> str:
         step = str(shape_of(self.op.x)[-1]) if self.op.is_transposed else "1"
         return self._load(self.rows[term], term, step, 1)
 
-    def load_weight(
-        self, term: int, segment: Segment, columns: ColumnRange, weight: SSAValue, place: str
-    ) -> str:
+    def load_weight(self, term: int, tile: ColumnTile, weight: SSAValue, place: str) -> str:
         pointer, depth = self.arguments.operand(weight, "w"), self.depths[term]
+        segment = tile.segment
         if segment.layout == Layout.KN:
-            step = str(segment.weight_columns(columns.weights[0]))
+            step = str(segment.weight_columns(tile.columns.weights[0]))
             return self._load(f"{pointer} + {place}[None, :]", term, step, 0)
         wide = ".to(tl.int64)" if segment.columns * int(depth) >= 2**31 else ""
         return self._load(f"{pointer} + {place}[None, :]{wide} * {depth}", term, "1", 0)
@@ -175,17 +150,9 @@ class TmaTermLoop(TermLoop):
 
     imports: frozenset[str] = TmaMainLoop.imports
 
-    def places(
-        self,
-        segment: Segment,
-        columns: ColumnRange,
-        tile: str,
-        lanes: ColumnIndex,
-        accumulator_columns: Sequence[ColumnIndex],
-    ) -> list[str]:
-        box = usable_box(segment, columns)
-        corners = TmaMainLoop.corners(segment, columns, box, tile)
-        return [corner[1:-1].removesuffix(",") for corner in corners]
+    def places(self, tile: ColumnTile) -> list[str]:
+        box = usable_box(tile.segment, tile.columns)
+        return [corner[1:-1].removesuffix(",") for corner in corners(tile, box)]
 
     def load_input(self, term: int) -> str:
         x, bm = self.op.inputs[term], self.schedule.block_m.data
@@ -197,20 +164,18 @@ class TmaTermLoop(TermLoop):
         box = (self.schedule.block_k.data, bm)
         return f"tl.trans({self._descriptor(x, extents, box, 'a')}.load((k, tile_m * BLOCK_M)))"
 
-    def load_weight(
-        self, term: int, segment: Segment, columns: ColumnRange, weight: SSAValue, place: str
-    ) -> str:
-        box, bk = usable_box(segment, columns), self.schedule.block_k.data
-        view, width = tuple(map(str, box.view)), columns.lanes * columns.parts
-        if segment.layout == Layout.KN:
+    def load_weight(self, term: int, tile: ColumnTile, weight: SSAValue, place: str) -> str:
+        box, bk = usable_box(tile.segment, tile.columns), self.schedule.block_k.data
+        view = tuple(map(str, box.view))
+        if tile.segment.layout == Layout.KN:
             depth = self._rows(term) if self.op.is_transposed else self.depths[term]
             name = self._descriptor(weight, (depth, *view), (bk, *box.block), "w")
-            load, shape = f"{name}.load((k, {place}))", f"(BLOCK_K, {width})"
+            load, shape = f"{name}.load((k, {place}))", f"(BLOCK_K, {tile.width})"
             return load if len(view) == 1 else f"tl.reshape({load}, {shape})"
         self.helpers.add("load_box")
         name = self._descriptor(weight, (*view, self.depths[term]), (*box.block, bk), "w")
         corner = f"({place},)" if len(view) == 1 else f"({place})"
-        return f"tl.trans(load_box({name}, {corner}, k, {width}, BLOCK_K))"
+        return f"tl.trans(load_box({name}, {corner}, k, {tile.width}, BLOCK_K))"
 
     def _rows(self, term: int) -> str:
         """The flattened rows of an input, at least 1: there is no descriptor of nothing."""
