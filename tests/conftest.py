@@ -1,6 +1,7 @@
 """Settings that every test needs before anything imports triton."""
 
 import gc
+import logging
 import os
 from pathlib import Path
 
@@ -41,5 +42,8 @@ def pytest_collection_finish() -> None:
 
     Nor does it have to look often: operators and graphs of PyTorch are many small objects.
     """
+    # PyTorch puts together what it logs for tlparse if somebody listens, and pytest listens to all
+    # loggers that do not propagate.
+    logging.getLogger("torch.__trace").propagate = True
     gc.freeze()
     gc.set_threshold(20_000, 20)
