@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import f32, i1
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -22,6 +22,7 @@ from generator.operators import (
     other_operand,
     rope,
     smooth,
+    statistic,
 )
 
 
@@ -241,6 +242,31 @@ def wide_rows(b: FunctionBuilder) -> None:
     b.tiles.append(linear(b, norm(b, x)))
 
 
+def scale(b: FunctionBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """A number, known or given, or a statistic of the rows of x."""
+    match b.choices.weighted(((4, "constant"), (1, "parameter"), (1, "statistic"))):
+        case "constant":
+            return constant(b, element)
+        case "parameter":
+            return b.parameter((), element, hint="scale")
+        case _:
+            return statistic(b, x, element)
+
+
+def adapted(b: FunctionBuilder) -> None:
+    """x·W + s·((x·A)·B): two linear maps of one tile, perhaps of a norm, that are added."""
+    x = norm(b, source(b)) if b.choices.chance(60) else b.pick_tile()
+    base, low = linear(b, x), linear(b, x, b.choices.pick((2, 4)))
+    if b.choices.chance(20):
+        low = smooth(b, low)
+    product = cast_to(b, linear(b, low, b.columns_of(base)), element_type_of(base))
+    if b.choices.chance(80):
+        product = b.add(coda.MulOp(product, scale(b, x, element_type_of(base))))
+    b.tile(coda.AddOp(*((product, base) if b.choices.chance(20) else (base, product))), "adapted")
+    if b.choices.chance(15):
+        b.tiles.append(b.choices.pick((low, base, product)))
+
+
 def mixed_types(b: FunctionBuilder) -> None:
     """Code in float32 between values of the type of the program."""
     x = b.pick_tile()
@@ -260,6 +286,7 @@ MOTIFS: Sequence[tuple[int, Step]] = (
     (3, head_of_model),
     (3, rotated_projection),
     (2, scaled_columns),
+    (2, adapted),
     (2, rewritten_norm),
     (2, mixed_types),
     (1, wide_rows),
