@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coda_ir.diagnostics import CodaError
     from coda_ir.exported import CompiledModel, ExportedModel, load, save
     from coda_ir.frontends.torch.export import export
-    from coda_ir.training import TrainableFunction
+    from coda_ir.training.functions import TrainableFunction
 
 __version__ = "0.1.0"
 
@@ -37,7 +37,7 @@ _MODULES = {
     "CompiledFunction": "coda_ir.api",
     "CompiledModel": "coda_ir.exported",
     "ExportedModel": "coda_ir.exported",
-    "TrainableFunction": "coda_ir.training",
+    "TrainableFunction": "coda_ir.training.functions",
     "compile": "coda_ir.api",
     "export": "coda_ir.frontends.torch.export",
     "load": "coda_ir.exported",

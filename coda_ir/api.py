@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
-    from coda_ir.training import TrainableFunction
+    from coda_ir.training.functions import TrainableFunction
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
@@ -91,7 +91,7 @@ def _parse_text(
         return parse_text(text, name, constants=constants, read=read)
     if constants:
         raise CodaError(f"{name}: an .mlir program has no constants to override")
-    from coda_ir.ir_reader import read_module
+    from coda_ir.mlir.reader import read_module
 
     return read_module(text, name)
 
@@ -219,8 +219,8 @@ def _lowerings(
     jobs: int | None,
 ) -> tuple[torch.device, Callable[..., Lowering]]:
     """The device that is meant, and what makes lowerings for it."""
-    from coda_ir.compile_jobs import compile_jobs
     from coda_ir.devices import architecture_name, default_device, resolve_device
+    from coda_ir.launching.compile_jobs import compile_jobs
 
     place = default_device() if device is None else resolve_device(device)
     architecture = architecture_name(place)
@@ -259,7 +259,7 @@ class _Request:
         return TunedFunction(lowering, self.entry, self.place, lowerings)
 
     def trainable(self, saving: Saving, **options: Any) -> TrainableFunction:
-        from coda_ir.training import SavePolicy, TrainableFunction, find_trained
+        from coda_ir.training.functions import SavePolicy, TrainableFunction, find_trained
 
         module = self.origin.module()
         return TrainableFunction(
@@ -298,7 +298,7 @@ def _origin(
 def _module_origin(
     module: ModuleOp, constants: Mapping[str, int | float] | None, numerics: str | None
 ) -> Origin:
-    from coda_ir.ir_writer import located_text
+    from coda_ir.mlir.writer import located_text
 
     if constants:
         raise CodaError(

@@ -9,7 +9,7 @@ from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from coda_ir.copies import NotCopied
+from coda_ir.calls.copies import NotCopied
 from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
 from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing, replaceable
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
-    from coda_ir.argument_checks import CallCheck
-    from coda_ir.arguments import Signature
     from coda_ir.backends.reference import Precision
     from coda_ir.backends.triton.aot import KernelResources
     from coda_ir.cache.artifact import Artifact
-    from coda_ir.graphed import GraphedFunction
+    from coda_ir.calls.arguments import Signature
+    from coda_ir.calls.checks import CallCheck
+    from coda_ir.launching.graphed import GraphedFunction
     from coda_ir.remarks import Remark
 
 Target: TypeAlias = Literal["triton", "reference"]
@@ -70,7 +70,7 @@ class CompiledFunction(NotCopied):
         """The arguments and the results."""
         if self.target == "triton":
             return self._artifact.signature
-        from coda_ir.arguments import Signature
+        from coda_ir.calls.arguments import Signature
 
         return Signature.of(find_entry(self._lowering.module("block"), self._function))
 
@@ -81,7 +81,7 @@ class CompiledFunction(NotCopied):
     @cached_property
     def _artifact(self) -> Artifact:
         if self.device.type != "cpu":
-            from coda_ir.triton_start import start_triton
+            from coda_ir.launching.triton_start import start_triton
 
             start_triton()
         return self._lowering.artifact(self._function)
@@ -115,13 +115,13 @@ class CompiledFunction(NotCopied):
 
     def graphed(self) -> GraphedFunction:
         """The function with calls that replay a CUDA graph; see `GraphedFunction`."""
-        from coda_ir.graphed import GraphedFunction
+        from coda_ir.launching.graphed import GraphedFunction
 
         return GraphedFunction(self)
 
     @cached_property
     def _arguments(self) -> CallCheck:
-        from coda_ir.argument_checks import CallCheck
+        from coda_ir.calls.checks import CallCheck
 
         return CallCheck(self.signature, self.device)
 
@@ -242,7 +242,7 @@ class CompiledFunction(NotCopied):
 
         require_triton_for(self.device)
         if self.device.type != "cpu":
-            from coda_ir.triton_start import wait_for_triton
+            from coda_ir.launching.triton_start import wait_for_triton
 
             wait_for_triton()
         return load_source(self.source, self.name)
@@ -270,7 +270,7 @@ class CompiledFunction(NotCopied):
         def first_run(*arguments: Any) -> Results:
             import torch
 
-            from coda_ir.kernels_ahead import compile_ahead
+            from coda_ir.launching.kernels_ahead import compile_ahead
 
             if not torch.cuda.is_current_stream_capturing():
                 launches, jobs = self._artifact.launches, self._lowering.jobs

@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
-from coda_ir.arguments import Signature, TensorSpec, format_dims, short_name
-from coda_ir.call_tree import CallTree
+from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
+from coda_ir.calls.tree import CallTree
 from coda_ir.diagnostics import CodaError
-from coda_ir.ir_writer import located_text
+from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
 from coda_ir.untraced import leave_untraced
 

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from coda_ir.cache.origin import Origin
-from coda_ir.compile_jobs import use_jobs
 from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
-from coda_ir.direct_launch import direct_launch_is_on, missed_direct_launch
+from coda_ir.launching.compile_jobs import use_jobs
+from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -245,9 +245,9 @@ class Lowering:
         return True
 
     def _emit(self, function: str | None) -> Artifact:
-        from coda_ir.arguments import Signature
         from coda_ir.backends.triton import emit_program
         from coda_ir.cache.artifact import Artifact, encoded
+        from coda_ir.calls.arguments import Signature
 
         func = find_entry(self.module("block"), function)
         name = func.sym_name.data

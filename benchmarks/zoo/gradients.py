@@ -31,8 +31,8 @@ from rich.table import Table
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import Level, Lowering, find_entry
-from coda_ir.arguments import Signature
 from coda_ir.backends.reference import run_function
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import computing_in_float64, relative_error

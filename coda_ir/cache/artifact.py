@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from coda_ir.diagnostics import Diagnostic, SourceRange
 
 if TYPE_CHECKING:
-    from coda_ir.arguments import Signature, TensorSpec
+    from coda_ir.calls.arguments import Signature, TensorSpec
     from coda_ir.remarks import Remark
 
 
@@ -33,7 +33,7 @@ class Artifact:
     operators: Mapping[str, int]
     """How many operators of each name the scheduled function has, those in regions included."""
     launches: tuple[str, ...] = ()
-    """Its kernels are compiled by these ahead of the first call; see `coda_ir.kernels_ahead`."""
+    """Its kernels are compiled by these ahead of the first call; see `launching/`."""
     remark_data: tuple[Mapping[str, Any], ...] = ()
     """What the passes of the levels said; see `remarks`."""
     origin_remark_data: tuple[Mapping[str, Any], ...] = ()
@@ -71,7 +71,7 @@ class Artifact:
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
         """Raises KeyError, TypeError, ValueError or AttributeError for anything but `to_data`."""
-        from coda_ir.arguments import Signature
+        from coda_ir.calls.arguments import Signature
 
         return Artifact(
             Signature(data["name"], _specs(data["arguments"]), _specs(data["results"])),
@@ -108,7 +108,7 @@ def _specs(data: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
     # Looking at what the cache has needs no PyTorch, which takes long to import.
     import torch
 
-    from coda_ir.arguments import TensorSpec
+    from coda_ir.calls.arguments import TensorSpec
 
     return tuple(
         TensorSpec(name, tuple(dims), getattr(torch, dtype), bool(is_weight))

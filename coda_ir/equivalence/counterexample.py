@@ -11,7 +11,7 @@ import torch
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.arguments import Signature
+from coda_ir.calls.arguments import Signature
 from coda_ir.equivalence.comparison import Difference
 from coda_ir.equivalence.localization import Origin, defining_op
 from coda_ir.equivalence.mismatch import Mismatch

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from coda_ir.arguments import Signature
 from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.calls.arguments import Signature
 from coda_ir.diagnostics import CodaError
 from coda_ir.random_inputs.roles import (
     GemmWeight,

@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace) -> None:
     model, args, kwargs, shapes = _example(_made(options.factory))
     if options.args_from is not None:
         args, kwargs = (), _arguments_from(Path(options.args_from))
-    from coda_ir.call_tree import parameters_of
+    from coda_ir.calls.tree import parameters_of
     from coda_ir.frontends.torch import export
     from coda_ir.frontends.torch.export import TrainingModeWarning
 

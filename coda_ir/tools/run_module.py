@@ -12,8 +12,8 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import find_entry
-from coda_ir.arguments import ArgumentError, Signature, TensorSpec, format_dims, short_name
 from coda_ir.backends.reference import run_function
+from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, format_dims, short_name
 from coda_ir.devices import require_triton_for, resolve_device
 from coda_ir.diagnostics import CodaError
 from coda_ir.random_inputs import random_inputs

@@ -15,11 +15,11 @@ import torch
 from coda_ir.backends.triton import EmittedProgram
 from coda_ir.backends.triton.aot import find_architecture
 from coda_ir.cache import load_source
-from coda_ir.compile_jobs import compile_jobs
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
-from coda_ir.kernels_ahead import load_launch
-from coda_ir.triton_start import wait_for_triton
+from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.launching.kernels_ahead import load_launch
+from coda_ir.launching.triton_start import wait_for_triton
 from coda_ir.tuning.compile_pool import CompilePool, Request
 from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from coda_ir.cache.modules import load_source
-from coda_ir.kernels_ahead import compile_launch
+from coda_ir.launching.kernels_ahead import compile_launch
 
 
 class _Driver:

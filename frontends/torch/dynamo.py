@@ -57,7 +57,7 @@ from coda_ir.frontends.torch.training_graphs import (
 from coda_ir.frontends.torch.transforms import transforms_itself
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 from coda_ir.tuning.context import current_device
 
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]

@@ -11,7 +11,7 @@ import torch.utils._pytree as _pytree
 from torch.export import ExportedProgram
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.call_tree import CallTree, InputLeaf, OutputLeaf, parameters_of
+from coda_ir.calls.tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import CallOp

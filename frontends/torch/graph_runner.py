@@ -15,7 +15,7 @@ from coda_ir.frontends.torch.graph_inputs import DynamoGraph
 from coda_ir.frontends.torch.importer import ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.input_updates import own_memory, store_updates
 from coda_ir.frontends.torch.types import symbolic_text
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 
 Argument: TypeAlias = Callable[[list[Any]], torch.Tensor]
 """Finds an argument of the compiled function among the inputs of its graph."""

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
 from coda_ir.api import CompiledFunction
-from coda_ir.arguments import (
+from coda_ir.calls.arguments import (
     ArgumentDeviceError,
     ArgumentDtypeError,
     ArgumentShapeError,

@@ -21,10 +21,10 @@ from coda_ir.diagnostics import (
     excerpt,
 )
 from coda_ir.error_diagnostics import diagnostics_of
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
+from coda_ir.mlir.verification import InvalidModuleError, failing_operation, verify_module
 from coda_ir.remarks import format_location
 from coda_ir.sources import Sources
-from coda_ir.verification import InvalidModuleError, failing_operation, verify_module
 
 PLACE = SourceRange("a.coda", 2, 3, 6)
 

@@ -20,8 +20,8 @@ from support.models import MODELS
 from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
-from coda_ir.arguments import Signature
 from coda_ir.backends.reference import Precision, run_function
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass

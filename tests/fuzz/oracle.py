@@ -15,8 +15,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from coda_ir.diagnostics import Diagnostic, DiagnosticError
 from coda_ir.frontends.coda_text import format_text, parse_text
-from coda_ir.ir_parser import MAX_DEPTH, too_deep
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.parser import MAX_DEPTH, too_deep
+from coda_ir.mlir.reader import read_module
 from fuzz.seeds import printed
 
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from coda_ir.frontends.coda_text.operators import OPERATORS
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"

@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.frontends.coda_text import format_text, parse_text
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
 from fuzz.oracle import bounded
 
 

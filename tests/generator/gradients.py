@@ -10,7 +10,7 @@ from support.joints import run_split
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 
-from coda_ir.arguments import Signature
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
 from coda_ir.passes.derive_gradient import DeriveGradientPass, NoDerivativeError

@@ -11,8 +11,8 @@ from support.compile_cache import use_cache
 from support.inputs import signature_inputs
 
 import coda_ir
-from coda_ir import kernels_ahead
 from coda_ir.float64 import relative_error
+from coda_ir.launching import kernels_ahead
 
 pytestmark = pytest.mark.gpu
 

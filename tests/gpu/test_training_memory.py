@@ -13,7 +13,7 @@ import torch
 
 import coda_ir
 from coda_ir.float64 import relative_error
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 
 pytestmark = pytest.mark.gpu
 

@@ -6,8 +6,8 @@ import torch
 from support.joints import function_of
 
 import coda_ir
-from coda_ir.arguments import Signature
 from coda_ir.backends.reference import run_function
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.passes.drop_zero_gradients import FACTORS, DropZeroGradientsPass
 from coda_ir.random_inputs import random_inputs

@@ -17,7 +17,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
 from coda_ir.passes.stream_logits import split_columns
 from coda_ir.remarks import collect_remarks
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 
 # PyTorch has no complete types for what is used of it so.
 untyped: Any = torch

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.api import parse
-from coda_ir.arguments import Signature
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text import parse_text

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import Level, Lowering, find_entry, parse
-from coda_ir.arguments import Signature
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.backends.triton import emit_module
+from coda_ir.calls.arguments import Signature
 from coda_ir.devices import default_device
 from coda_ir.float64 import relative_error
 from support.emitted import load_module

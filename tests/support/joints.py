@@ -6,8 +6,8 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.arguments import Signature
 from coda_ir.backends.reference import run_function
+from coda_ir.calls.arguments import Signature
 from coda_ir.random_inputs import random_arguments
 from support.equivalence import assert_results_close
 

@@ -14,7 +14,7 @@ import coda_ir
 from coda_ir.cache import tuned as store
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp
 from coda_ir.float64 import relative_error
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 from coda_ir.tuning import Configured, use_measurer
 
 PROGRAM = """

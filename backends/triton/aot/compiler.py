@@ -17,8 +17,8 @@ from coda_ir.backends.triton.aot.resources import KernelResources
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.prelude import MODULE_HEADER
-from coda_ir.compile_jobs import compile_jobs
 from coda_ir.diagnostics import CodaError
+from coda_ir.launching.compile_jobs import compile_jobs
 
 MachineLevel: TypeAlias = Literal["ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn"]
 MACHINE_LEVELS: tuple[MachineLevel, ...] = get_args(MachineLevel)

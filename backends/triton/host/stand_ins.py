@@ -10,7 +10,7 @@
 
 Triton compiles a kernel for the types of its arguments, for addresses that are multiples of 16, as
 those of dense tensors are, and for numbers that it specializes on. Only strides are such numbers.
-`coda_ir/kernels_ahead.py` evaluates the text.
+`coda_ir/launching/kernels_ahead.py` evaluates the text.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
 from coda_ir.pipeline import PassInstrumentation
 from coda_ir.tools.opt.feature import Session
 

@@ -10,13 +10,13 @@ from pathlib import PurePath
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
+from coda_ir.mlir.verification import verify_module
 from coda_ir.sources import decode_source
 from coda_ir.tools.completion import FileAction
 from coda_ir.tools.opt.arguments import named, number
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Chunk
-from coda_ir.verification import verify_module
 
 STDIN = "-"
 

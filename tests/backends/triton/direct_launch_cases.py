@@ -22,7 +22,7 @@ from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
-from coda_ir.direct_launch import KNOWN_TRITON
+from coda_ir.launching.direct_launch import KNOWN_TRITON
 from coda_ir.lowering import Lowering
 
 KERNELS = """

@@ -23,7 +23,7 @@ from support.fake_driver import (
 )
 from support.threads import in_threads
 
-from coda_ir.arguments import ArgumentError
+from coda_ir.calls.arguments import ArgumentError
 from coda_ir.diagnostics import CodaError
 
 NAMES = ("x", "first", "second", "cos", "sin")

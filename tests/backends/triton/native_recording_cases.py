@@ -17,7 +17,7 @@ import torch
 from support.fake_driver import LAUNCHES, PROGRAM, SCHEDULE, Layer, always, inputs_of, with_other
 
 from coda_ir.api import CompiledFunction, parse
-from coda_ir.arguments import ArgumentError
+from coda_ir.calls.arguments import ArgumentError
 from coda_ir.lowering import Lowering
 from coda_ir.native_calls import MOST_FAILURES, MOST_RECORDED, library, recording
 from coda_ir.native_calls.library import native_library, why_not

@@ -13,11 +13,11 @@ from support.examples import EXAMPLES
 from support.inputs import random_inputs
 
 import coda_ir
-from coda_ir import direct_launch
 from coda_ir.backends.triton import emit_module
 from coda_ir.cache.artifact import Artifact
 from coda_ir.diagnostics import CodaError
-from coda_ir.direct_launch import direct_launch_is_on, missed_direct_launch
+from coda_ir.launching import direct_launch
+from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 from coda_ir.lowering import Lowering, find_entry
 from coda_ir.remarks import Remark
 

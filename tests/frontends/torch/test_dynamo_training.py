@@ -14,8 +14,8 @@ from support.torch_compile import Block, compiled, gradients, graphs, reset
 from torch import nn
 
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
-from coda_ir.gradient_pair import DoubleBackwardError
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
+from coda_ir.training.gradient_pair import DoubleBackwardError
 
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
 grad: Any = torch.autograd.grad

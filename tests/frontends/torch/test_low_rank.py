@@ -18,7 +18,7 @@ from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import Lowering, find_entry
-from coda_ir.arguments import Signature
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.frontends.torch import export

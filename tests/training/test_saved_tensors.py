@@ -14,7 +14,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 import coda_ir
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 
 library: Any = import_module("torch.library")
 

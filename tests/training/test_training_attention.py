@@ -16,8 +16,8 @@ from support.torch_compile import compiled, reset
 import coda_ir
 from coda_ir.backends.reference.interpreter import HANDLERS
 from coda_ir.dialects.coda import AttentionGradOp, AttentionOp
-from coda_ir.gradient_pair import DoubleBackwardError
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
+from coda_ir.training.gradient_pair import DoubleBackwardError
 
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
 

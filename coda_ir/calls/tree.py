@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import torch
 import torch.utils._pytree as _pytree
 
-from coda_ir.call_differences import first_difference, name_of_leaf
+from coda_ir.calls.differences import first_difference, name_of_leaf
 from coda_ir.diagnostics import CodaError
 
 # PyTorch's trees have no complete types.

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.arguments import Signature, TensorSpec, has_elements
+from coda_ir.calls.arguments import Signature, TensorSpec, has_elements
 
 Check = Callable[..., bool]
 """Whether the arguments of a call, by position, fit."""

@@ -39,7 +39,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
-from coda_ir.ir_locations import LineIndex
+from coda_ir.mlir.locations import LineIndex
 
 MAX_DEPTH = 64
 MAX_WIDTH_DIGITS = 3

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from coda_ir.arguments import Signature, TensorSpec, short_name
+from coda_ir.calls.arguments import Signature, TensorSpec, short_name
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("coda_ir.gradient_accumulation")
 
 _INTERNALS: Any = import_module("torch._C")
 _GRAPH: Any = import_module("torch.autograd.graph")

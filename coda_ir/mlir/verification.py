@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import Diagnostic, DiagnosticError
-from coda_ir.ir_locations import source_range
+from coda_ir.mlir.locations import source_range
 from coda_ir.sources import Sources
 
 

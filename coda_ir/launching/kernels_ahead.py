@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.compile_jobs import compile_jobs
+from coda_ir.launching.compile_jobs import compile_jobs
 
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {

@@ -18,12 +18,12 @@ import torch
 from support.fake_measurer import FakeMeasurer
 
 import coda_ir
-from coda_ir import kernels_ahead, triton_start
 from coda_ir.cache import triton_key
-from coda_ir.compile_jobs import compile_jobs, use_jobs
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.kernels_ahead import compile_ahead
+from coda_ir.launching import kernels_ahead, triton_start
+from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
+from coda_ir.launching.kernels_ahead import compile_ahead
 from coda_ir.lowering import Lowering, TuningOptions
 from coda_ir.tuning import Candidate, Deadline, use_measurer
 

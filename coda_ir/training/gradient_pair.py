@@ -17,11 +17,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from coda_ir.api import CompiledFunction
-from coda_ir.arguments import Signature, TensorSpec
+from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import CodaError
-from coda_ir.gradient_accumulation import Adding, ExistingGradients
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.training.gradient_accumulation import Adding, ExistingGradients
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Gradients: TypeAlias = Sequence[torch.Tensor | None]

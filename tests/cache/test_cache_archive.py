@@ -228,7 +228,7 @@ from pathlib import Path
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from coda_ir.arguments import Signature
+from coda_ir.calls.arguments import Signature
 from coda_ir.cache import load_source
 from coda_ir.cache.archive import export_cache, import_cache
 from coda_ir.cache.artifact import Artifact

@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from coda_ir.context import make_context
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
 from coda_ir.passes import get_all_passes
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.pipeline import (

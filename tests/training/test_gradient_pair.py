@@ -12,10 +12,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
-from coda_ir.arguments import ArgumentDtypeError, ArgumentShapeError
+from coda_ir.calls.arguments import ArgumentDtypeError, ArgumentShapeError
 from coda_ir.diagnostics import CodaError
-from coda_ir.gradient_pair import BackwardProgramError, DoubleBackwardError
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
+from coda_ir.training.gradient_pair import BackwardProgramError, DoubleBackwardError
 
 # PyTorch has no complete types for it.
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint

@@ -19,7 +19,7 @@ from torch import nn
 import coda_ir
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 
 SIZES = {
     "llama_layer": {"D": 96, "F": 100, "HEAD": 32, "KV_HEADS": 1},

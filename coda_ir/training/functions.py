@@ -21,19 +21,19 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
-from coda_ir.argument_checks import CallCheck
-from coda_ir.arguments import Signature, TensorSpec
 from coda_ir.cache.origin import Origin
+from coda_ir.calls.arguments import Signature, TensorSpec
+from coda_ir.calls.checks import CallCheck
+from coda_ir.calls.copies import NotCopied
 from coda_ir.context import make_context
-from coda_ir.copies import NotCopied
 from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
-from coda_ir.gradient_pair import GradientPair, Tensors
-from coda_ir.ir_writer import located_text
 from coda_ir.lowering import TuningOptions
+from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.training.gradient_pair import GradientPair, Tensors
 from coda_ir.untraced import leave_untraced
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class TrainableFunction(NotCopied):
         fuse_gradient_accumulation: bool = False,
     ):
         """`lower` takes an origin and `tuning=`. With `fuse_gradient_accumulation`, GEMMs add the
-        gradients of leaves to those that there are; see `coda_ir.gradient_accumulation`.
+        gradients of leaves to those that there are; see `coda_ir.training.gradient_accumulation`.
         """
         self.name = func.sym_name.data
         self.signature: Signature = Signature.of(func)

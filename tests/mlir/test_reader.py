@@ -9,7 +9,7 @@ from xdsl.dialects.func import Func, FuncOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from coda_ir.diagnostics import DiagnosticError
-from coda_ir.ir_reader import read_module
+from coda_ir.mlir.reader import read_module
 
 SILU = "coda.silu %x {} : (tensor<8xf32>) -> tensor<8xf32>"
 

@@ -15,7 +15,7 @@ from support.added_gradients import Sums
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
-from coda_ir.training import TrainableFunction
+from coda_ir.training.functions import TrainableFunction
 
 # PyTorch has no complete types for them.
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
@@ -350,7 +350,7 @@ def test_gradients_that_are_differentiated(told: Callable[[], str]):
 
 
 def test_most_selections_of_gradients(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("coda_ir.gradient_pair.MOST_SELECTIONS", 1)
+    monkeypatch.setattr("coda_ir.training.gradient_pair.MOST_SELECTIONS", 1)
     function, given = network_of(target="reference"), weights()
     backward(function, given)
     assert added(function, given) == {"norm"}

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import coda_ir
-from coda_ir import graphed
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.graphed import GraphedFunction
+from coda_ir.launching import graphed
+from coda_ir.launching.graphed import GraphedFunction
 
 TEXT = """
 fn f(x: f32[B, 4], weight w: f32[4]) -> (f32[B, 4], f32[B, 4]) {

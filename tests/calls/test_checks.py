@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import coda_ir
-from coda_ir.argument_checks import CallCheck, RepeatedCheck, check_source, make_check
-from coda_ir.arguments import ArgumentError, Signature, TensorSpec, UnknownArgumentError
+from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, UnknownArgumentError
+from coda_ir.calls.checks import CallCheck, RepeatedCheck, check_source, make_check
 
 CPU = torch.device("cpu")
 SIGNATURE = Signature(
