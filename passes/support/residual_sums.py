@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.passes.support.scalar_code import is_widening_cast
 
 
 def residual_sums(
@@ -16,18 +17,22 @@ def residual_sums(
     """The sums of a value and an older one, in which others may have been added up before.
 
     `forward` is in order; `is_light` says which operators could be computed again. The more others
-    a value has behind it, the younger it is. What depends on parameters alone has no age: a table
-    of positions is there at any time.
+    a value has behind it, the younger it is. What depends on arguments alone is there at any time,
+    such as a table of positions: it counts only if something narrower is added, which would seem
+    cheaper to save than the sum.
     """
     age: dict[SSAValue, int] = {}
     found: set[Operation] = set()
     for op in forward:
-        ages = {age.get(operand, 0) for operand in op.operands}
-        own = max(ages, default=0) + (not is_light(op))
+        own = max((age.get(operand, 0) for operand in op.operands), default=0) + (not is_light(op))
         age.update((result, own) for result in op.results)
         if isinstance(op, coda.AddOp | coda.SubOp):
-            shape = shape_of(op.result)
-            whole = {age.get(o, 0) for o in op.operands if shape_of(o) == shape}
-            if len(whole - {0}) > 1:
+            whole = [each for each in op.operands if shape_of(each) == shape_of(op.result)]
+            ages = {age.get(each, 0) for each in whole}
+            if len(ages - {0}) > 1 or (len(ages) > 1 and any(map(_is_widened, whole))):
                 found.add(op)
     return found
+
+
+def _is_widened(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and is_widening_cast(value.owner)
