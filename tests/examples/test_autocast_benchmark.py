@@ -1,0 +1,21 @@
+"""The benchmark of training under autocast, small and on the CPU."""
+
+import json
+from pathlib import Path
+
+import autocast
+import pytest
+
+SMALL = ["--sizes", "32", "--layers", "1", "--batch", "1", "--time", "8", "--head-dim", "16"]
+
+
+def test_gradients_and_times_of_each_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "autocast.json"
+    options = ["--device", "cpu", "--rounds", "1", "--variants", "eager,coda", "--json", str(path)]
+    autocast.main([*SMALL, *options])
+    written = json.loads(path.read_text())
+    assert set(written["milliseconds"]["1 layers, D = 32"]) == {"eager", "coda"}
+    errors = written["errors"]["1 layers, D = 32"]
+    assert errors["coda"].keys() == errors["eager"].keys()
+    assert max(errors["coda"].values()) < 2e-2
+    assert "blocks.0.norm1.weight" in capsys.readouterr().out
