@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
@@ -161,8 +161,3 @@ class _Statements:
 
 def _is_yield(op: Operation) -> bool:
     return op.name == "gemm.yield"
-
-
-def emit_region(emitter: RegionEmitter, block: Block, arguments: Sequence[str]) -> EmittedRegion:
-    """`emitter.emit` with the expressions of all block arguments in order."""
-    return emitter.emit(block, dict(zip(block.args, arguments, strict=True)))

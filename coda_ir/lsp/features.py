@@ -15,7 +15,7 @@ from coda_ir.frontends.coda_text import format_text
 from coda_ir.lsp import navigation, outline
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.completion import complete, signature_help
-from coda_ir.lsp.cursor import cursor_at
+from coda_ir.lsp.cursor import Cursor, cursor_at
 from coda_ir.lsp.hover import hover
 from coda_ir.lsp.server import CodaLanguageServer, path_of
 from coda_ir.lsp.symbols import Symbol
@@ -105,24 +105,32 @@ async def lenses(
 async def completed(
     server: CodaLanguageServer, params: types.CompletionParams
 ) -> types.CompletionList | None:
-    found = await server.analyses.checked(params.text_document.uri)
+    found = await _at_cursor(server, params)
     if found is None:
         return None
-    document, outcome = found
-    cursor = cursor_at(document.source.text, document.source.offset(params.position))
-    items = complete(outcome.check, cursor, snippets=server.has_snippets)
-    return types.CompletionList(False, items)
+    return types.CompletionList(False, complete(*found, snippets=server.has_snippets))
 
 
 async def signatures(
     server: CodaLanguageServer, params: types.SignatureHelpParams
 ) -> types.SignatureHelp | None:
+    found = await _at_cursor(server, params)
+    if found is None:
+        return None
+    check, cursor = found
+    return cursor.call and signature_help(check.scope, cursor.call)
+
+
+async def _at_cursor(
+    server: CodaLanguageServer, params: types.CompletionParams | types.SignatureHelpParams
+) -> tuple[Check, Cursor] | None:
+    """The check of the file of a request, and what the cursor is in."""
     found = await server.analyses.checked(params.text_document.uri)
     if found is None:
         return None
     document, outcome = found
     cursor = cursor_at(document.source.text, document.source.offset(params.position))
-    return cursor.call and signature_help(outcome.check.scope, cursor.call)
+    return outcome.check, cursor
 
 
 def formatted(

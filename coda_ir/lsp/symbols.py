@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
@@ -111,12 +110,6 @@ class SymbolTable:
     def spans_of(self, symbol: Symbol) -> list[Span]:
         """Where `symbol` occurs in the file."""
         return [o.span for o in self.occurrences.values() if o.symbol == symbol]
-
-    def symbols_from(self, first_line: int, last_line: int) -> Iterator[Symbol]:
-        """The symbols that are defined in lines of the file, in order."""
-        for occurrence in self.occurrences.values():
-            if occurrence.is_definition and first_line <= occurrence.span.line <= last_line:
-                yield occurrence.symbol
 
 
 _Item = TypeVar("_Item", Occurrence, OperatorUse)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, parameters_signature
@@ -44,33 +44,14 @@ PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
 
 
-@dataclass(eq=False)
-class FunctionDefinition:
-    """A `fn`; `failed` is set when its own check has reported errors."""
-
-    tree: Function
-    scope: Scope
-    failed: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.tree.name.text
-
-    @cached_property
-    def size(self) -> int:
-        """How much work an inlined call is: the expressions and statements of the body."""
-        return body_size(self.tree.body)
-
-    @property
-    def signature(self) -> Signature:
-        return parameters_signature(self.name, (p.name.text for p in self.tree.parameters))
+_Tree = TypeVar("_Tree", Function, Epilogue)
 
 
 @dataclass(eq=False)
-class EpilogueDefinition:
-    """An `epilogue`; `failed` is set when its own check has reported errors."""
+class Definition(Generic[_Tree]):
+    """A `fn` or an `epilogue`; `failed` is set when its own check has reported errors."""
 
-    tree: Epilogue
+    tree: _Tree
     scope: Scope
     failed: bool = False
 
@@ -82,6 +63,18 @@ class EpilogueDefinition:
     def size(self) -> int:
         """How much work a call is: the expressions and statements of the body."""
         return body_size(self.tree.body)
+
+
+class FunctionDefinition(Definition[Function]):
+    """A `fn`, whose calls are inlined."""
+
+    @property
+    def signature(self) -> Signature:
+        return parameters_signature(self.name, (p.name.text for p in self.tree.parameters))
+
+
+class EpilogueDefinition(Definition[Epilogue]):
+    """An `epilogue`."""
 
     @property
     def signature(self) -> Signature:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.utils.exceptions import (
-    AlreadyRegisteredConstructException,
-    DiagnosticException,
-    InvalidIRException,
-    ParseError,
-    UnregisteredConstructException,
-)
-
 from coda_ir.diagnostics import CodaError, DiagnosticError, render_diagnostics
-from coda_ir.error_diagnostics import diagnostics_of
+from coda_ir.error_diagnostics import INPUT_ERRORS, diagnostics_of
 from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
 from coda_ir.sources import Sources
 
 SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 """The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
 
-USER_ERRORS = (
-    CodaError,
-    ParseError,
-    DiagnosticException,
-    UnregisteredConstructException,
-    AlreadyRegisteredConstructException,
-    InvalidIRException,
-    OSError,
-)
+USER_ERRORS = (*INPUT_ERRORS, OSError)
 """What a wrong input raises, or a pass that refuses its input. The readers refuse what is nested
 too deeply, so that a RecursionError is a defect of a pass.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from support.torch_compile import (
     dynamo,
     gradients,
     graphs,
-    reset,
     torch_compile,
 )
 from torch import nn
@@ -25,12 +24,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.compile_options import MODES, Options
 from coda_ir.frontends.torch.dynamo import GraphCompiler, coda
 
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    yield
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 @pytest.fixture

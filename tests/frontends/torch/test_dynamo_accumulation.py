@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from importlib import import_module
 from typing import Any
@@ -11,17 +11,12 @@ from typing import Any
 import pytest
 import torch
 from support.added_gradients import Sums
-from support.torch_compile import Block, compiled, reset
+from support.torch_compile import Block, compiled
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    yield
 
 
 Loss = Callable[[Any, torch.Tensor], Any]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 import transformers
-from support.torch_compile import compiled, graphs, reset
+from support.torch_compile import compiled, graphs
 from torch import nn
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
 
 library: Any = transformers  # without types
 CONFIG: Any = library.LlamaConfig(
@@ -22,14 +23,6 @@ CONFIG: Any = library.LlamaConfig(
     vocab_size=32,
     max_position_embeddings=64,
 )
-
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    with torch.no_grad():
-        yield
 
 
 def test_llama_with_a_static_cache():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,13 +15,7 @@ from torch import nn
 from coda_ir.api import CompiledFunction
 from coda_ir.frontends.torch.dynamo import GraphCompiler
 
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
 
 
 def linear() -> nn.Linear:

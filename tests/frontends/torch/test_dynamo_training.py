@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import Block, compiled, gradients, graphs, reset
+from support.torch_compile import Block, compiled, gradients, graphs
 from torch import nn
 
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.training.gradient_pair import DoubleBackwardError
 
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
 grad: Any = torch.autograd.grad
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    yield
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ What is frozen has no gradient, and the results are as exact as PyTorch eager's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from support.examples import mean_errors
-from support.torch_compile import compiled, reset
+from support.torch_compile import compiled
 from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
@@ -23,6 +22,8 @@ from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.frontends.torch import export
 from coda_ir.passes.differentiate import DifferentiatePass
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 WIDTH, HIDDEN, HEADS, RANK = 32, 48, 4, 4
 
@@ -64,13 +65,6 @@ class Block(nn.Module):
 def _heads(x: torch.Tensor) -> torch.Tensor:
     batch, length, _ = x.shape
     return x.view(batch, length, HEADS, -1).transpose(1, 2)
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    yield
 
 
 def gemms(module: ModuleOp, function: str) -> list[FusedOp]:

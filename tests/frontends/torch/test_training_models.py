@@ -7,16 +7,18 @@ weights after a few steps of an optimizer.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
 from support.examples import mean_errors
-from support.torch_compile import compiled, reset
+from support.torch_compile import compiled
 
 from coda_ir.float64 import computing_in_float64
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 transformers: Any = pytest.importorskip("transformers")
 
@@ -63,13 +65,6 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 IN_BFLOAT16 = {"llama": MODELS["llama"], "bert": MODELS["bert"], "t5": t5}
 INPUTS = 4
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    reset()
-    torch.default_generator.manual_seed(0)
-    yield
 
 
 def make(name: str) -> tuple[Any, torch.Tensor]:
