@@ -30,7 +30,7 @@ from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.triton_files import triton_cache_directory
 from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.diagnostics import CodaError
-from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
+from coda_ir.tools.completion import FileAction, add_print_completion
 
 SUCCESS, FAILURE, USAGE, DEFECT = 0, 1, 2, 3
 
@@ -81,12 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of a defect")
-    parser.add_argument(
-        "--print-completion",
-        action=PrintCompletion,
-        choices=SHELLS,
-        help="print a script that completes command lines in this shell, and exit",
-    )
+    add_print_completion(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add = _adder(commands)
     add("path", _print_path, "print the folder of the cache")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
-from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
+from coda_ir.tools.completion import FileAction, add_print_completion
 from coda_ir.tools.opt.command_line import ManualPage
 from coda_ir.tools.opt.errors import (
     DEFECT,
@@ -89,6 +89,23 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("factory", metavar="FACTORY", help="package.module:function")
+    _add_files(parser)
+    parser.add_argument(
+        "--dynamic",
+        action="append",
+        default=[],
+        metavar="INPUT.AXIS=NAME",
+        help="a dimension that differs between calls, and its name",
+    )
+    parser.add_argument("--name", metavar="NAME", help="name of the function")
+    parser.add_argument("-q", "--quiet", action="store_true", help="report nothing")
+    parser.add_argument("--debug", action="store_true", help="raise errors with their traceback")
+    add_print_completion(parser)
+    parser.add_argument("-v", "--version", action="version", version=f"coda-export {__version__}")
+    return parser
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output-file",
@@ -109,24 +126,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="tensors to pass by name (.npz or .safetensors), in place of the factory's arguments",
     )
-    parser.add_argument(
-        "--dynamic",
-        action="append",
-        default=[],
-        metavar="INPUT.AXIS=NAME",
-        help="a dimension that differs between calls, and its name",
-    )
-    parser.add_argument("--name", metavar="NAME", help="name of the function")
-    parser.add_argument("-q", "--quiet", action="store_true", help="report nothing")
-    parser.add_argument("--debug", action="store_true", help="raise errors with their traceback")
-    parser.add_argument(
-        "--print-completion",
-        action=PrintCompletion,
-        choices=SHELLS,
-        help="print a script that completes command lines in this shell, and exit",
-    )
-    parser.add_argument("-v", "--version", action="version", version=f"coda-export {__version__}")
-    return parser
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.sources import decode_source, read_source
-from coda_ir.tools.completion import SHELLS, FileAction, PrintCompletion
+from coda_ir.tools.completion import FileAction, add_print_completion
 
 STDIN = "-"
 
@@ -43,12 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
     mode.add_argument("--check", action="store_true", help="name the files that are not formatted")
-    parser.add_argument(
-        "--print-completion",
-        action=PrintCompletion,
-        choices=SHELLS,
-        help="print a script that completes command lines in this shell, and exit",
-    )
+    add_print_completion(parser)
     return parser
 
 

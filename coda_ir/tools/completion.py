@@ -7,9 +7,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 SHELLS = ("bash", "zsh", "tcsh")
+
+
+class TakesArguments(Protocol):
+    """A parser, or a group of its arguments."""
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action: ...
+
+
+def add_print_completion(parser: TakesArguments) -> None:
+    """Add the option that prints a script for a shell."""
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes command lines in this shell, and exit",
+    )
 
 
 class FileAction(argparse.Action):

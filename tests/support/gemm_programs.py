@@ -94,30 +94,13 @@ func.func @f(%x: tensor<?x{k}x{dtype}>, {params}, %rstd: tensor<?xf32>) -> tenso
 """
 
 
-def qkv_rope(
-    dtype: str, k: int, head: int, heads: tuple[int, int], schedule: str, *, norm: bool = False
-) -> str:
-    """q, k with rotary embedding (and a norm per head), v plain: three segments.
-
-    The tables are head/2 wide, indexed by pair.
-    """
-    q, kv = heads[0] * head, heads[1] * head
-    table = f"tensor<?x{head // 2}x{dtype}>"
-
-    def rotated(weight: str, n: int, gamma: str) -> str:
-        ports = f"half_table(%cos : {table}, %sin : {table})"
-        args = "%c : f32, %s : f32"
-        body = "%a = arith.addf %q0, %zero : f32\n    %b = arith.addf %q1, %zero : f32"
-        if norm:
-            ports += f" row(%{gamma} : tensor<{n}x{dtype}>)"
-            args += ", %g0 : f32, %g1 : f32"
-            body = f"""
+_HEAD_NORM = """
     %sq0 = arith.mulf %q0, %q0 : f32
     %sq1 = arith.mulf %q1, %q1 : f32
     %sq = arith.addf %sq0, %sq1 : f32
-    %ssq = gemm.group_reduce add %sq over {head} : f32
+    %ssq = gemm.group_reduce add %sq over HEAD : f32
     %eps = arith.constant 1.0e-06 : f32
-    %inv = arith.constant {1 / head:e} : f32
+    %inv = arith.constant INVERSE : f32
     %ms = arith.mulf %ssq, %inv : f32
     %ms_eps = arith.addf %ms, %eps : f32
     %rstd = math.rsqrt %ms_eps : f32
@@ -125,8 +108,23 @@ def qkv_rope(
     %n1 = arith.mulf %q1, %rstd : f32
     %a = arith.mulf %n0, %g0 : f32
     %b = arith.mulf %n1, %g1 : f32"""
-        return f"""
-      columns(%{weight} : tensor<{n}x{k}x{dtype}>) pair<halves, {head}> {ports}
+_NO_NORM = "%a = arith.addf %q0, %zero : f32\n    %b = arith.addf %q1, %zero : f32"
+
+
+def _rotated(weight: str, shape: str, head: int, dtype: str, gamma: str | None) -> str:
+    """A segment with rotary embedding, and a norm per head where there is a `gamma`."""
+    table, (n, _) = f"tensor<?x{head // 2}x{dtype}>", shape.split("x")
+    ports, args, body = (
+        f"half_table(%cos : {table}, %sin : {table})",
+        "%c : f32, %s : f32",
+        _NO_NORM,
+    )
+    if gamma is not None:
+        ports += f" row(%{gamma} : tensor<{n}x{dtype}>)"
+        args += ", %g0 : f32, %g1 : f32"
+        body = _HEAD_NORM.replace("HEAD", f"{head}").replace("INVERSE", f"{1 / head:e}")
+    return f"""
+      columns(%{weight} : tensor<{shape}x{dtype}>) pair<halves, {head}> {ports}
       -> (tile : tensor<?x{n}x{dtype}>) {{
   ^epilogue(%q0 : f32, %q1 : f32, {args}):
     %zero = arith.constant 0.0 : f32
@@ -140,6 +138,16 @@ def qkv_rope(
     gemm.yield %r0, %r1 : f32, f32
   }}"""
 
+
+def qkv_rope(
+    dtype: str, k: int, head: int, heads: tuple[int, int], schedule: str, *, norm: bool = False
+) -> str:
+    """q, k with rotary embedding (and a norm per head), v plain: three segments.
+
+    The tables are head/2 wide, indexed by pair.
+    """
+    q, kv = heads[0] * head, heads[1] * head
+    table = f"tensor<?x{head // 2}x{dtype}>"
     gammas = f", %gamma_q: tensor<{q}x{dtype}>, %gamma_k: tensor<{kv}x{dtype}>" if norm else ""
     types = f"tensor<?x{q}x{dtype}>, tensor<?x{kv}x{dtype}>, tensor<?x{kv}x{dtype}>"
     return f"""
@@ -147,8 +155,8 @@ func.func @f(%x: tensor<?x{k}x{dtype}>, %wq: tensor<{q}x{k}x{dtype}>, %wk: tenso
              %wv: tensor<{kv}x{k}x{dtype}>, %cos: {table}, %sin: {table}{gammas}) -> ({types}) {{
   %q, %k, %v = gemm.fused %x : tensor<?x{k}x{dtype}>
       {_schedule(schedule)}
-{rotated("wq", q, "gamma_q")}
-{rotated("wk", kv, "gamma_k")}
+{_rotated("wq", f"{q}x{k}", head, dtype, "gamma_q" if norm else None)}
+{_rotated("wk", f"{kv}x{k}", head, dtype, "gamma_k" if norm else None)}
       columns(%wv : tensor<{kv}x{k}x{dtype}>)
       -> (tile : tensor<?x{kv}x{dtype}>) {{
   ^epilogue(%acc : f32):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from xdsl.transforms import get_all_passes as get_xdsl_passes
 
 from coda_ir.registry import get_all_passes
-from coda_ir.tools.completion import SHELLS, PrintCompletion
+from coda_ir.tools.completion import add_print_completion
 
 PASS_NAMES = " ".join(sorted(get_all_passes().keys() | get_xdsl_passes().keys()))
 
@@ -52,9 +52,4 @@ class PassesAction(argparse.Action):
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("information")
-    group.add_argument(
-        "--print-completion",
-        action=PrintCompletion,
-        choices=SHELLS,
-        help="print a script that completes command lines in this shell, and exit",
-    )
+    add_print_completion(group)
