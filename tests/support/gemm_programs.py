@@ -114,11 +114,8 @@ _NO_NORM = "%a = arith.addf %q0, %zero : f32\n    %b = arith.addf %q1, %zero : f
 def _rotated(weight: str, shape: str, head: int, dtype: str, gamma: str | None) -> str:
     """A segment with rotary embedding, and a norm per head where there is a `gamma`."""
     table, (n, _) = f"tensor<?x{head // 2}x{dtype}>", shape.split("x")
-    ports, args, body = (
-        f"half_table(%cos : {table}, %sin : {table})",
-        "%c : f32, %s : f32",
-        _NO_NORM,
-    )
+    ports, args = f"half_table(%cos : {table}, %sin : {table})", "%c : f32, %s : f32"
+    body = _NO_NORM
     if gamma is not None:
         ports += f" row(%{gamma} : tensor<{n}x{dtype}>)"
         args += ", %g0 : f32, %g1 : f32"
