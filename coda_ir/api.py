@@ -185,13 +185,20 @@ def compile(
     origin = _origin(program, constants, numerics)
     place, lower = _lowerings(device, schedule, pack_weights, jobs)
     request = _Request(origin, entry, target, place, lower, tuning)
-    saving = (memory_budget, tuple(save), tuple(recompute), stream_logits)
+    saving = (memory_budget, _names("save", save), _names("recompute", recompute), stream_logits)
     if not training:
         _check_untrained(saving, fuse_gradient_accumulation)
         return request.compiled()
     return request.trainable(
         saving, pack_weights=pack_weights, fuse_gradient_accumulation=fuse_gradient_accumulation
     )
+
+
+def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Raises CodaError for a text, which is a sequence of texts, too."""
+    if isinstance(names, str):
+        raise CodaError(f"{option} is {names!r}, which is no list", f"pass {option}=[{names!r}]")
+    return tuple(names)
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:

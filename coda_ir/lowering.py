@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from coda_ir.cache.artifact import Artifact
+    from coda_ir.pipeline import Pipeline
     from coda_ir.remarks import Remark
 
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
@@ -71,6 +72,24 @@ def _is_private(func: FuncOp) -> bool:
     return func.sym_visibility is not None and func.sym_visibility.data == "private"
 
 
+def check_schedule(schedule: str) -> None:
+    """Raises CodaError for a text that has other options than those of the pass `schedule`."""
+    _parse_passes(PASSES["scheduled"].format(schedule=schedule), schedule)
+
+
+def _parse_passes(passes: str, schedule: str) -> Pipeline:
+    from coda_ir.pipeline import PipelineError, parse_pipeline
+    from coda_ir.registry import get_all_passes
+
+    try:
+        return parse_pipeline(passes, get_all_passes())
+    except PipelineError as error:
+        raise CodaError(
+            f"schedule = '{schedule}': {error}",
+            "write options of the pass schedule, such as 'target=sm_90 warps=8'",
+        ) from error
+
+
 @dataclass(frozen=True)
 class TuningOptions:
     """How the schedules of a lowering are tuned; see docs/tuning.md."""
@@ -92,6 +111,8 @@ class TuningOptions:
             if tune != "stored":
                 raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
             return TuningOptions("stored", BUDGET_S)
+        if tune <= 0:
+            raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
 
     def schedule_options(self) -> str:
@@ -178,18 +199,11 @@ class Lowering:
         return PASSES[level].format(schedule=self._schedule, pack_weights=packs)
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
-        from coda_ir.pipeline import PassManager, PipelineError, parse_pipeline
-        from coda_ir.registry import get_all_passes
+        from coda_ir.pipeline import PassManager
         from coda_ir.remarks import collect_remarks
 
         module = before.clone()
-        try:
-            pipeline = parse_pipeline(passes, get_all_passes())
-        except PipelineError as error:
-            raise CodaError(
-                f"schedule = '{self._schedule}': {error}",
-                "write options of the pass schedule, such as 'target=sm_90 warps=8'",
-            ) from error
+        pipeline = _parse_passes(passes, self._schedule)
         with collect_remarks() as remarks, use_jobs(self.jobs):
             PassManager(pipeline, verify_each=False).run(self.context, module)
         self.remarks += remarks

@@ -23,7 +23,7 @@ def compile_jobs(chosen: int | None = None) -> int:
     """
     chosen = _chosen.get() if chosen is None else chosen
     if chosen is not None:
-        return _checked(chosen, "jobs", str(chosen))
+        return _checked(chosen, "jobs", repr(chosen))
     value = os.environ.get(SETTING, "")
     if not value:
         return available_cores()
@@ -47,7 +47,7 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _checked(jobs: int, name: str, written: str) -> int:
-    if jobs < 1:
+def _checked(jobs: object, name: str, written: str) -> int:
+    if not isinstance(jobs, int) or jobs < 1:
         raise CodaError(f"{name} is {written}", "use the number of kernels to compile at a time")
     return jobs

@@ -43,6 +43,12 @@ Wrt: TypeAlias = tuple[str, ...]
 """Names of the arguments that a gradient is wanted of, in the order of the arguments."""
 
 
+def _check_number(name: str, value: object, least: int, of_what: str) -> None:
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if value is not None and not is_number:
+        raise CodaError(f"{name} is {value!r}", f"use a number of {of_what}, {least} or more")
+
+
 @dataclass(frozen=True)
 class SavePolicy:
     """What the pass `differentiate` is told about memory."""
@@ -55,6 +61,11 @@ class SavePolicy:
     """Names of values that are never saved."""
     stream_logits: int | None = None
     """Parts in which logits are computed again for their gradient; None where they are saved."""
+
+    def __post_init__(self) -> None:
+        """Raises CodaError for what is no number of bytes or of parts."""
+        _check_number("memory_budget", self.memory_budget, 0, "bytes")
+        _check_number("stream_logits", self.stream_logits, 1, "parts")
 
 
 class TrainableFunction(NotCopied):

@@ -9,7 +9,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
+from coda_ir.lowering import check_schedule
 from coda_ir.remarks import REMARK_KINDS, RemarkKind
+from coda_ir.training.functions import SavePolicy
 
 Fallback: TypeAlias = Literal["eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
@@ -90,16 +92,24 @@ class Options:
         _check_choice("target", self.target, get_args(TargetChoice))
         _check_choice("errors", self.errors, get_args(ErrorHandling))
         _check_choice("backward", self.backward, get_args(Backward))
-        _check_type("memory_budget", self.memory_budget or 0, int, "a number of bytes")
-        _check_type("stream_logits", self.stream_logits or 0, int, "a number of parts")
         _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
         _check_tune(self.tune)
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
+        self._check_of_programs()
         if self.numerics is not None:
             _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
         _ = self.shown_remarks
+
+    def _check_of_programs(self) -> None:
+        """What compiled programs check as well: a graph that failed for it would only fall back."""
+        try:
+            SavePolicy(memory_budget=self.memory_budget, stream_logits=self.stream_logits)
+            if self.schedule:
+                check_schedule(self.schedule)
+        except CodaError as error:
+            raise OptionError(f"option {error.message}", error.remedy) from error
 
     @property
     def shown_remarks(self) -> frozenset[RemarkKind]:
@@ -118,8 +128,8 @@ def _check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def _check_tune(value: object) -> None:
-    is_known = value == "stored" or isinstance(value, bool | int | float)
-    if not is_known:
+    is_time = isinstance(value, int | float) and value > 0
+    if not (is_time or value is False or value == "stored"):
         raise OptionError(f"option tune is {value!r}", "use True, False, seconds, or 'stored'")
 
 

@@ -66,15 +66,17 @@ class DynamoGraph:
 
     @property
     def size_hints(self) -> dict[str, int]:
-        """The sizes of the symbols in the call that the graph was captured in."""
+        """The sizes of the symbols in the call that the graph was captured in, where PyTorch may
+        know them (a size may depend on data).
+        """
         hints: dict[str, int] = {}
         for node in self._positions:
             value: object = node.meta.get("val")
             sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
             for size in sizes:
                 text = symbolic_text(size) if isinstance(size, torch.SymInt) else ""
-                if text.isidentifier():
-                    hints.setdefault(text, _hint(size))
+                if text.isidentifier() and size.node.has_hint():
+                    hints.setdefault(text, int(size.node.hint))
         return hints
 
     def _input(self, node: Node) -> GraphInput:
@@ -88,10 +90,6 @@ class DynamoGraph:
         stand_in.meta["val"] = _extent_of_size(value)
         self.sizes[stand_in] = node
         return GraphInput(stand_in, stand_in.name)
-
-
-def _hint(size: Any) -> int:
-    return int(size.node.hint)
 
 
 def weight_positions() -> Collection[int]:

@@ -133,9 +133,10 @@ class TestJobs:
         with pytest.raises(CodaError, match=f"CODA_COMPILE_JOBS is '{value}'"):
             coda_ir.compile("fn f(x: f32[M]) {\n    return relu(x)\n}", device="cpu")
 
-    def test_an_option_that_is_wrong(self):
-        with pytest.raises(CodaError, match="jobs is 0"):
-            coda_ir.compile("fn f(x: f32[M]) {\n    return relu(x)\n}", device="cpu", jobs=0)
+    @pytest.mark.parametrize("jobs", [0, "2"])
+    def test_an_option_that_is_wrong(self, jobs: Any):
+        with pytest.raises(CodaError, match=f"jobs is {jobs!r}"):
+            coda_ir.compile("fn f(x: f32[M]) {\n    return relu(x)\n}", device="cpu", jobs=jobs)
 
 
 def test_triton_starts_beside_the_lowering(monkeypatch: pytest.MonkeyPatch):

@@ -138,6 +138,23 @@ def test_a_program_of_kernels_has_no_derivative():
         function.prepare()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory_budget": -1}, "memory_budget is -1"),
+        ({"memory_budget": "1 GB"}, "memory_budget is '1 GB'"),
+        ({"stream_logits": 2.5}, "stream_logits is 2.5"),
+        ({"save": "h"}, r"save is 'h', which is no list\n  help: pass save=\['h'\]"),
+        ({"recompute": "h"}, "recompute is 'h', which is no list"),
+        ({"tune": 0}, "tune is 0, expected seconds"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str):
+    program = "fn f(x: f32[M, 8]) {\n    return relu(x)\n}"
+    with pytest.raises(CodaError, match=message):
+        coda_ir.compile(program, training=True, device="cpu", **options)
+
+
 def test_a_memory_budget_saves_less():
     """GEMMs run again, and nothing else changes."""
     program = example("llama_layer", torch.float32)

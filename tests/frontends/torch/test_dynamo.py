@@ -203,12 +203,16 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
         (None, {"numerics": "exact"}, "unknown numerics 'exact'"),
         (None, {"backward": "none"}, "unknown backward 'none'"),
         (None, {"memory_budget": "1 GB"}, "option memory_budget is '1 GB'"),
+        (None, {"memory_budget": -1}, "option memory_budget is -1"),
+        (None, {"stream_logits": 0}, "option stream_logits is 0"),
         (None, {"remarks": "missed,most"}, "unknown remarks 'most'"),
         (None, {"remarks": True}, "option remarks is True"),
         (None, {"cuda_graphs": "yes"}, "option cuda_graphs is 'yes'"),
         (None, {"pack_weights": 1}, "option pack_weights is 1"),
         (None, {"schedule": 8}, "option schedule is 8"),
+        (None, {"schedule": "warp=8"}, "option schedule = 'warp=8': .* has no option 'warp'"),
         (None, {"tune": "always"}, "option tune is 'always'"),
+        (None, {"tune": 0}, "option tune is 0"),
     ],
 )
 def test_wrong_options(mode: str | None, options: dict[str, Any], message: str):

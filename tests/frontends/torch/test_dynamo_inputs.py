@@ -55,6 +55,17 @@ def test_sizes_that_depend_on_data():
         check(fast, model, torch.randn(5, 8))
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_sizes_without_an_example(rows: int):
+    """Of which PyTorch was told not to look at the value."""
+    model, x = linear(), torch.randn(3, 8)
+    dynamo.decorators.mark_unbacked(x, 0)
+    fast = compiled(model, fullgraph=True)
+    check(fast, model, x)
+    check(fast, model, torch.randn(rows, 8))
+    assert graphs() == 1
+
+
 def test_inputs_that_are_changed_in_place():
     layer = linear()
 
