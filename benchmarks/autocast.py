@@ -120,13 +120,14 @@ class Problem:
         return Problem(model, x, upstream)
 
     def step(self, model: Any, dtype: torch.dtype | None = torch.bfloat16) -> Step:
-        """Forward and backward, which give the gradients of all weights."""
+        """Forward and backward, which give the gradients of all weights and of the input."""
         weights = list(self.model.parameters())
+        x = self.x.to(weights[0].dtype).requires_grad_()
 
         def step() -> Sequence[torch.Tensor]:
-            with torch.autocast(self.x.device.type, dtype, enabled=dtype is not None):
-                y = model(self.x.to(weights[0].dtype))
-            return grad(y, weights, self.upstream.to(y.dtype))
+            with torch.autocast(x.device.type, dtype, enabled=dtype is not None):
+                y = model(x)
+            return grad(y, [*weights, x], self.upstream.to(y.dtype))
 
         return step
 
@@ -136,7 +137,7 @@ class Problem:
         self.model.double()
         gradients = self.step(self.model, None)()
         self.model.float()
-        return dict(zip(names, gradients, strict=True))
+        return dict(zip([*names, "x"], gradients, strict=True))
 
 
 @dataclass
