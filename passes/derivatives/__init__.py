@@ -27,6 +27,7 @@ from coda_ir.passes.derivatives.torch import (
     differentiable_inputs,
     expose_attention,
     expose_dropout,
+    expose_indices,
     refusal_of_call,
 )
 
@@ -70,10 +71,11 @@ _LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp)
 
 def expose_saved(block: Block) -> None:
     """Let operators also return what their derivatives need of their forward: which elements
-    dropout kept, and the logsumexp of the scores of attention.
+    dropout kept, where the largest elements were, and the logsumexp of the scores of attention.
     """
     expose_attention(block)
     expose_dropout(block)
+    expose_indices(block)
     expose_lse(block)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -18,6 +18,7 @@ from coda_ir.dialects.torch import (
     fused_attention_grad_call,
 )
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.derivatives.calls import give_call
 from coda_ir.passes.derivatives.convolution import give_convolution
 from coda_ir.passes.raise_attention import SDPA, attention_arguments
 
@@ -33,7 +34,7 @@ _OF_ELEMENTS = re.compile(r"aten\.(clamp|where|view_as|expand_as|reshape_as)\w*\
 
 
 def _call(op: CallOp, adjoint: Adjoint) -> None:
-    """The vector-Jacobian product of the call, which computes the call again."""
+    """By a rule of its own; else the vector-Jacobian product, which computes the call again."""
     if op.callee.data in _DROPOUTS:
         _give_dropout(op, adjoint)
         return
@@ -45,7 +46,7 @@ def _call(op: CallOp, adjoint: Adjoint) -> None:
         assert dy is not None
         adjoint.give(op.inputs[1], dy)
         return
-    if give_convolution(op, adjoint):
+    if give_convolution(op, adjoint) or give_call(op, adjoint):
         return
     positions = op.picks or tuple(range(len(op.outputs)))
     pairs = zip(positions, adjoint.d_results, strict=True)
@@ -126,6 +127,24 @@ def _give_dropout(op: CallOp, adjoint: Adjoint) -> None:
     arguments = f"{{0}}, {{1}}, {scale!r}"
     back = CallOp("aten.native_dropout_backward.default", inputs, arguments, [dy.type])
     adjoint.give(op.inputs[0], adjoint.insert(back))
+
+
+_WITH_INDICES = ("aten.topk.default", "aten.sort.default", "aten.max.dim", "aten.min.dim")
+
+
+def expose_indices(block: Block) -> None:
+    """Let what finds largest elements also return where they were, for its derivative."""
+    for op in list(block.ops):
+        if not isinstance(op, CallOp) or op.callee.data not in _WITH_INDICES or op.picks != (0,):
+            continue
+        values = op.outputs[0]
+        places = TensorType(i64, shape_of(values))
+        call = CallOp(op.callee.data, op.inputs, op.arguments.data, [values.type, places])
+        call.attributes.update(op.attributes)
+        call.location, call.outputs[0].name_hint = op.location, values.name_hint
+        Rewriter.insert_op(call, InsertPoint.before(op))
+        values.replace_all_uses_with(call.outputs[0])
+        Rewriter.erase_op(op)
 
 
 def expose_attention(block: Block) -> None:

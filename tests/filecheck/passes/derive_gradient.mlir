@@ -175,12 +175,27 @@ func.func @call(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}, %ro
 // CHECK-NEXT:   %m = coda.reduce %a {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %0 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %1 = coda.mul %d_m, %0 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %2 = torch.vjp "aten.gather.default"(%a, %i : tensor<?x8xf32>, tensor<?x8xi64>) of(%d_y : tensor<?x8xf32>) {arguments = "{0}, 1, {1}", of = [0 : i64], wrt = [0 : i64]} -> tensor<?x8xf32>
-// CHECK-NEXT:   %d_a = coda.add %1, %2 : (tensor<?x1xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %2 = torch.call "aten.new_zeros.default"(%d_y, %a) {arguments = "{0}, [size({1}, 0), 8]"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %3 = torch.call "aten.scatter_add.default"(%2, %i, %d_y) {arguments = "{0}, 1, {1}, {2}"} : (tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_a = coda.add %1, %3 : (tensor<?x1xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %d_x = coda.mul %d_a, %row : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %3 = coda.mul %d_a, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %d_row = coda.sum_to %3 : (tensor<?x8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %4 = coda.mul %d_a, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_row = coda.sum_to %4 : (tensor<?x8xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   func.return %y, %m, %d_x, %d_row : tensor<?x8xf32>, tensor<?x1xf32>, tensor<?x8xf32>, tensor<8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A call of PyTorch without a rule runs again.
+func.func @again(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}) -> (tensor<?x8xf32> {coda.name = "y"}) {
+  %y = torch.call "aten.logcumsumexp.default"(%x) {arguments = "{0}, 1"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func private @again_joint(
+// CHECK-NEXT:   %y = torch.call "aten.logcumsumexp.default"(%x) {arguments = "{0}, 1"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_x = torch.vjp "aten.logcumsumexp.default"(%x : tensor<?x8xf32>) of(%d_y : tensor<?x8xf32>) {arguments = "{0}, 1", of = [0 : i64], wrt = [0 : i64]} -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %y, %d_x : tensor<?x8xf32>, tensor<?x8xf32>
 // CHECK-NEXT: }
 
 // -----

@@ -1,0 +1,163 @@
+"""Derivatives of calls of PyTorch: those of autograd, without running the call again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from support.gradients import assert_gradients, joint_of
+from support.programs import parse_mlir
+from xdsl.dialects.builtin import ModuleOp
+
+from coda_ir.backends.reference import run_function
+from coda_ir.dialects.torch import VjpOp
+from coda_ir.dialects.torch.template import ArgumentTemplate
+from coda_ir.passes.derivatives.calls import CALL_RULES
+
+OPEN = 5
+"""The extent that the types of a second program leave open."""
+
+
+class Case(NamedTuple):
+    """A call, with tensors of integers, booleans or floats."""
+
+    callee: str
+    arguments: str
+    tensors: Sequence[torch.Tensor]
+    positions: Sequence[int] | None = None
+    is_static: bool = False
+    """Whether the rule needs to know all extents."""
+
+
+def floats(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def numbers(*shape: int, below: int) -> torch.Tensor:
+    return torch.randint(below, shape)
+
+
+torch.default_generator.manual_seed(0)
+MASK = floats(5, 4) > 0
+X = floats(5, 4)
+ROW = torch.tensor([[0, 2, 2], [1, 0, 3], [3, 3, 3], [0, 1, 2], [2, 1, 0]])
+CASES: dict[str, Case] = {
+    "expand": Case("expand.default", "{0}, [3, -1, 4]", [floats(5, 1)]),
+    "repeat": Case("repeat.default", "{0}, [2, 1, 3]", [X], is_static=True),
+    "pad": Case("pad.default", "{0}, [1, 2, 0, 3]", [X]),
+    "pad, cutting": Case("pad.default", "{0}, [-1, 2], 'constant', 1.5", [X]),
+    "constant_pad_nd": Case("constant_pad_nd.default", "{0}, [0, 2], 1.0", [X]),
+    "slice": Case("slice.Tensor", "{0}, 0, 1, 5, 2", [X]),
+    "slice to the end": Case("slice.Tensor", "{0}, 1, -3", [X]),
+    "select": Case("select.int", "{0}, 1, -2", [X]),
+    "slice_scatter": Case("slice_scatter.default", "{0}, {1}, 1, 1, 3", [X, floats(5, 2)]),
+    "where": Case("where.self", "{0}, {1}, {2}", [MASK, X, floats(4)]),
+    "where of numbers": Case("where.ScalarSelf", "{0}, 1.0, {1}", [MASK[:, :1], X]),
+    "where or a number": Case("where.ScalarOther", "{0}, {1}, 1.0", [MASK, X]),
+    "masked_fill": Case("masked_fill.Scalar", "{0}, {1}, 2.0", [X, MASK]),
+    "index": Case("index.Tensor", "{0}, [None, {1}]", [X, numbers(6, below=4)]),
+    "index of rows": Case("index.Tensor", "{0}, [{1}]", [X, numbers(2, 3, below=5)]),
+    "index_select": Case("index_select.default", "{0}, 1, {1}", [X, numbers(7, below=4)]),
+    "gather": Case("gather.default", "{0}, 1, {1}", [X, ROW]),
+    "scatter of a number": Case("scatter.value", "{0}, 1, {1}, 0.5", [X, ROW]),
+    "scatter": Case("scatter.src", "{0}, 1, {1}, {2}", [X, ROW[3:, :], floats(2, 3)]),
+    "scatter_add": Case("scatter_add.default", "{0}, 1, {1}, {2}", [X, ROW, floats(5, 3)]),
+    "topk": Case("topk.default", "{0}, 2, 0", [X], [0]),
+    "sort": Case("sort.default", "{0}, 1, True", [X]),
+    "max": Case("max.dim", "{0}, 1", [X], [0]),
+    "min": Case("min.dim", "{0}, -1, True", [X], [0, 1]),
+    "sum": Case("sum.dim_IntList", "{0}, [0, -1]", [floats(5, 3, 4)]),
+    "sum of everything": Case("sum.dim_IntList", "{0}, None, True", [X]),
+    "mean": Case("mean.dim", "{0}, [-2]", [floats(2, 3, 4)]),
+    "norm": Case("linalg_vector_norm.default", "{0}, 2, [1]", [floats(5, 4) * MASK[0]]),
+    "norm of zeros": Case("linalg_vector_norm.default", "{0}, 2, [1], True", [0 * X]),
+    "cumsum": Case("cumsum.default", "{0}, 1", [X]),
+    "softmax": Case("softmax.int", "{0}, 1", [floats(2, 4, 3)]),
+    "softplus": Case("softplus.default", "{0}, 2.0, 1.0", [X]),
+    "expm1": Case("expm1.default", "{0}", [X]),
+    "log1p": Case("log1p.default", "{0}", [X.abs()]),
+    "sin": Case("sin.default", "{0}", [X]),
+    "cos": Case("cos.default", "{0}", [X]),
+    "matmul": Case("matmul.default", "{0}, {1}", [floats(2, 1, 5, 4), floats(3, 4, 6)]),
+    "matmul by a matrix": Case("matmul.default", "{0}, {1}", [floats(2, 5, 4), floats(4, 3)]),
+    "matmul of a matrix": Case("matmul.default", "{0}, {1}", [floats(2, 4), floats(3, 4, 6)]),
+    "bmm": Case("bmm.default", "{0}, {1}", [floats(5, 2, 4), floats(5, 4, 3)]),
+    "baddbmm": Case(
+        "baddbmm.default",
+        "{0}, {1}, {2}, beta=0.5, alpha=2",
+        [floats(3), floats(5, 2, 4), floats(5, 4, 3)],
+    ),
+}
+
+
+NAMES = {
+    torch.float64: "f32",
+    torch.float32: "f32",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.bool: "i1",
+}
+"""Floats are computed in float64 whatever their type is."""
+
+
+def type_of(tensor: torch.Tensor, *, is_open: bool) -> str:
+    extents = ["?" if is_open and extent == OPEN else str(extent) for extent in tensor.shape]
+    return f"tensor<{'x'.join((*extents, NAMES[tensor.dtype]))}>"
+
+
+def module_of(case: Case, *, is_open: bool) -> ModuleOp:
+    """A function of nothing but the call, whose results have the types that PyTorch's have."""
+    name, overload = case.callee.split(".")
+    operator: Any = getattr(getattr(torch.ops.aten, name), overload)
+    arguments, named = ArgumentTemplate.parse(case.arguments).evaluate(case.tensors, {}, {})
+    given = operator(*arguments, **named)
+    results = [given] if isinstance(given, torch.Tensor) else list(given)
+    picked = results if case.positions is None else [results[at] for at in case.positions]
+    before = [type_of(tensor, is_open=is_open) for tensor in case.tensors]
+    after = ", ".join(type_of(tensor, is_open=is_open) for tensor in picked)
+    operands = ", ".join(f"%a{index}" for index in range(len(before)))
+    parameters = ", ".join(f"%a{index}: {type}" for index, type in enumerate(before))
+    positions = f", positions = {list(case.positions)}" if case.positions is not None else ""
+    returned = [f"%r#{index}" for index in range(len(picked))] if len(picked) > 1 else ["%r"]
+    many = f":{len(picked)}" if len(picked) > 1 else ""
+    return parse_mlir(
+        f"""
+        func.func @f({parameters}) -> ({after}) {{
+          %r{many} = torch.call "aten.{case.callee}"({operands})
+              {{arguments = "{case.arguments}"{positions}}} : ({", ".join(before)}) -> ({after})
+          func.return {", ".join(returned)} : {after}
+        }}
+        """
+    )
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str, is_open: bool):
+    case = CASES[name]
+    module = module_of(case, is_open=is_open)
+    joint = assert_gradients(module, {"?": OPEN}, arguments=case.tensors)
+    assert joint.argument_gradients
+    runs_again = any(isinstance(op, VjpOp) for op in joint.block.ops)
+    assert runs_again == (is_open and case.is_static)
+
+
+def test_every_rule_is_tested():
+    tested = {f"aten.{case.callee}" for case in CASES.values()}
+    assert set(CALL_RULES) - tested == {"aten._grouped_mm.default"}
+
+
+def test_grouped_products():
+    """PyTorch has none in float64."""
+    a, b = torch.randn(8, 4), torch.randn(2, 4, 16)
+    offsets = torch.tensor([3, 8], dtype=torch.int32)
+    case = Case("_grouped_mm.default", "{0}, {1}, {2}", [a, b, offsets])
+    joint = joint_of(module_of(case, is_open=False))
+    dy = torch.randn(8, 16)
+    _, *gradients = run_function(joint.func, [a, b, offsets, dy], "stated")
+    leaves = [a.requires_grad_(), b.requires_grad_()]
+    wanted = torch.autograd.grad(torch.ops.aten._grouped_mm.default(a, b, offsets), leaves, dy)
+    torch.testing.assert_close(gradients, list(wanted), rtol=1e-6, atol=1e-6)
+    assert not any(isinstance(op, VjpOp) for op in joint.block.ops)
