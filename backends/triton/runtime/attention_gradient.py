@@ -157,19 +157,25 @@ def fused_attention_grad(kernel, d_y, y, lse, q, k, v, mask, is_causal, scale, w
     # On CPUs shared heads would be added up in their own type.
     k_all, v_all = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     if kernel == "cpu":
-        d_q, d_k, d_v = aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            d_y, q, k_all, v_all, y, lse, 0.0, is_causal, attn_mask=mask, scale=scale
+        tensors = [d_y, q, k_all, v_all, y]
+        if k_all.shape != k.shape:
+            # The sum over the heads that share one is rounded once. Kernels of GPUs round the
+            # gradient of each head before it is added, as in eager: they give no wider type.
+            tensors = [x.to(lse.dtype) for x in tensors]
+            mask = None if mask is None else mask.to(lse.dtype)
+        d_heads = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            *tensors, lse, 0.0, is_causal, attn_mask=mask, scale=scale
         )
     else:
         if torch.version.hip is None:
             lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
         rest = (seed, seed, 0.0, [True, True, True, wants_mask], is_causal)
         with deterministic():
-            d_q, d_k, d_v, d_mask = aten._scaled_dot_product_efficient_attention_backward(
+            *d_heads, d_mask = aten._scaled_dot_product_efficient_attention_backward(
                 d_y, q, k_all, v_all, mask, y, lse, *rest, scale=scale
             )
-    d_k, d_v = (summed_heads(x, k.shape[1]) for x in (d_k, d_v))
-    return [d_q, d_k, d_v, d_mask.to(lse.dtype) if wants_mask else None]
+    gradients = [summed_heads(x, of.shape[1]).to(q.dtype) for x, of in zip(d_heads, (q, k, v))]
+    return [*gradients, d_mask.to(lse.dtype) if wants_mask else None]
 
 
 def summed_heads(x, heads):
