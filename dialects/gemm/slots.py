@@ -90,15 +90,35 @@ class Staging:
         in_place = self.in_place(moves)
         return [shape for store, shape in enumerate(moves.stores) if store not in in_place]
 
-    def pending(self, moves: Moves, shape: SlotShape) -> int:
-        """How many stores may be under way when a slot of that shape is written again.
+    def pending(self, moves: Moves, store: int) -> int:
+        """How many stores may be under way when number `store` of a part is written to its slot.
 
         Between two uses of a slot are the stores through all others of its shape, and in as many
-        parts as these take those in place.
+        parts as these take those in place; and more where slots have several shapes.
         """
+        shape = moves.stores[store]
         count, per_part = self.stores[shape], self.turns(moves).count(shape)
         parts = count // per_part * moves.every(shape)
-        return count - 1 + parts * len(self.in_place(moves))
+        return max(count - 1 + parts * len(self.in_place(moves)), self._between(moves, store))
+
+    def _between(self, moves: Moves, store: int) -> int:
+        """The fewest stores of a tile since its slot was used, or else since the tile began."""
+        in_place, fewest, number = self.in_place(moves), len(moves.stores) * moves.parts, 0
+        after: dict[tuple[SlotShape, int], int] = {}
+        turns: dict[SlotShape, int] = {}
+        for part in range(moves.parts):
+            for index, shape in enumerate(moves.stores):
+                if part % moves.every(shape) != moves.every(shape) - 1:
+                    continue
+                number += 1
+                if index in in_place:
+                    continue
+                slot = shape, turns.get(shape, 0) % self.stores[shape]
+                turns[shape] = turns.get(shape, 0) + 1
+                if index == store:
+                    fewest = min(fewest, number - 1 - after.get(slot, 0))
+                after[slot] = number
+        return fewest
 
     @property
     def bytes(self) -> int:
@@ -192,7 +212,7 @@ def slots_beside_stages(
             found = Staging(depth, ahead, {}, loads_all)
             found = replace(found, stores=_store_slots(found, moves, most))
             if found.bytes * schedule.groups <= free:
-                return found
+                return _with_more_slots(found, moves, free // schedule.groups)
     return None
 
 
@@ -216,6 +236,25 @@ def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
         return [(1, False)]
     depths = [(2, False)] if all(count % 2 == 0 for count in parts) else []
     return [*((count, True) for count in parts if len(parts) == 1), *depths, (1, False)]
+
+
+def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Staging:
+    """More slots of some shapes in what room is left: first of those that most results go through.
+
+    Slots of one shape are as many as fit already.
+    """
+
+    def results(shape: SlotShape) -> int:
+        return max(found.turns(each).count(shape) for each in moves)
+
+    for shape in sorted(found.stores, key=results, reverse=True):
+        for most in range(MOST_SLOTS, found.stores[shape], -1):
+            count = _store_slots(found, moves, most)[shape]
+            more = replace(found, stores={**found.stores, shape: count})
+            if more.bytes <= room:
+                found = more
+                break
+    return found
 
 
 def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:

@@ -25,8 +25,14 @@ HOPPER_FAULTS = (
     _Kernel(
         "hopper: a slot is written while it is stored",
         "coda_ir.dialects.gemm.slots:Staging.pending",
-        "return count - 1",
-        "return count",
+        "max(count - 1",
+        "max(count",
+    ),
+    _Kernel(
+        "hopper: a slot of one shape is written while it is stored",
+        "coda_ir.dialects.gemm.slots:Staging._between",
+        "number - 1 - after",
+        "number - after",
     ),
     _Kernel(
         "hopper: a slot is filled while it is stored",

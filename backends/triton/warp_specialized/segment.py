@@ -387,13 +387,14 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def _slot_of_store(self, shape: SlotShape) -> str:
         """The slot of the next store, which it waits for where stores take turns."""
-        load = self.staging.in_place(self.moves).get(self.stores)
+        store = self.stores
+        load = self.staging.in_place(self.moves).get(store)
         self.stores += 1
         if load is not None:
             return f"port{load}_slots.index({self._slot('part')})"
         count, before = self.staging.stores[shape], self.turns.get(shape, 0)
         self.turns[shape] = before + 1
-        self.lines.append(f"tma.store_wait({self.staging.pending(self.moves, shape)})")
+        self.lines.append(f"tma.store_wait({self.staging.pending(self.moves, store)})")
         per_part, every = self.staging.turns(self.moves).count(shape), self.moves.every(shape)
         part = f"(part // {every})" if every > 1 else "part"
         position = f"{per_part} * {part}" if per_part > 1 else part

@@ -170,7 +170,7 @@ class TestStaging:
         moves = self.moves(text)
         assert found.in_place(moves) == {1: 0}
         assert [(*shape[:2], count) for shape, count in found.stores.items()] == [(128, 64, 1)]
-        assert found.pending(moves, moves.stores[0]) == 1
+        assert found.pending(moves, 0) == 1
         tile = ScheduleAttr.get("warp_specialized", (128, 256, 64), warps=8, stages=3)
         assert found.bytes + 3 * stage_bytes(tile) < SHARED_MEMORY
 
@@ -179,7 +179,22 @@ class TestStaging:
         found = self.found(text)
         assert isinstance(found, Staging)
         assert (found.depth, found.loads_all, *found.stores.values()) == (1, False, 1)
-        assert found.pending(self.moves(text), found.loads[0]) == 0
+        assert found.pending(self.moves(text), 0) == 0
+
+    def test_slots_of_several_shapes(self):
+        """Two results in bfloat16 share what room is left; their stores wait for their own slots:
+        in parts 1 and 3 of
+            dh | dh, dh in bfloat16, normed | dh | dh, dh in bfloat16, normed
+        the first follows two stores of its tile, or three since its slot was used.
+        """
+        text = gradients.norm_gradient(512, 72, schedule())
+        found, moves = self.found(text), self.moves(text)
+        assert isinstance(found, Staging)
+        assert [(*shape[:2], n) for shape, n in found.stores.items()] == [
+            (128, 32, 1),
+            (128, 64, 2),
+        ]
+        assert [found.pending(moves, store) for store in range(3)] == [0, 2, 3]
 
     @pytest.mark.parametrize(("stages", "lanes"), [(4, 128), (5, 64)])
     def test_room_for_sums_of_columns(self, stages: int, lanes: int):

@@ -2,7 +2,8 @@
 
 // The input gradient of a norm with a float32 residual, as autocast has it. Two tiles of float32 that
 // are loaded, one that is stored and one of bfloat16: parts of 64 columns would take 112 KiB beside
-// the stages, of which there are 144 of 227. Parts of 32 columns take 64.
+// the stages, of which there are 144 of 227. Parts of 32 columns take 64, and a second slot for the
+// float32 result 16.
 
 func.func @f(%dz : tensor<?x128xbf16>, %w : tensor<128x512xbf16>, %h : tensor<?x512xf32>, %res : tensor<?x512xf32>,
     %rstd : tensor<?x1xf32>, %gamma : tensor<512xf32>, %along : tensor<?x1xf32>) -> (tensor<?x512xf32>, tensor<?x512xbf16>, tensor<?x512xf32>) {
@@ -41,17 +42,19 @@ func.func @f(%dz : tensor<?x128xbf16>, %w : tensor<128x512xbf16>, %h : tensor<?x
 
 // A part of the float32 result is stored as it is, two of the other one together: 128 bytes of a row.
 
-// CHECK:              put(y0_desc, first_row, part_tile * 32, slots_0.index(0), dh)
+// CHECK:              tma.store_wait(1)
+// CHECK-NEXT:         put(y0_desc, first_row, part_tile * 32, slots_0.index(part % 2), dh)
 // CHECK-NEXT:         if part % 2 == 0:
 // CHECK-NEXT:             held = (gluon_to_bf16(dh),)
 // CHECK-NEXT:         else:
 // CHECK-NEXT:             held = held + (gluon_to_bf16(dh),)
 // CHECK-NEXT:         if part % 2 == 1:
+// CHECK-NEXT:             tma.store_wait(2)
 // CHECK:                      (part_tile - 1) * 32,
 // CHECK-NEXT:                 slots_1.index(0),
 // CHECK-NEXT:                 join_columns(held[0], held[1]),
 // CHECK:      def [[NAME]](
 // CHECK:          port0_slots = gl.allocate_shared_memory(gl.float32, [1, 128, 32], BOX_128x32_FP32)
 // CHECK:          port1_slots = gl.allocate_shared_memory(gl.float32, [1, 128, 32], BOX_128x32_FP32)
-// CHECK:          slots_0 = gl.allocate_shared_memory(gl.float32, [1, 128, 32], BOX_128x32_FP32)
+// CHECK:          slots_0 = gl.allocate_shared_memory(gl.float32, [2, 128, 32], BOX_128x32_FP32)
 // CHECK-NEXT:     slots_1 = gl.allocate_shared_memory(gl.bfloat16, [1, 128, 64], BOX_128x64_BF16)
