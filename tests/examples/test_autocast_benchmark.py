@@ -6,7 +6,7 @@ from pathlib import Path
 import autocast
 import pytest
 
-SMALL = ["--sizes", "32", "--layers", "1", "--batch", "1", "--time", "8", "--head-dim", "16"]
+SMALL = ["--sizes", "32", "--layers", "1", "--batch", "2", "--time", "8", "--head-dim", "16"]
 
 
 def test_gradients_and_times_of_each_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
