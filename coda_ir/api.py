@@ -19,6 +19,7 @@ from coda_ir.compiled import CompiledFunction, Results, Target, unpack
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Level, Lowering, TuningOptions, find_entry
 from coda_ir.sources import read_source
+from coda_ir.training.save_policy import SavePolicy
 
 if TYPE_CHECKING:
     import torch
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
 Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
-Saving: TypeAlias = tuple[int | None, tuple[str, ...], tuple[str, ...], int | None]
-"""The fields of a `SavePolicy`."""
 
 __all__ = [
     "CompiledFunction",
@@ -185,20 +184,13 @@ def compile(
     origin = _origin(program, constants, numerics)
     place, lower = _lowerings(device, schedule, pack_weights, jobs)
     request = _Request(origin, entry, target, place, lower, tuning)
-    saving = (memory_budget, _names("save", save), _names("recompute", recompute), stream_logits)
+    policy = SavePolicy.of(memory_budget, save, recompute, stream_logits)
     if not training:
-        _check_untrained(saving, fuse_gradient_accumulation)
+        _check_untrained(policy, fuse_gradient_accumulation)
         return request.compiled()
     return request.trainable(
-        saving, pack_weights=pack_weights, fuse_gradient_accumulation=fuse_gradient_accumulation
+        policy, pack_weights=pack_weights, fuse_gradient_accumulation=fuse_gradient_accumulation
     )
-
-
-def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Raises CodaError for a text, which is a sequence of texts, too."""
-    if isinstance(names, str):
-        raise CodaError(f"{option} is {names!r}, which is no list", f"pass {option}=[{names!r}]")
-    return tuple(names)
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
@@ -211,11 +203,11 @@ def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
     return tuning
 
 
-def _check_untrained(saving: Saving, fuse_gradient_accumulation: bool) -> None:
+def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> None:
     """Raises CodaError for options that matter to programs that are trained."""
     if fuse_gradient_accumulation:
         raise CodaError("only programs that are trained have gradients", "pass training=True")
-    if saving != (None, (), (), None):
+    if policy != SavePolicy():
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
 
 
@@ -265,8 +257,8 @@ class _Request:
         lowerings = TunedLowerings(self.lower, self.origin, self.tuning)
         return TunedFunction(lowering, self.entry, self.place, lowerings)
 
-    def trainable(self, saving: Saving, **options: Any) -> TrainableFunction:
-        from coda_ir.training.functions import SavePolicy, TrainableFunction, find_trained
+    def trainable(self, policy: SavePolicy, **options: Any) -> TrainableFunction:
+        from coda_ir.training.functions import TrainableFunction, find_trained
 
         module = self.origin.module()
         return TrainableFunction(
@@ -275,7 +267,7 @@ class _Request:
             self.target,
             self.place,
             self.lower,
-            SavePolicy(*saving),
+            policy,
             tuning=self.tuning,
             **options,
         )

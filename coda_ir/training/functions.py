@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -34,6 +34,7 @@ from coda_ir.remarks import Remark
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
+from coda_ir.training.save_policy import SavePolicy
 from coda_ir.untraced import leave_untraced
 
 if TYPE_CHECKING:
@@ -41,31 +42,6 @@ if TYPE_CHECKING:
 
 Wrt: TypeAlias = tuple[str, ...]
 """Names of the arguments that a gradient is wanted of, in the order of the arguments."""
-
-
-def _check_number(name: str, value: object, least: int, of_what: str) -> None:
-    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    if value is not None and not is_number:
-        raise CodaError(f"{name} is {value!r}", f"use a number of {of_what}, {least} or more")
-
-
-@dataclass(frozen=True)
-class SavePolicy:
-    """What the pass `differentiate` is told about memory."""
-
-    memory_budget: int | None = None
-    """Bytes that may be saved for the backward; None where time alone counts."""
-    save: tuple[str, ...] = ()
-    """Names of values that are saved whatever they cost."""
-    recompute: tuple[str, ...] = ()
-    """Names of values that are never saved."""
-    stream_logits: int | None = None
-    """Parts in which logits are computed again for their gradient; None where they are saved."""
-
-    def __post_init__(self) -> None:
-        """Raises CodaError for what is no number of bytes or of parts."""
-        _check_number("memory_budget", self.memory_budget, 0, "bytes")
-        _check_number("stream_logits", self.stream_logits, 1, "parts")
 
 
 class TrainableFunction(NotCopied):
@@ -84,7 +60,7 @@ class TrainableFunction(NotCopied):
         target: Target,
         device: torch.device,
         lower: Callable[..., Lowering],
-        policy: SavePolicy = SavePolicy(),
+        policy: SavePolicy,
         *,
         tuning: TuningOptions | None = None,
         pack_weights: bool = True,

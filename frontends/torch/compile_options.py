@@ -11,7 +11,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
 from coda_ir.remarks import REMARK_KINDS, RemarkKind
-from coda_ir.training.functions import SavePolicy
+from coda_ir.training.save_policy import SavePolicy
 
 Fallback: TypeAlias = Literal["eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
