@@ -137,8 +137,10 @@ class Problem:
         sums: list[torch.Tensor] = []
         of_x: list[torch.Tensor] = []
         self.model.double()
-        for x, upstream in zip(self.x.split(1), self.upstream.split(1), strict=True):
-            *gradients, dx = Problem(self.model, x, upstream).step(self.model, None)()
+        for i in range(len(self.x)):
+            one = Problem(self.model, self.x[i : i + 1], self.upstream[i : i + 1])
+            found = one.step(self.model, None)()
+            gradients, dx = list(found[:-1]), found[-1]
             pairs = zip(sums, gradients, strict=True)
             sums = [total + gradient for total, gradient in pairs] if sums else gradients
             of_x.append(dx)
