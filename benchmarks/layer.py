@@ -75,58 +75,63 @@ class Measurement:
     first_call_s: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
-def measure_forward(
-    found: Measurement,
-    shape: LayerShape,
-    inputs: Tensors,
-    variants: Mapping[str, Variant],
-    rounds: int,
-) -> None:
-    """The forward alone."""
-    results: dict[str, Sequence[torch.Tensor]] = {}
-    seconds = found.first_call_s.setdefault("forward", {})
-    for name, variant in variants.items():
-        seconds[name] = variant.compile_s + first_seconds(lambda v=variant: v.finish(v.forward()))
-        results[name] = variant.forward()
-    found.errors["results"] = check(results, inputs)
-    del results
-    candidates: dict[str, Candidate] = {f"4 {GEMMS}": forward_gemms(pack(inputs), shape)}
-    candidates |= {name: variant.timed(variant.forward) for name, variant in variants.items()}
-    found.timings["forward"] = time_interleaved(candidates, rounds=rounds)
+@dataclass(frozen=True)
+class Comparison:
+    """Variants of a layer of one size, which are measured in rounds."""
 
+    shape: LayerShape
+    inputs: Tensors
+    variants: Mapping[str, Variant]
+    rounds: int
 
-def measure_training(
-    found: Measurement,
-    shape: LayerShape,
-    inputs: Tensors,
-    variants: Mapping[str, Variant],
-    rounds: int,
-) -> None:
-    """The backward of one forward, and forward and backward."""
-    upstream = [torch.randn_like(inputs["x0"]) for _ in range(4)]
-    exact = exact_gradients(inputs, upstream)
-    release_memory()
-    seconds = found.first_call_s.setdefault("forward + backward", {})
-    errors = found.errors.setdefault("gradients", {})
-    packed = pack(inputs)
-    forward, backward = forward_gemms(packed, shape), backward_gemms(packed, shape)
-    steps: dict[str, Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
-    backwards: dict[str, Candidate] = {f"8 {GEMMS}": backward}
-    for name, variant in variants.items():
-        seeds = variant.seeds(upstream)
-        seconds[name] = first_seconds(lambda v=variant, s=seeds: v.finish(v.step(s)))
-        errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
-        seeds = variant.seeds(upstream)
-        steps[name] = variant.timed(lambda v=variant, seeds=seeds: v.step(seeds))
-        found.peak_gib[name] = variant.peak_gib(seeds)
+    def forward(self, found: Measurement) -> None:
+        """The forward alone."""
+        results: dict[str, Sequence[torch.Tensor]] = {}
+        seconds = found.first_call_s.setdefault("forward", {})
+        for name, variant in self.variants.items():
+            first = first_seconds(lambda v=variant: v.finish(v.forward()))
+            seconds[name] = variant.compile_s + first
+            results[name] = variant.forward()
+        found.errors["results"] = check(results, self.inputs)
+        del results
+        candidates = {f"4 {GEMMS}": forward_gemms(pack(self.inputs), self.shape)}
+        candidates |= {name: each.timed(each.forward) for name, each in self.variants.items()}
+        found.timings["forward"] = time_interleaved(candidates, rounds=self.rounds)
+
+    def training(self, found: Measurement) -> None:
+        """The backward of one forward, and forward and backward."""
+        upstream = [torch.randn_like(self.inputs["x0"]) for _ in range(4)]
+        exact = exact_gradients(self.inputs, upstream)
         release_memory()
-    del exact
-    for name, variant in variants.items():
-        alone = variant.backward(upstream)
-        if alone is not None:
-            backwards[name] = variant.timed(alone)
-    found.timings["backward"] = time_interleaved(backwards, rounds=rounds)
-    found.timings["forward + backward"] = time_interleaved(steps, rounds=rounds)
+        packed = pack(self.inputs)
+        forward, backward = forward_gemms(packed, self.shape), backward_gemms(packed, self.shape)
+        steps: dict[str, Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
+        steps |= self._steps(found, upstream, exact)
+        del exact
+        backwards: dict[str, Candidate] = {f"8 {GEMMS}": backward}
+        for name, variant in self.variants.items():
+            alone = variant.backward(upstream)
+            if alone is not None:
+                backwards[name] = variant.timed(alone)
+        found.timings["backward"] = time_interleaved(backwards, rounds=self.rounds)
+        found.timings["forward + backward"] = time_interleaved(steps, rounds=self.rounds)
+
+    def _steps(
+        self, found: Measurement, upstream: Sequence[torch.Tensor], exact: Tensors
+    ) -> dict[str, Candidate]:
+        """What runs forward and backward of each variant, whose gradients are compared."""
+        steps: dict[str, Candidate] = {}
+        seconds = found.first_call_s.setdefault("forward + backward", {})
+        errors = found.errors.setdefault("gradients", {})
+        for name, variant in self.variants.items():
+            seeds = variant.seeds(upstream)
+            seconds[name] = first_seconds(lambda v=variant, s=seeds: v.finish(v.step(s)))
+            errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
+            seeds = variant.seeds(upstream)
+            steps[name] = variant.timed(lambda v=variant, seeds=seeds: v.step(seeds))
+            found.peak_gib[name] = variant.peak_gib(seeds)
+            release_memory()
+        return steps
 
 
 def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
@@ -137,11 +142,11 @@ def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
     variants = make_variants(
         shape, inputs, names, options.schedule or (), training=TRAINING in parts
     )
-    found = Measurement()
+    comparison, found = Comparison(shape, inputs, variants, options.rounds), Measurement()
     if FORWARD in parts:
-        measure_forward(found, shape, inputs, variants, options.rounds)
+        comparison.forward(found)
     if TRAINING in parts:
-        measure_training(found, shape, inputs, variants, options.rounds)
+        comparison.training(found)
     return found
 
 
