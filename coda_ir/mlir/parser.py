@@ -118,6 +118,8 @@ class ModuleParser(Parser):
         self._undefined: dict[str, MistakeError] = {}
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        if allow_implicit_module and self._current_token.kind is MLIRTokenKind.EOF:
+            return ModuleOp([])
         try:
             return super().parse_module(allow_implicit_module)
         except ParseError as error:

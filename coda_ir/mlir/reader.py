@@ -108,9 +108,12 @@ class _Reader:
         if isinstance(error, MultipleSpansParseError):
             notes = [(span, text or error.ref_text) for span, text in error.refs]
         remedy = error.remedy if isinstance(error, MistakeError) else None
+        # xDSL does not fill in its message.
+        start = error.span.start
+        message = error.msg.replace("{first_char}", f"'{self.text[start : start + 1]}'")
         return DiagnosticError(
             [
-                self._diagnostic("error", error.span.start, error.span.end, error.msg, remedy),
+                self._diagnostic("error", error.span.start, error.span.end, message, remedy),
                 *(
                     self._diagnostic("note", span.start, span.end, text or "see here")
                     for span, text in notes

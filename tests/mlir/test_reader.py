@@ -169,7 +169,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("", "a.mlir:1:1: error: "),
+            ("#", "a.mlir:1:1: error: Expected suffix identifier after '#'"),
             ("func.func @f(%x: tensor<½xf32>) {}", "a.mlir:1:26: error: malformed IR: invalid"),
             (f"func.func @f(%x: tensor<{'9' * 5000}xf32>) {{}}", "has too many digits"),
             (f"func.func @f(%x: tensor<{2**63}xf32>) {{}}", "the extent has more than 64 bits"),

@@ -1,5 +1,6 @@
 """coda-opt and the entry point of xdsl-opt: exit codes, messages, execution."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,17 @@ class TestErrors:
         assert main([write(tmp_path, "func.func @f(")]) == 1
         assert "input.mlir:1:14" in capsys.readouterr().err
 
+    def test_coda_where_mlir_is_expected(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ):
+        text = b"# Comment.\nfn f(x: f32[M]) {\n    return relu(x)\n}\n"
+        for options, code in (([], 1), (["-f", "mlir"], 1), (["-f", "coda"], 0)):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+            assert main([*options]) == code
+            message = capsys.readouterr().err
+            assert ("help: say -f coda" in message) == (not options)
+            assert "first_char" not in message
+
     def test_malformed_name(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         text = '"test.op"() ({\n^0():\n}) : () -> ()'
         assert main([write(tmp_path, text), "--allow-unregistered-dialect"]) == 1
@@ -110,6 +122,7 @@ class TestUsage:
             (["-p", "cse{x=1}"], "pipeline:1:5: error: pass 'cse' has no option 'x'"),
             (["-p", "cse{{"], "pipeline:1:5: error: expected an option, found '{'"),
             (["-t", "ptx"], "invalid choice: 'ptx'"),
+            (["--const", "D=3"], "input.mlir is MLIR, which has no constants to override"),
         ],
     )
     def test_names(
@@ -126,6 +139,8 @@ class TestUsage:
             (["--dim", "M=1.5"], "'M=1.5'"),
             (["--dim", "M=-1"], "expected 0 or more"),
             (["--remarks=some"], "invalid choice: 'some'"),
+            (["-p", "cse", "-p", "dce"], "argument -p: there are passes already: 'cse'"),
+            (["--check-equivalence", "--counterexample=x.txt"], "a name that ends in .npz"),
         ],
     )
     def test_options(
@@ -206,6 +221,12 @@ class TestRun:
     ):
         assert main([silu, "--run", *arguments]) == 1
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "// Nothing.\n"])
+def test_empty_input(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]):
+    assert main([write(tmp_path, text), "-p", "coda-to-gemm,schedule"]) == 0
+    assert capsys.readouterr().out.split() == ["builtin.module", "{", "}"]
 
 
 def test_output_file(silu: str, tmp_path: Path):

@@ -19,9 +19,17 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--counterexample",
+        type=_npz_name,
         metavar="FILE.npz",
         help="where to save the smallest inputs that show the difference, for --run --inputs",
     )
+
+
+def _npz_name(text: str) -> str:
+    """The name of a file. Raises ArgumentTypeError for one that --inputs would not read."""
+    if not text.endswith(".npz"):
+        raise argparse.ArgumentTypeError(f"'{text}': expected a name that ends in .npz")
+    return text
 
 
 def instrumentations(session: Session) -> Iterable[PassInstrumentation]:

@@ -30,7 +30,11 @@ _coda_opt_passes() {{
 
 
 class PassesAction(argparse.Action):
-    """Stores its value, or extends a list by it; the shell completes it as a list of passes."""
+    """Stores its value, or extends a list by it; the shell completes it as a list of passes.
+
+    A value that would take the place of another one is an error, unless the namespace has
+    `overrides`.
+    """
 
     complete: ClassVar[Mapping[str, Any]] = {
         "bash": "_coda_opt_passes",
@@ -47,6 +51,11 @@ class PassesAction(argparse.Action):
     ) -> None:
         if isinstance(values, list):
             values = [*getattr(namespace, self.dest), *values]
+        elif getattr(namespace, self.dest) and not hasattr(namespace, "overrides"):
+            parser.error(
+                f"argument {option_string}: there are passes already: "
+                f"'{getattr(namespace, self.dest)}'\n  help: write one list, with commas"
+            )
         setattr(namespace, self.dest, values)
 
 

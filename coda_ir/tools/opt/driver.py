@@ -47,7 +47,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], argparse.N
     options = parser.parse_args(arguments)
     if options.run_reproducer:
         arguments = [*reproducer.recorded_arguments(options), *arguments]
-        options = parser.parse_args(arguments)
+        options = parser.parse_args(arguments, argparse.Namespace(overrides=True))
     return arguments, options
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.diagnostics import DiagnosticError
 from coda_ir.mlir.reader import read_module
 from coda_ir.mlir.verification import verify_module
 from coda_ir.sources import decode_source
@@ -21,6 +24,8 @@ from coda_ir.tools.opt.feature import Chunk
 STDIN = "-"
 
 FRONTENDS = ("coda", "mlir")
+
+_CODA_DEFINITION = re.compile(r"^(import|const|fn|epilogue) ", re.MULTILINE)
 
 SEPARATORS = {"coda": (b"\n# -----", b"\n// -----"), "mlir": (b"// -----",)}
 """What stands between the pieces of an input that is split."""
@@ -83,6 +88,8 @@ def input_name(options: argparse.Namespace) -> str:
 def read_chunks(options: argparse.Namespace) -> list[Chunk]:
     """The pieces of the input. Raises UsageError for a file that no frontend reads, and OSError."""
     name, syntax = input_name(options), _syntax(options)
+    if options.const and syntax != "coda":
+        raise UsageError(f"argument --const: {name} is MLIR, which has no constants to override")
     data = _read(options)
     if not options.split_input_file:
         return [Chunk(name, data, syntax)]
@@ -130,16 +137,27 @@ def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> 
     """The verified module that a piece of the input describes. Raises CodaError for a wrong one."""
     text, verify = decode_source(chunk.data, chunk.name), not options.disable_verify
     if chunk.syntax != "coda":
-        return read_module(
-            text,
-            chunk.name,
-            context,
-            verify=verify,
-            implicit_module=not options.no_implicit_module,
-        )
+        return _read_mlir(text, chunk, context, options)
     from coda_ir.frontends.coda_text import parse_text
 
     module = parse_text(text, chunk.name, constants=dict(options.const))
     if verify:
         verify_module(module, {chunk.name: text})
     return module
+
+
+def _read_mlir(text: str, chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
+    try:
+        return read_module(
+            text,
+            chunk.name,
+            context,
+            verify=not options.disable_verify,
+            implicit_module=not options.no_implicit_module,
+        )
+    except DiagnosticError as error:
+        if options.frontend or not _CODA_DEFINITION.search(text):
+            raise
+        first, *rest = error.diagnostics
+        remedy = "say -f coda for a .coda program: this was read as MLIR"
+        raise DiagnosticError([replace(first, remedy=remedy), *rest], error.sources) from error
