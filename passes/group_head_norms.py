@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.ir import SSAValue
+
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.heads import Heads, heads_of
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.storage import is_view
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,8 @@ class GroupHeadNormsPass(FunctionPass):
         %y = coda.reshape %n
 
     Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q. The
-    heads may also stand before the rows, transposed.
+    heads may also stand before the rows, transposed. A norm of whole rows that a linear map reads
+    is no norm of one head, though a batch of one sequence has the shape of one.
     """
 
     name: ClassVar[str] = "group-head-norms"
@@ -31,8 +36,26 @@ class GroupHeadNormsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is None:
                 heads = heads_of(op.x, rewriter.shapes)
-                if heads is not None and heads.is_whole:
+                if heads is None or not heads.is_whole:
+                    continue
+                if not (_are_rows(heads) and _feeds_linear(op.result)):
                     _group(op, heads, rewriter)
+
+
+def _are_rows(heads: Heads) -> bool:
+    """Whether there is one head, of all columns."""
+    return heads.width == shape_of(heads.x)[-1]
+
+
+def _feeds_linear(value: SSAValue) -> bool:
+    """Whether `value`, or a view of it, is the input of a linear map."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, coda.LinearOp) and use.index == 0:
+            return True
+        if is_view(op) and use.index == 0 and _feeds_linear(op.results[0]):
+            return True
+    return False
 
 
 def _group(norm: coda.RMSNormOp, heads: Heads, rewriter: FunctionRewriter) -> None:

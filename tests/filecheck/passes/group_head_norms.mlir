@@ -25,3 +25,17 @@ func.func @transposed(%q: tensor<2x?x32xf32>, %w: tensor<8xf32>) -> tensor<2x4x?
 // CHECK-NEXT:   [[S:%.*]] = coda.reshape %y : (tensor<2x?x32xf32>) -> tensor<2x?x4x8xf32>
 // CHECK-NEXT:   [[Y:%.*]] = coda.transpose [[S]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:   func.return [[Y]]
+
+// -----
+
+// One head of keys, before the rows: attention reads it, no linear map.
+
+func.func @one_head(%k: tensor<1x8x32xf32>, %g: tensor<32xf32>) -> tensor<1x1x8x32xf32> {
+  %h = coda.reshape %k : (tensor<1x8x32xf32>) -> tensor<1x1x8x32xf32>
+  %y = coda.rms_norm %h, %g {eps = 1.0e-6 : f64} : (tensor<1x1x8x32xf32>, tensor<32xf32>) -> tensor<1x1x8x32xf32>
+  %n = coda.neg %y : (tensor<1x1x8x32xf32>) -> tensor<1x1x8x32xf32>
+  func.return %n : tensor<1x1x8x32xf32>
+}
+
+// CHECK-LABEL: func.func @one_head(
+// CHECK:        coda.rms_norm %k, %g {eps = 1.000000e-06 : f64, group = 32 : i64} : (tensor<1x8x32xf32>

@@ -39,3 +39,19 @@ func.func @columns_of_rows(%q: tensor<2x8x32xf32>, %w: tensor<8xf32>) -> tensor<
 
 // CHECK-LABEL: func.func @columns_of_rows(
 // CHECK:        %y = coda.rms_norm %h, %w {eps = 1.000000e-06 : f64} : (tensor<2x4x8x8xf32>
+
+// -----
+
+// Rows of a batch of one sequence, which a linear map reads: not one head of 32 columns.
+
+func.func @one_sequence(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %w: tensor<16x32xf32>) -> tensor<1x8x16xf32> {
+  %h = coda.reshape %x : (tensor<8x32xf32>) -> tensor<1x8x32xf32>
+  %y = coda.rms_norm %h, %g {eps = 1.0e-6 : f64} : (tensor<1x8x32xf32>, tensor<32xf32>) -> tensor<1x8x32xf32>
+  %v = coda.reshape %y : (tensor<1x8x32xf32>) -> tensor<8x32xf32>
+  %u = coda.reshape %v : (tensor<8x32xf32>) -> tensor<1x8x32xf32>
+  %z = coda.linear %u, %w : (tensor<1x8x32xf32>, tensor<16x32xf32>) -> tensor<1x8x16xf32>
+  func.return %z : tensor<1x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @one_sequence(
+// CHECK:        %y = coda.rms_norm %{{.*}}, %g {eps = 1.000000e-06 : f64} : (tensor<1x8x32xf32>

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from zoo.accuracy import is_as_exact, relative_errors
 
+import coda_ir
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects.torch import CallOp
@@ -309,3 +310,26 @@ def test_spellings(name: str, dtype: torch.dtype):
     errors, allowed = relative_errors(got, wanted), relative_errors(eager, wanted)
     for spelling, error, bound, result in zip(group.spellings, errors, allowed, eager, strict=True):
         assert is_as_exact([error], [bound], [result]), (spelling, error, bound)
+
+
+class Residual(nn.Module):
+    """What stands between the attentions of a Llama, with norms spelled out."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.out = (nn.Linear(D, D, bias=False) for _ in range(3))
+        self.weights = nn.Parameter(torch.randn(2, D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm = RMS_NORMS["weight_last"]
+        x = x + self.down(F.silu(self.up(norm(x, self.weights[0]))))
+        return self.out(norm(x, self.weights[1]))
+
+
+@pytest.mark.parametrize("shape", [(2, T, D), (1, T, D), (T, 1, D), (1, 1, D)])
+def test_a_batch_of_one_is_fused_like_others(shape: tuple[int, ...]):
+    exported = export(Residual().to(torch.bfloat16), (torch.randn(shape).to(torch.bfloat16),))
+    module = coda_ir.compile(exported.module, target="reference").module("gemm")
+    found = Counter(op.name for op in module.walk())
+    # The first norm reads an argument, which no GEMM computes; the second is finished by the last.
+    assert (found["coda.rms_norm"], found["gemm.fused"], found["gemm.finalize"]) == (1, 3, 1)
