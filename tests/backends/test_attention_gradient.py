@@ -262,11 +262,11 @@ def test_signatures_of_kernels_for_cuda(emitted: Any, kernel: str, head_dim: int
     q, k, v = heads(HEADS), heads(KV_HEADS), heads(KV_HEADS)
     mask = torch.empty(HEADS, 1, 10, dtype=torch.bfloat16, device="meta")
     for hidden in (None, mask) if kernel == "efficient" else (None,):
-        y, lse = emitted.fused_attention(kernel, q, k, v, hidden, hidden is None, None)
+        attention = emitted.Heads(q, k, v, hidden is None, mask=hidden)
+        attention.kernel, attention.is_causal, attention.mask = kernel, hidden is None, hidden
+        y, lse = attention.attend_fused()
         assert y.shape == q.shape and lse.shape == q.shape[:3] and lse.dtype == torch.float32
-        *found, d_mask = emitted.fused_attention_grad(
-            kernel, y, y, lse, q, k, v, hidden, hidden is None, None, hidden is not None
-        )
+        *found, d_mask = attention.gradients(y, y, lse, hidden is not None)
         assert [x.shape for x in found] == [x.shape for x in (q, k, v)]
         assert (d_mask is None) == (hidden is None)
         assert d_mask is None or d_mask.shape == (2, HEADS, 10, 10)
