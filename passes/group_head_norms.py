@@ -26,8 +26,8 @@ class GroupHeadNormsPass(FunctionPass):
         %y = coda.reshape %n
 
     Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q. The
-    heads may also stand before the rows, transposed. A norm of whole rows that a linear map reads
-    is no norm of one head, though a batch of one sequence has the shape of one.
+    heads may also stand before the rows, transposed. Whole rows are no head, though those of a batch
+    of one sequence have the shape of one.
     """
 
     name: ClassVar[str] = "group-head-norms"
@@ -38,13 +38,16 @@ class GroupHeadNormsPass(FunctionPass):
                 heads = heads_of(op.x, rewriter.shapes)
                 if heads is None or not heads.is_whole:
                     continue
-                if not (_are_rows(heads) and _feeds_linear(op.result)):
+                if not _are_rows(op, heads):
                     _group(op, heads, rewriter)
 
 
-def _are_rows(heads: Heads) -> bool:
-    """Whether there is one head, of all columns."""
-    return heads.width == shape_of(heads.x)[-1]
+def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:
+    """Whether what looks like one head of all columns is whole rows, in a batch of one."""
+    if heads.width != shape_of(heads.x)[-1]:
+        return False
+    is_split = len(shape_of(norm.x)) > len(shape_of(heads.x))
+    return not is_split or _feeds_linear(norm.result)
 
 
 def _feeds_linear(value: SSAValue) -> bool:

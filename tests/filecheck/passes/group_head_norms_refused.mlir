@@ -42,7 +42,19 @@ func.func @columns_of_rows(%q: tensor<2x8x32xf32>, %w: tensor<8xf32>) -> tensor<
 
 // -----
 
-// Rows of a batch of one sequence, which a linear map reads: not one head of 32 columns.
+// Rows of a batch of one sequence: not one head of 32 columns.
+
+func.func @whole_rows(%x: tensor<1x8x32xf32>, %g: tensor<32xf32>) -> tensor<1x8x32xf32> {
+  %y = coda.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<1x8x32xf32>, tensor<32xf32>) -> tensor<1x8x32xf32>
+  func.return %y : tensor<1x8x32xf32>
+}
+
+// CHECK-LABEL: func.func @whole_rows(
+// CHECK-NEXT:   %y = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<1x8x32xf32>
+
+// -----
+
+// The same after a view, where a linear map reads them.
 
 func.func @one_sequence(%x: tensor<8x32xf32>, %g: tensor<32xf32>, %w: tensor<16x32xf32>) -> tensor<1x8x16xf32> {
   %h = coda.reshape %x : (tensor<8x32xf32>) -> tensor<1x8x32xf32>
