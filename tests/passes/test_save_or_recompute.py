@@ -8,7 +8,7 @@ from support.goldens import GOLDENS, SEPARATOR
 from support.joints import assert_split_computes_joint, function_of
 from support.programs import parse_mlir
 
-from coda_ir.arguments import Signature
+from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.save_or_recompute import SaveOrRecomputePass, parse_extents
