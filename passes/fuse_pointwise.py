@@ -16,6 +16,7 @@ from coda_ir.passes.support.editing import (
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join_operands
 from coda_ir.passes.support.scalar_code import is_pointwise
+from coda_ir.passes.support.stored_products import stored_products
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class FusePointwisePass(FunctionPass):
     this pass. An intermediate with other consumers is stored as well, and pointwise code that only
     makes another operand comes along. Legal iff the operator has
     the shape of the tile, every other operand fits a port, and none of them depends on the same
-    GEMM. What combines two GEMMs that can share one pair epilogue is left to `pair-glu`.
+    GEMM. What combines two GEMMs that can share one pair epilogue is left to `pair-glu`; where they
+    cannot, one of them is stored for the other, and a remark says why.
     """
 
     name: ClassVar[str] = "fuse-pointwise"
@@ -55,6 +57,8 @@ def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:
     site = join_operands(op, site, rewriter.order)
     if check_site(op, site, rewriter.order) is not None:
         return False
+    for refusal in stored_products(op, site, rewriter.order):
+        rewriter.missed(op, refusal)
     rewriter.passed(op, f"fused into the epilogue of {site.op.name}")
     outputs = site.op.results
     leaves = [v for v in leaf_operands(op, shape_of(op.results[0])) if v not in outputs]

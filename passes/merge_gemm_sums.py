@@ -4,7 +4,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -12,13 +11,12 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     PortKind,
-    ResultKind,
     ScalarBuilder,
     Segment,
 )
 from coda_ir.passes.legality import check_products_may_meet, name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.sums import addends_of, is_part_of_sum, replace_sum
+from coda_ir.passes.support.sums import addends_of, biases_of, is_part_of_sum, replace_sum
 from coda_ir.remarks import fuse_locations
 
 
@@ -93,31 +91,12 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
             f"{name_of(value)} is stored and loaded again: it is used elsewhere too",
         )
     segments = gemm.segments()
-    if value.type != root.result.type or len(segments) > 1 or _biases(segments[0]) is None:
+    if value.type != root.result.type or len(segments) > 1 or biases_of(segments[0]) is None:
         return Refusal(
             "the products are added as they are, or with a bias",
             f"{name_of(value)} is stored and loaded again: it has an epilogue of its own",
         )
     return None
-
-
-def _biases(segment: Segment) -> list[SSAValue] | None:
-    """The vectors that the epilogue adds to the accumulator, which it stores; None where it does
-    anything else."""
-    kinds = [result.port.kind.data for result in segment.results]
-    if segment.pairing is not None or kinds != [ResultKind.TILE]:
-        return None
-    rows: dict[SSAValue, SSAValue] = {
-        segment.port_args(index)[0]: port.value
-        for index, port in enumerate(segment.ports)
-        if port.kind == PortKind.ROW
-    }
-    found: list[SSAValue] = []
-    (value,) = segment.yielded(0)
-    while isinstance(value.owner, arith.AddfOp) and value.owner.rhs in rows:
-        found.append(rows[value.owner.rhs])
-        value = value.owner.lhs
-    return found[::-1] if value is segment.accumulators[0] else None
 
 
 def _kind(value: SSAValue) -> Hashable:
@@ -172,7 +151,7 @@ def _add_biases(segment: Segment, gemm: FusedOp) -> None:
     """Let the epilogue add, in float32, what the epilogue of another product adds."""
     (value,) = segment.yielded(0)
     builder = ScalarBuilder(segment.block, gemm.location)
-    for bias in _biases(gemm.segments()[0]) or ():
+    for bias in biases_of(gemm.segments()[0]) or ():
         (argument,) = segment.add_port(PortKind.ROW, bias)
         value = builder.add(value, argument)
     segment.set_yielded(0, [value])

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, Segment
 from coda_ir.passes.support.function_pass import FunctionRewriter
 
 
@@ -17,6 +18,25 @@ def is_part_of_sum(op: coda.AddOp) -> bool:
         and isinstance(uses[0].operation, coda.AddOp)
         and uses[0].operation.result.type == op.result.type
     )
+
+
+def biases_of(segment: Segment) -> list[SSAValue] | None:
+    """The vectors that the epilogue adds to the accumulator, which it stores; None where it does
+    anything else."""
+    kinds = [result.port.kind.data for result in segment.results]
+    if segment.pairing is not None or kinds != [ResultKind.TILE]:
+        return None
+    rows: dict[SSAValue, SSAValue] = {
+        segment.port_args(index)[0]: port.value
+        for index, port in enumerate(segment.ports)
+        if port.kind == PortKind.ROW
+    }
+    found: list[SSAValue] = []
+    (value,) = segment.yielded(0)
+    while isinstance(value.owner, arith.AddfOp) and value.owner.rhs in rows:
+        found.append(rows[value.owner.rhs])
+        value = value.owner.lhs
+    return found[::-1] if value is segment.accumulators[0] else None
 
 
 def addends_of(root: coda.AddOp) -> Iterator[SSAValue]:

@@ -1,6 +1,7 @@
 // RUN: coda-opt %s -p fuse-pointwise --split-input-file | filecheck %s
+// RUN: coda-opt %s -p fuse-pointwise --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
-// Refusals are reported by outline-pointwise, which makes kernels of what is left.
+// Other refusals are reported by outline-pointwise, which makes kernels of what is left.
 // An operand that depends on the complete result of the same GEMM.
 
 func.func @row_maximum(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
@@ -237,4 +238,43 @@ func.func @integers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xi3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xi32>
 // CHECK-NEXT:   func.return %i : tensor<?x16xi32>
+// CHECK-NEXT: }
+
+// -----
+
+// Two GEMMs of different inputs: the epilogue of one loads what the other stores.
+
+func.func @other_inputs(%x: tensor<?x8xbf16>, %y: tensor<?x4xbf16>, %w: tensor<16x8xbf16>, %v: tensor<16x4xbf16>) -> tensor<?x16xbf16> {
+  %g = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %u = gemm.fused %y : tensor<?x4xbf16>
+    columns(%v : tensor<16x4xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.mul %g, %u : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %a : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] fuse-pointwise: coda.mul: %g is stored and loaded again: its GEMM has other inputs; failed condition: the GEMMs whose results meet multiply the same tensors; costs 64*d0 + 32*d1 bytes
+// CHECK:      func.func @other_inputs(
+// CHECK-NEXT:   %g = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = gemm.fused %y : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%v : tensor<16x4xbf16>) tile(%g : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %a_1 = arith.mulf %g_1, %acc : f32
+// CHECK-NEXT:       gemm.yield %a_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
