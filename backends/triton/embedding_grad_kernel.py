@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.memory import (
+from coda_ir.backends.triton.kernel_text import (
     function,
     load,
     next_power_of_2,

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator, indented
-from coda_ir.backends.triton.memory import (
+from coda_ir.backends.triton.kernel_text import (
     function,
     load,
     next_power_of_2,

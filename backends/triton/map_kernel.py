@@ -18,7 +18,7 @@ from coda_ir.backends.triton.kernel import (
     indented,
     without_unused,
 )
-from coda_ir.backends.triton.memory import function, next_power_of_2
+from coda_ir.backends.triton.kernel_text import function, next_power_of_2
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.memory import function, load, pointer_argument
-from coda_ir.backends.triton.row_kernel import Load, RowKernelText
+from coda_ir.backends.triton.kernel_text import function, load, pointer_argument
+from coda_ir.backends.triton.row_kernel_text import Load, RowKernelText
 from coda_ir.dialects.coda import (
     CrossEntropyGradOp,
     CrossEntropyOp,

@@ -252,13 +252,13 @@ KERNEL_FAULTS = (
     ),
     _Kernel(
         "rows: columns past the end count",
-        f"{T}row_kernel:Load.lines",
+        f"{T}row_kernel_text:Load.lines",
         "self.other)",
         "'1.0')",
     ),
     _Kernel(
         "rows: elements past the end are stored",
-        f"{T}row_kernel:RowKernelText.store_column",
+        f"{T}row_kernel_text:RowKernelText.store_column",
         ", mask=row < M)",
         ")",
     ),

@@ -19,7 +19,7 @@ import re
 from dataclasses import replace
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
-from coda_ir.backends.triton.memory import is_specialized
+from coda_ir.backends.triton.kernel_text import is_specialized
 
 NUMBER = "16"
 """Stands for extents, which no kernel is specialized on."""

@@ -9,7 +9,7 @@ from typing import Literal
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.memory import (
+from coda_ir.backends.triton.kernel_text import (
     function,
     load,
     next_power_of_2,
