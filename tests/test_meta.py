@@ -54,6 +54,15 @@ class TestLayout:
             pytest.skip("not a git checkout")
         assert git("ls-files", "-s", f"coda_ir/{folder}").startswith("120000 ")
 
+    def test_the_folder_map_has_every_package(self):
+        """And nothing that does not exist; the folders below a link may share its row."""
+        rows = re.findall(r"^\| (`.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+        named = {path.rstrip("/") for row in rows for path in re.findall(r"`(.*?)`", row)}
+        assert all((ROOT / path).exists() for path in named)
+        folders = {relative(path.parent) for path in python_files("coda_ir", *LINKED)}
+        dialects = {f"dialects/{name}" for name in ("coda", "gemm", "torch")}
+        assert folders - named == {"backends", "frontends", *dialects}
+
     @pytest.mark.parametrize("folder", LINKED)
     def test_a_linked_package_is_imported_once(self, folder: str):
         __import__(f"coda_ir.{folder}")
