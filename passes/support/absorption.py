@@ -20,8 +20,8 @@ from coda_ir.passes.legality import name_of
 from coda_ir.passes.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 
-MOST_PARTIALS = 64
-"""Partials of a row that a tile reads beside its operands, at most."""
+MOST_PARTIALS = 64 * 128
+"""Partials of its rows that a tile reads beside its operands, at most."""
 
 
 def check_absorption(op: FinalizeOp) -> list[FusedOp] | Refusal:
@@ -62,21 +62,12 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_partials(op: FinalizeOp) -> Refusal | None:
-    total = 0
     for value in op.partials:
-        tiles = known_tiles(value)
-        if tiles is None:
+        if known_tiles(value) is None:
             return Refusal(
                 "the partials come from a scheduled gemm.fused, so that their number is known",
                 f"{name_of(value)} does not come from one",
             )
-        total += tiles
-    if total > MOST_PARTIALS:
-        return Refusal(
-            f"a row has at most {MOST_PARTIALS} partials",
-            f"it has {total}",
-            "wider tiles of the GEMM that makes them",
-        )
     return None
 
 
@@ -93,6 +84,13 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
             "the partials have the rows of the GEMM",
             f"they have {len(shape_of(op.partials[0])) - 1} dimensions of rows, and the GEMM has "
             f"{len(user.row_shape)}",
+        )
+    partials, rows = sum(known_tiles(value) or 0 for value in op.partials), user.schedule.block_m
+    if partials * rows.data > MOST_PARTIALS:
+        return Refusal(
+            f"a tile has at most {MOST_PARTIALS} partials of its rows",
+            f"it has {partials} of each of {rows.data}",
+            "wider tiles of the GEMM that makes them",
         )
     return None
 

@@ -117,9 +117,9 @@ func.func @argument(%p: tensor<?x?xf32>, %z: tensor<?x16xf32>, %v: tensor<8x16xf
 
 // -----
 
-// Tiles of 16 columns make more partials than a tile should read.
+// Tiles of 16 columns make more partials than a tile of so many rows should read.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 65; failed condition: a row has at most 64 partials
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 65 of each of 128; failed condition: a tile has at most 8192 partials of its rows
 // CHECK-LABEL: func.func @many(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -136,7 +136,7 @@ func.func @many(%x: tensor<?x8xf32>, %w: tensor<1040x8xf32>, %v: tensor<8x1040xf
     gemm.yield %0 : f32
   }
   %y = gemm.fused %z : tensor<?x1040xf32>
-    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    schedule<pointer, "128x16x16", warps = 4, stages = 2, group_m = 8>
     columns(%v : tensor<8x1040xf32>) col(%s : tensor<?x1xf32>)
       -> (tile : tensor<?x8xf32>) {
     ^bb0(%acc: f32, %r: f32):
