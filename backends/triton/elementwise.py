@@ -146,7 +146,12 @@ def _scalar_code(
     if _is_number_over_tensor(op) and builder.mode == NumericsMode.EAGER_EXACT:
         reciprocal = builder.div(builder.constant(1.0), arguments[1])
         return builder.mul(builder.result(reciprocal, element_type_of(op.result)), arguments[0])
-    method: Callable[..., SSAValue] = getattr(builder, op.name.removeprefix("coda."))
+    method: Callable[..., SSAValue] | None = getattr(builder, op.name.removeprefix("coda."), None)
+    if method is None:
+        raise CodaError(
+            f"{format_location(op.location)}: the triton backend has no scalar code for {op.name}",
+            "give ScalarBuilder a method of its name",
+        )
     return method(*arguments)
 
 

@@ -97,7 +97,9 @@ def is_constant_operand(op: Operation, operand: int) -> bool:
 def refusal(op: Operation, operand: int) -> str | None:
     """Why `op` has no derivative for its operand number `operand`, if so."""
     if type(op) not in RULES:
-        return NOT_DIFFERENTIATED.get(type(op), "it is not an operator of the block level")
+        is_block_level = op.name.startswith("coda.")
+        level = "it has no rule" if is_block_level else "it is not an operator of the block level"
+        return NOT_DIFFERENTIATED.get(type(op), level)
     if isinstance(op, CallOp):
         return refusal_of_call(op)
     if is_constant_operand(op, operand):
