@@ -20,7 +20,7 @@ from coda_ir.backends.triton.host.kernels import UsedKernel
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.run import render_run
 from coda_ir.backends.triton.kernel import EmittedKernel
-from coda_ir.backends.triton.operators import emit_operators
+from coda_ir.backends.triton.operators.emit import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import LinearOp, MatmulOp

@@ -1,6 +1,6 @@
 """The host program of an emitted module: the function that allocates, launches and returns.
 
-`program` collects its statements while `operators.py` writes one operator after the other; `run`
+`program` collects its statements while `operators` writes one operator after the other; `run`
 makes a function of them. Beside these: `extents` and `buffers` know sizes and lifetimes, `kernels`
 and `launches` how kernels are called, `replay` how calls are repeated, `functions` what is copied
 from `runtime/`, and `text` how lines are spelled.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TypeAlias
 
 from xdsl.ir import Operation
 
@@ -12,6 +11,7 @@ from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
+from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects.coda import (
     AttentionGradOp,
@@ -32,8 +32,6 @@ from coda_ir.dialects.torch import (
     VjpOp,
     determinism_of,
 )
-
-Writer: TypeAlias = Callable[[HostProgram, Operation], None]
 
 
 def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
@@ -155,7 +153,7 @@ def repeatable(host: HostProgram, op: CallOp | VjpOp) -> Generator[None]:
         host.lines[start:] = [f"with deterministic({mode}):", *indented(host.lines[start:])]
 
 
-GRADIENT_WRITERS: Mapping[type, Writer] = {
+WRITERS: Mapping[type, Writer] = {
     AttentionGradOp: _attention_grad,
     WeightGradientOp: _weight_gradient,
     SumToOp: _sum_to,

@@ -1,0 +1,1 @@
+"""How each operator of a function runs: a generated kernel, or a call of PyTorch."""

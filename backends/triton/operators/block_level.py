@@ -1,0 +1,129 @@
+"""Operators of the block level that have kernels: pointwise ones, and those of whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.operators.launching import (
+    Writer,
+    kernel_of,
+    launch,
+    launch_map,
+    operands_of,
+)
+from coda_ir.backends.triton.row_kernels import (
+    cross_entropy_kernel,
+    layer_norm_kernel,
+    loss_reduction_kernel,
+    norm_stats_kernel,
+    reduce_kernel,
+    rms_norm_kernel,
+    softmax_kernel,
+)
+from coda_ir.dialects.coda import (
+    CastOp,
+    CrossEntropyOp,
+    ElementwiseOp,
+    GluOp,
+    LayerNormOp,
+    NormStatsOp,
+    ReduceOp,
+    RMSNormOp,
+    RopeOp,
+    SoftmaxOp,
+)
+
+
+def _elementwise(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ElementwiseOp | CastOp)
+    launch_map(host, op, lower_elementwise(op, host.extents.shapes), host.dims(op.result))
+
+
+def _glu(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GluOp)
+    launch_map(host, op, lower_glu(op), host.dims(op.x))
+
+
+def _rope(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, RopeOp)
+    launch_map(host, op, lower_rope(op), host.dims(op.x))
+
+
+def _row_kernel(host: HostProgram, op: Operation, x: SSAValue, kernel: EmittedKernel) -> None:
+    launch(host, op, kernel, host.extents.size(host.dims(x)[:-1]), operands_of(host, op))
+
+
+def _rms_norm(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, RMSNormOp)
+    kernel = kernel_of(host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm")))
+    operands = operands_of(host, op)
+    dims, group = host.dims(op.x), op.group_size
+    rows = host.extents.size(dims[:-1])
+    if op.group is not None:
+        columns = dims[-1]
+        rows = (
+            host.extents.size((*dims[:-1], columns // group))
+            if isinstance(columns, int)
+            else f"({operands[0]}.numel() // {group})"
+        )
+    launch(host, op, kernel, rows, operands)
+
+
+def _layer_norm(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, LayerNormOp)
+    emit = kernel_of(host, op, lambda names: layer_norm_kernel(op, names.fresh("layer_norm")))
+    _row_kernel(host, op, op.x, emit)
+
+
+def _norm_stats(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, NormStatsOp)
+    emit = kernel_of(host, op, lambda names: norm_stats_kernel(op, names.fresh("norm_stats")))
+    _row_kernel(host, op, op.x, emit)
+
+
+def _softmax(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SoftmaxOp)
+    emit = kernel_of(host, op, lambda names: softmax_kernel(op, names.fresh("softmax")))
+    _row_kernel(host, op, op.x, emit)
+
+
+def _reduce(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ReduceOp)
+    name = f"reduce_{op.kind.data}"
+    kernel = kernel_of(host, op, lambda names: reduce_kernel(op, names.fresh(name)))
+    _row_kernel(host, op, op.x, kernel)
+
+
+def _cross_entropy(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, CrossEntropyOp)
+    kernel = kernel_of(
+        host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy"))
+    )
+    operands, rows = operands_of(host, op), host.extents.size(host.dims(op.target))
+    if op.reduction.data == "none":
+        launch(host, op, kernel, rows, operands)
+        return
+    losses = host.temporary("row_losses", op.result, host.dims(op.target))
+    host.launch(kernel, rows, operands, [losses])
+    name = f"{op.reduction.data}_of_losses"
+    reduction = kernel_of(host, op, lambda names: loss_reduction_kernel(op, names.fresh(name)))
+    launch(host, op, reduction, rows, [losses, operands[1]])
+
+
+WRITERS: Mapping[type, Writer] = {
+    ElementwiseOp: _elementwise,
+    CastOp: _elementwise,
+    GluOp: _glu,
+    RopeOp: _rope,
+    RMSNormOp: _rms_norm,
+    LayerNormOp: _layer_norm,
+    NormStatsOp: _norm_stats,
+    SoftmaxOp: _softmax,
+    ReduceOp: _reduce,
+    CrossEntropyOp: _cross_entropy,
+}

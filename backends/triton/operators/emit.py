@@ -1,0 +1,47 @@
+"""Emits the operators of a function in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation
+
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.operators import block_level, gemm_level, gradients, torch_calls
+from coda_ir.backends.triton.operators.launching import Writer
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import ConstantOp
+from coda_ir.remarks import format_location
+
+
+def emit_operators(host: HostProgram) -> None:
+    """Emit the operators of the function in order. Raises CodaError for what has no kernel."""
+    for op in host.func.body.block.ops:
+        if isinstance(op, ReturnOp):
+            host.returned(op)
+            return
+        if all(not result.uses for result in op.results) or isinstance(op, ConstantOp):
+            continue
+        host.begin_operator(op)
+        _writer(op)(host, op)
+        host.end_operator(op)
+
+
+def _writer(op: Operation) -> Writer:
+    for base in type(op).__mro__:
+        if base in _WRITERS:
+            return _WRITERS[base]
+    raise CodaError(
+        f"{format_location(op.location)}: the triton backend cannot run {op.name}",
+        "use the reference target, or passes that lower the operator",
+    )
+
+
+_WRITERS: Mapping[type, Writer] = {
+    **gemm_level.WRITERS,
+    **block_level.WRITERS,
+    **torch_calls.WRITERS,
+    **gradients.WRITERS,
+}
+"""How the operators of a type (or of a base class) are emitted."""

@@ -1,0 +1,136 @@
+"""Operators of the GEMM level: kernels, and vectors that are computed from weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import BlockArgument, Operation
+
+from coda_ir.backends.triton.finalize_kernel import emit_finalize
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.host.launches import launch_lines
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.map_kernel import lower_map, map_tiling
+from coda_ir.backends.triton.operators.launching import (
+    Writer,
+    kernel_of,
+    launch,
+    launch_map,
+    operands_of,
+    rows_of,
+)
+from coda_ir.backends.triton.operators.library import write_library
+from coda_ir.backends.triton.row_kernels import pack_weight_kernel
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import (
+    FinalizeOp,
+    FusedOp,
+    Layout,
+    LibraryOp,
+    MapOp,
+    PackWeightOp,
+    PortKind,
+    ResultKind,
+    ScaleWeightOp,
+)
+from coda_ir.symbolic_shapes import Dims, SymbolicSize
+
+
+def _fused(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, FusedOp)
+    kernel = kernel_of(host, op, lambda names: emit_gemm(op, names))
+    operands, rows = operands_of(host, op), host.extents.size(host.dims(op.x)[:-1])
+    assert op.schedule is not None
+    block_m = op.schedule.block_m.data
+    m = host.extents.size(op.row_shape) if op.is_transposed else rows
+    for segment in op.segments():
+        for result, output in zip(segment.results, segment.outputs, strict=True):
+            if result.port.kind.data == ResultKind.PARTIAL_COL:
+                host.extents.bind(host.dims(output)[0], f"triton.cdiv({m}, {block_m})")
+    launch(host, op, kernel, rows, operands)
+
+
+def _map(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, MapOp)
+    lowered = lower_map(op)
+    segment = lowered.segment
+    domain = _map_domain(host, op)
+    rows = host.extents.size(rows_of(domain, segment.columns))
+    tiling = map_tiling(segment)
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data == ResultKind.PARTIAL_ROW:
+            host.extents.bind(host.dims(output)[-1], str(tiling.columns.tiles))
+        if result.port.kind.data == ResultKind.PARTIAL_COL:
+            host.extents.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.rows})")
+    launch_map(host, op, lowered, domain)
+
+
+def _map_domain(host: HostProgram, op: MapOp) -> Dims:
+    segment = op.segment()
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data == ResultKind.TILE:
+            return host.dims(output)
+    return next(host.dims(value) for kind, value in segment.ports if kind == PortKind.TILE)
+
+
+def _finalize(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, FinalizeOp)
+    axis = -1 if op.axis.data == "row" else 0
+    extents = [host.dims(partial)[axis] for partial in op.partials]
+    tiles = [extent if isinstance(extent, int) else None for extent in extents]
+    partial = host.dims(op.partials[0])
+    kept = partial[:-1] if op.axis.data == "row" else partial[1:]
+    size = SymbolicSize.product(kept)
+    elements = None if size.symbols else int(size)
+    kernel = kernel_of(host, op, lambda names: emit_finalize(op, names, tiles, elements))
+    launch(host, op, kernel, host.extents.size(kept), operands_of(host, op))
+
+
+def _pack_weight(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, PackWeightOp)
+    is_nk = op.layout.data == Layout.NK
+    depth = shape_of(op.vector)[0]
+    kernel = kernel_of(
+        host,
+        op,
+        lambda names: pack_weight_kernel(
+            element_type_of(op.weight),
+            element_type_of(op.vector),
+            None if depth == DYNAMIC_INDEX else depth,
+            is_nk=is_nk,
+            name=names.fresh("pack_weight"),
+        ),
+    )
+    operands = [host.variable(op.weight), host.variable(op.vector)]
+    rows = host.extents.of(host.dims(op.result)[0])
+
+    def compute(name: str) -> list[str]:
+        return [host.empty(name, op.result), *launch_lines(kernel, rows, operands, [name])]
+
+    host.pack(op, operands, compute, is_kept=_are_arguments(op))
+
+
+def _scale_weight(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ScaleWeightOp)
+    weight, vector = host.variable(op.weight), host.variable(op.vector)
+    factor = vector if op.layout.data == Layout.NK else f"{vector}[:, None]"
+
+    def compute(name: str) -> list[str]:
+        return [f"{name} = scaled({weight}, {factor})"]
+
+    host.pack(op, [weight, vector], compute, is_kept=_are_arguments(op))
+
+
+def _are_arguments(op: Operation) -> bool:
+    return all(isinstance(value, BlockArgument) for value in op.operands)
+
+
+WRITERS: Mapping[type, Writer] = {
+    FusedOp: _fused,
+    MapOp: _map,
+    FinalizeOp: _finalize,
+    LibraryOp: write_library,
+    PackWeightOp: _pack_weight,
+    ScaleWeightOp: _scale_weight,
+}

@@ -1,0 +1,90 @@
+"""Launches of kernels, whose results are new tensors or take the place of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
+from coda_ir.backends.triton.operators.row_pitches import row_pitches
+from coda_ir.backends.triton.split_k import workspace
+from coda_ir.dialects.gemm import MapOp
+from coda_ir.storage import overwritten
+from coda_ir.symbolic_shapes import Dims
+
+Writer: TypeAlias = Callable[[HostProgram, Operation], None]
+
+
+def kernel_of(
+    host: HostProgram, op: Operation, emit: Callable[[NameAllocator], EmittedKernel]
+) -> EmittedKernel:
+    """The kernel that `emit` makes, unless the module has the same one already."""
+    return host.kernels.use(emit(host.names.scope()), op)
+
+
+def launch(
+    host: HostProgram, op: Operation, kernel: EmittedKernel, rows: str, operands: Sequence[str]
+) -> None:
+    outputs: list[str] = []
+    for result in op.results:
+        operand = overwritten(result)
+        if operand is None:
+            outputs.append(host.allocate(result))
+        else:
+            outputs.append(operands[list(op.operands).index(operand)])
+            host.overwrite(result, outputs[-1])
+    outputs += workspace(host, kernel, rows)
+    host.launch(kernel, rows, operands, outputs)
+
+
+def operands_of(host: HostProgram, op: Operation) -> list[str]:
+    in_place = [overwritten(result) for result in op.results]
+    return [
+        host.owned(operand) if operand in in_place else host.operand(operand)
+        for operand in op.operands
+    ]
+
+
+def rows_of(domain: Dims, columns: int) -> Dims:
+    """The rows of a domain; all of it where it is taken as one column."""
+    return domain[:-1] if domain and domain[-1] == columns else domain
+
+
+def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
+    segment = lowered.segment
+    pitches = row_pitches(host, segment)
+    kernel = kernel_of(
+        host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches)
+    )
+    in_place = [overwritten(result) for result in op.results]
+    operands = [
+        host.owned(value)
+        if value in in_place
+        else _map_operand(host, value, lowered, domain, is_range=value in pitches)
+        for value in op.operands
+    ]
+    launch(host, op, kernel, host.extents.size(rows_of(domain, segment.columns)), operands)
+
+
+def _map_operand(
+    host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims, *, is_range: bool
+) -> str:
+    """The tensor of an operand, with its strides where it `is_range`; "None" for a constant, which
+    is in the kernel.
+    """
+    if is_range:
+        return host.variable(value)
+    if all(port.value is not value for port in lowered.segment.ports):
+        return "None"
+    if value in lowered.expanded:
+        is_column = lowered.expanded[value] and len(host.dims(value)) < len(domain)
+        return host.dense_expanded(value, domain, add_column=is_column)
+    return host.operand(value)
+
+
+def _block_level_name(op: Operation) -> str | None:
+    return None if isinstance(op, MapOp) else op.name.removeprefix("coda.")

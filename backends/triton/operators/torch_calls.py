@@ -1,0 +1,124 @@
+"""Operators that run through PyTorch: attention, embeddings, calls, and views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Operation
+
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.operators.gradients import (
+    attention_arguments,
+    attention_of_heads,
+    repeatable,
+)
+from coda_ir.backends.triton.operators.launching import Writer
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import (
+    AttentionOp,
+    BarrierOp,
+    ConcatOp,
+    EmbeddingOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from coda_ir.dialects.torch import CallOp, in_place
+from coda_ir.remarks import format_location
+from coda_ir.storage import is_filled_in_place
+
+
+def _attention(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, AttentionOp)
+    arguments = attention_arguments(host, op)
+    if op.lse is None:
+        host.assign(op.result, f"attention({arguments})", is_dense=True, hint="attended")
+        return
+    call = f"attention_with_lse({arguments})"
+    host.assign_all(op.results, call, hint="attended", is_dense=True)
+
+
+def _embedding(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, EmbeddingOp)
+    ids, table = host.variable(op.ids), host.variable(op.table)
+    call = f"torch.nn.functional.embedding({ids}, {table})"
+    host.assign(op.result, call, is_dense=True, hint="embedded")
+
+
+def _call_torch(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, CallOp)
+    operands = [host.variable(operand) for operand in op.inputs]
+    template = op.template
+    symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
+    callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
+    callee = attention_of_heads(host, op) or f"torch.ops.{callee}"
+    call = f"{callee}({template.render(operands, symbols)})"
+    hint = op.callee.data.split(".")[1]
+    with repeatable(host, op):
+        if op.picks is not None:
+            results = host.names.fresh(None, f"{hint}_results")
+            host.lines.append(f"{results} = {call}")
+            call = ", ".join(f"{results}[{position}]" for position in op.picks)
+        if len(op.outputs) == 1:
+            host.assign(op.outputs[0], call, is_dense=False, hint=hint)
+        else:
+            host.assign_all(op.outputs, call, hint=hint)
+    for result in op.outputs:
+        host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _concat(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ConcatOp)
+    if is_filled_in_place(op):
+        return
+    parts = ", ".join(map(host.variable, op.parts))
+    call = f"torch.cat([{parts}], {op.dim.value.data})"
+    host.assign(op.result, call, is_dense=False, hint="joined")
+
+
+def _reshape(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ReshapeOp)
+    dims = host.dims(op.result)
+    unknown = [dim for dim in dims if host.extents.unbound(dim)]
+    if len(unknown) > 1:
+        raise CodaError(
+            f"{format_location(op.location)}: coda.reshape: the extents "
+            f"{', '.join(map(str, unknown))} cannot be told from the arguments",
+            "use dimensions that an argument has",
+        )
+    extents = ["-1" if dim in unknown else host.extents.of(dim) for dim in dims]
+    x = host.variable(op.x)
+    call = f"{x}.reshape({', '.join(extents)})" if extents else f"{x}.reshape(())"
+    host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
+
+
+def _barrier(host: HostProgram, op: Operation) -> None:
+    """Nothing: statements run in order."""
+    assert isinstance(op, BarrierOp)
+    x = host.variable(op.x)
+    host.assign(op.result, x, is_dense=host.is_dense(op.x), hint="x")
+
+
+def _transpose(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, TransposeOp)
+    call = f"{host.variable(op.x)}.permute({', '.join(map(str, op.permutation))})"
+    host.assign(op.result, call, is_dense=False, hint="transposed")
+
+
+def _slice(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SliceOp)
+    dim, start, stop = op.range
+    call = f"{host.variable(op.x)}.narrow({dim}, {start}, {stop - start})"
+    host.assign(op.result, call, is_dense=False, hint="part")
+
+
+WRITERS: Mapping[type, Writer] = {
+    AttentionOp: _attention,
+    EmbeddingOp: _embedding,
+    CallOp: _call_torch,
+    ConcatOp: _concat,
+    ReshapeOp: _reshape,
+    BarrierOp: _barrier,
+    TransposeOp: _transpose,
+    SliceOp: _slice,
+}
