@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
@@ -15,7 +16,7 @@ from torch.fx import Node
 
 from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, capture_error
+from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, CaptureError, capture_error
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 
 WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -66,6 +67,7 @@ def capture(
     data, code that PyTorch cannot follow, inputs of a kind that it does not know.
     """
     interpret_without_gpu()
+    _check_call(model, args, kwargs or {})
     try:
         with _one_at_a_time(), torch.no_grad(), _marks_removed((args, kwargs)):
             program = torch.export.export(
@@ -78,6 +80,20 @@ def capture(
             return decomposed(program)
     except MODEL_ERRORS as error:
         raise capture_error(model, error) from error
+
+
+def _check_call(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(model.forward)
+    except ValueError:  # some functions have none
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise CaptureError(
+            f"the forward of {type(model).__name__} cannot be called so: {error}",
+            f"pass args and kwargs as it takes them: {signature}",
+        ) from error
 
 
 def _one_at_a_time() -> AbstractContextManager[Any]:

@@ -42,6 +42,14 @@ class _Reason(NamedTuple):
 _REASONS = (
     _Reason("Constraints violated", None, "leave that dimension out of dynamic_shapes"),
     _Reason(
+        "structure of `inputs`", None, "let dynamic_shapes have an entry for each argument, or None"
+    ),
+    _Reason(
+        "list assignment index out of range",
+        "dynamic_shapes names a dimension that an argument does not have",
+        "count the dimensions of that argument from 0",
+    ),
+    _Reason(
         "data-dependent",
         "control flow, or a number of Python, depends on the values of a tensor",
         "compute it with tensors (torch.where), or export the parts of the model around it",

@@ -195,7 +195,7 @@ def test_inputs_from_a_file(folder: Path):
         ("factories:mapping", "args is of type dict"),
         ("factories:one_tensor", "args is a Tensor"),
         ("factories:branches", "Branch cannot be captured"),
-        ("factories:bare", "Mlp cannot be captured"),
+        ("factories:bare", "the forward of Mlp cannot be called so"),
     ],
 )
 def test_wrong_factories(

@@ -338,6 +338,24 @@ def test_refusals(model: nn.Module, message: str, remedy: str):
     assert caught.value.remedy is not None and remedy in caught.value.remedy
 
 
+def test_calls_that_do_not_fit_the_model():
+    x = torch.randn(3, 4)
+    for args, kwargs in (((), {}), ((x, x), {}), ((x,), {"scale": x})):
+        with pytest.raises(CodaError, match="the forward of ReLU cannot be called so") as caught:
+            export(nn.ReLU(), args, kwargs)
+        assert caught.value.remedy is not None and "input: torch.Tensor" in caught.value.remedy
+
+
+def test_dynamic_shapes_that_do_not_fit_the_arguments():
+    for shapes, message in (
+        (({5: torch.export.Dim("B")},), "names a dimension that an argument does not have"),
+        (({0: torch.export.Dim("B")}, None), "structure of `inputs`"),
+    ):
+        with pytest.raises(CodaError, match=message) as caught:
+            export(nn.ReLU(), (torch.randn(3, 4),), dynamic_shapes=shapes)
+        assert caught.value.remedy is not None and "argument" in caught.value.remedy
+
+
 class IntegerGemms(nn.Module):
     weight: torch.Tensor
 
