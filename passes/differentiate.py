@@ -13,6 +13,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.move_norm_gradient_sums import MoveNormGradientSumsPass
 from coda_ir.passes.save_or_recompute import SaveOrRecomputePass
+from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.stream_logits import StreamLogitsPass
 
 
@@ -23,7 +24,8 @@ class DifferentiatePass(ModulePass):
         @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
-    The steps are `derive-gradient`, which the options `function` and `wrt` go to, algebra on the
+    The steps are `split-packed-linear`, so that parts are saved and fused one by one,
+    `derive-gradient`, which the options `function` and `wrt` go to, algebra on the
     joint function that it makes, `stream-logits` where a number of parts is given, and
     `save-or-recompute`, which has the other options. Both new
     functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
@@ -45,6 +47,7 @@ class DifferentiatePass(ModulePass):
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on."""
         return (
+            SplitPackedLinearPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
