@@ -6,6 +6,7 @@ from typing import ClassVar
 from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
 from coda_ir.dialects.gemm import FinalizeOp, MapOp
 from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.passes.legality import name_of
@@ -80,6 +81,10 @@ class ReportUnfusedPass(FunctionPass):
                 rewriter.missed(op, reason)
             elif isinstance(op, MapOp):
                 rewriter.missed(op, _why_pointwise(op))
+            elif isinstance(op, coda.ElementwiseOp | coda.CastOp):
+                refusal = _why_not_float32(op)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
             elif isinstance(op, REDUCTIONS) and Site.of(op.x) is None:
                 rewriter.missed(
                     op,
@@ -88,6 +93,15 @@ class ReportUnfusedPass(FunctionPass):
                         "the reduction runs as a kernel of its own",
                     ),
                 )
+
+
+def _why_not_float32(op: Operation) -> Refusal | None:
+    """Whether a type keeps a pointwise operator out of kernels; others have been reported."""
+    types = map(element_type_of, (*op.operands, *op.results))
+    wide = [type for type in types if not computes_in_float32(type)]
+    if not wide:
+        return None
+    return Refusal("float32 holds every value", f"runs through PyTorch: it computes in {wide[0]}")
 
 
 def _why_pointwise(op: MapOp) -> Refusal:

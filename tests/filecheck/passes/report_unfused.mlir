@@ -68,3 +68,23 @@ func.func @not_deterministic(%x: tensor<?x8xf32>, %i: tensor<?x8xi64>) -> (tenso
 // CHECK-NEXT:   %d = torch.vjp "aten.cumsum.default"(%x : tensor<?x8xf32>) of(%a : tensor<?x8xf32>) {arguments = "{0}, 0", of = [0 : i64], wrt = [0 : i64]} -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>, tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Kernels compute in float32.
+
+func.func @float64(%x: tensor<?x8xf64>) -> tensor<?x8xf32> {
+  %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
+  %b = coda.cast %a : (tensor<?x8xf64>) -> tensor<?x8xf32>
+  %c = coda.exp %b : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %c : tensor<?x8xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.exp: runs through PyTorch: it computes in f64; failed condition: float32 holds every value; costs 128*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.cast: runs through PyTorch: it computes in f64; failed condition: float32 holds every value; costs 96*d0 bytes
+// CHECK:      func.func @float64(
+// CHECK-NEXT:   %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
+// CHECK-NEXT:   %b = coda.cast %a : (tensor<?x8xf64>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %c = coda.exp %b : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %c : tensor<?x8xf32>
+// CHECK-NEXT: }
