@@ -18,10 +18,10 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
     region_type,
 )
+from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.legality import check_group_code, group_site
 from coda_ir.passes.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
@@ -33,7 +34,6 @@ from coda_ir.passes.support.groups import (
     joins_columns,
     splits_columns,
 )
-from coda_ir.passes.support.scalar_code import emit_scalar
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.legality import check_site, find_site, pair_of_siblings
 from coda_ir.passes.support.editing import (
     Site,
@@ -15,7 +16,6 @@ from coda_ir.passes.support.editing import (
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join_operands
-from coda_ir.passes.support.scalar_code import is_pointwise
 from coda_ir.passes.support.stored_products import stored_products
 
 

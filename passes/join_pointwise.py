@@ -6,12 +6,12 @@ from typing import ClassVar
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.legality import find_site
 from coda_ir.passes.support.editing import is_left_to_readers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import find_companion, join_with_operands
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 
 @dataclass(frozen=True)

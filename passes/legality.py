@@ -28,12 +28,12 @@ from coda_ir.dialects.gemm import (
     Segment,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 NO_PRODUCER = Refusal(
     "an operand is computed by a GEMM or a pointwise kernel of the same function",

@@ -12,12 +12,12 @@ from xdsl.ir import Operation, SSAValue, Use
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.legality import check_rounding_may_move, is_tilewise, name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.matching import operand_pairs, unwidened
 from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
 

@@ -8,6 +8,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.join_pointwise import join_companion
 from coda_ir.passes.legality import NO_PRODUCER, find_site
@@ -15,7 +16,6 @@ from coda_ir.passes.support.editing import Site, is_left_to_readers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join, join_with_operands
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 
 @dataclass(frozen=True)

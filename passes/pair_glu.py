@@ -8,12 +8,12 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
 from coda_ir.dialects.gemm import FusedOp, PairingAttr, ResultPortAttr
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.legality import check_pairing, find_site, pair_of_siblings
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.pairing import join_siblings, pair_columns
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
@@ -23,7 +24,6 @@ from coda_ir.passes.support.min_cut import VertexCut
 from coda_ir.passes.support.norm_gradients import stats_of
 from coda_ir.passes.support.norms import Norm, OpInserter, apply_statistics, norm_stats, params_of
 from coda_ir.passes.support.residual_sums import residual_sums
-from coda_ir.passes.support.scalar_code import is_pointwise
 from coda_ir.passes.support.split_joint import is_expensive, split
 from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize

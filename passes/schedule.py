@@ -180,6 +180,14 @@ class SchedulePass(ModulePass):
             split_k=() if self.split_k is None else (self.split_k,),
         )
 
+    def _remedy(self) -> str:
+        """What may help where nothing fits."""
+        asked = {"warps": self.warps, "stages": self.stages, "split_k": self.split_k}
+        given = [f"{name}={value}" for name, value in asked.items() if value is not None]
+        if given:
+            return f"leave {', '.join(given)} to the cost model"
+        return "the groups of gemm.group_reduce may be too wide"
+
     def _choose(self, op: FusedOp, rows: int | None) -> Ranked:
         """The fastest that fits. Raises CodaError where none does."""
         _check_static(op)
@@ -194,7 +202,7 @@ class SchedulePass(ModulePass):
             raise CodaError(
                 f"{place}: schedule: no tile of gemm.fused {'x'.join(_shape(op))} fits "
                 f"{self.target}",
-                "the groups of gemm.group_reduce may be too wide",
+                self._remedy(),
             )
         if self.explain:
             self._tell(op, explanation(ranking))

@@ -10,10 +10,10 @@ from xdsl.ir import Operation, SSAValue, Use
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter, replace_value
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 Sink: TypeAlias = (
     coda.ReduceOp | coda.SumToOp | coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp

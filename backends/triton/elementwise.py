@@ -12,19 +12,14 @@ from xdsl.utils.hints import isa
 from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
-    ActivationGradOp,
     CastOp,
     ConstantOp,
-    DivOp,
     ElementwiseOp,
-    GeluOp,
     GluOp,
     RopeOp,
-    SoftcapOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
-    NumericsMode,
     PairingAttr,
     Port,
     PortKind,
@@ -37,6 +32,7 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
     region_type,
 )
+from coda_ir.dialects.gemm.scalar_code import scalar_code
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
@@ -131,33 +127,18 @@ def _constant(builder: ScalarBuilder, op: ConstantOp) -> SSAValue:
 def _scalar_code(
     builder: ScalarBuilder, op: ElementwiseOp | CastOp, arguments: Sequence[SSAValue]
 ) -> SSAValue:
-    """The scalar operators of `op`: methods of ScalarBuilder have the names of the dialect."""
+    """The scalar operators of `op`. Stores round to the type of its result."""
     if isinstance(op, CastOp):
         return _cast(builder, arguments[0], region_type(element_type_of(op.result)))
     if not is_float(element_type_of(op.result)):
         return _integer_code(builder, op, arguments)
-    if isinstance(op, GeluOp):
-        exact = op.approximate.data == "none"
-        return builder.gelu(arguments[0]) if exact else builder.gelu_tanh(arguments[0])
-    if isinstance(op, ActivationGradOp):
-        return builder.activation_grad(op.activation.data, *arguments)
-    if isinstance(op, SoftcapOp):
-        return builder.softcap(arguments[0], op.cap.value.data, element_type_of(op.result))
-    if _is_number_over_tensor(op) and builder.mode == NumericsMode.EAGER_EXACT:
-        reciprocal = builder.div(builder.constant(1.0), arguments[1])
-        return builder.mul(builder.result(reciprocal, element_type_of(op.result)), arguments[0])
-    method: Callable[..., SSAValue] | None = getattr(builder, op.name.removeprefix("coda."), None)
-    if method is None:
+    value = scalar_code(builder, op, arguments)
+    if value is None:
         raise CodaError(
             f"{format_location(op.location)}: the triton backend has no scalar code for {op.name}",
-            "give ScalarBuilder a method of its name",
+            "add it to dialects/gemm/scalar_code.py",
         )
-    return method(*arguments)
-
-
-def _is_number_over_tensor(op: ElementwiseOp) -> bool:
-    """Whether PyTorch computes `op` as the tensor's reciprocal times the number."""
-    return isinstance(op, DivOp) and isinstance(op.lhs.owner, ConstantOp)
+    return value
 
 
 def _integer_code(

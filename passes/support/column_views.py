@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.index_values import literal
-from coda_ir.passes.support.scalar_code import is_widening_cast
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 

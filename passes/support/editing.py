@@ -21,9 +21,9 @@ from coda_ir.dialects.gemm import (
     Segment,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.remarks import fuse_locations
 from coda_ir.symbolic_shapes import element_bytes
 

@@ -11,8 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 MAX_GROUP = 256
 """Columns of the largest group that a tile holds."""

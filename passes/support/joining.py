@@ -7,6 +7,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import (
     EpilogueOp,
     Site,
@@ -17,7 +18,6 @@ from coda_ir.passes.support.editing import (
 )
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 _WHOLE = {PortKind.TILE: False, PortKind.HALF_TILE: True}
 """Ports that load a whole tensor, and whether its elements belong to pairs of columns."""

@@ -11,11 +11,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.joint import ops_behind
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 Sink: TypeAlias = coda.MatmulOp | coda.WeightGradientOp | coda.SumToOp | coda.ReduceOp
 

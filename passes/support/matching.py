@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.passes.support.scalar_code import is_widening_cast
+from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 
 OpT = TypeVar("OpT", bound=Operation)
 

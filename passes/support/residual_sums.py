@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.support.scalar_code import is_widening_cast
+from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 
 
 def residual_sums(

@@ -333,13 +333,13 @@ PASS_FAULTS = (
     ),
     Fault(
         "activation: tanh approximation for the exact gelu",
-        f"{P}support.scalar_code:_emit_gelu",
+        "coda_ir.dialects.gemm.scalar_code:_emit_gelu",
         'op.approximate.data == "none"',
         "False",
     ),
     Fault(
         "softcap: cap dropped",
-        f"{P}support.scalar_code:_emit_softcap",
+        "coda_ir.dialects.gemm.scalar_code:_emit_softcap",
         "builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))",
         "args[0]",
     ),

@@ -19,3 +19,12 @@ def test_symbolic_extents_of_weights(shapes: tuple[str, str], name: str):
         f"<text>:2:12: schedule: {name} of gemm.fused is symbolic\n"
         "  help: give the extents of weights as numbers or consts; only rows may be symbols"
     )
+
+
+def test_options_that_leave_no_tile_are_named():
+    program = "fn f(x: bf16[M, 64], w: bf16[32, 64]) {\n    return linear(x, w)\n}"
+    with pytest.raises(CodaError) as error:
+        compiled = coda_ir.compile(program, device="cpu", schedule="stages=99 warps=4")
+        compiled.prepare()
+    assert "no tile of gemm.fused Mx32x64 fits portable" in str(error.value)
+    assert error.value.remedy == "leave warps=4, stages=99 to the cost model"

@@ -267,7 +267,7 @@ def test_widths_of_parts(columns: int, chunks: int, widths: list[int]):
 
 
 def test_no_parts_are_refused():
-    with pytest.raises(CodaError, match="chunks is 0, expected at least 1"):
+    with pytest.raises(CodaError, match="stream_logits is 0"):
         HEADS["norm"].compiled(torch.float32, 0, "reference").prepare()
 
 

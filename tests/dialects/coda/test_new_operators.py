@@ -10,8 +10,8 @@ from coda_ir.backends.reference.interpreter import HANDLERS
 from coda_ir.backends.triton import emit_module
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.derivatives import refusal
-from coda_ir.passes.support.scalar_code import is_pointwise
 
 ROW = TensorType(f32, [8])
 

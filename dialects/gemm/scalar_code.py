@@ -95,6 +95,14 @@ def is_pointwise(op: object) -> bool:
     )
 
 
+def scalar_code(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue | None:
+    """Append the scalar code of `op` on the float elements `args`: its value before it is rounded
+    to the type of the result. None where there is no code for `op`.
+    """
+    emit = _EMIT.get(type(op))
+    return None if emit is None else emit(builder, op, args)
+
+
 def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     """Append the scalar code of the pointwise operator `op` on the elements `args`."""
     return builder.result(_EMIT[type(op)](builder, op, args), element_type_of(op.results[0]))
