@@ -218,7 +218,7 @@ def check_gemm_types(
 
 
 def static_columns(value: SSAValue) -> int | Refusal:
-    """The number of columns of `value`, which a mean needs as a number."""
+    """The number of columns of `value`, for what needs it as a number."""
     n = shape_of(value)[-1]
     if n != DYNAMIC_INDEX:
         return n

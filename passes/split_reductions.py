@@ -62,8 +62,8 @@ class SplitReductionsPass(FunctionPass):
     A sum over everything, such as the gradient of a scale, is one over the rows of sums by row.
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
-    the same function, or one that a kernel loads and that does not need the sum; a mean needs a
-    static number of columns, and the statistics of a LayerNorm a type in which rounding costs more
+    the same function, or one that a kernel loads and that does not need the sum; a mean and a sum
+    over rows need a static number of columns, and the statistics of a LayerNorm a type in which rounding costs more
     than E[x²] − mean² does.
     """
 
@@ -135,6 +135,9 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
             "the sum is over all rows",
             f"the sum runs as a kernel of its own: its shape is {shape}",
         )
+    columns = static_columns(op.x)
+    if isinstance(columns, Refusal):
+        return columns
     type = element_type_of(op.result)
 
     def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:

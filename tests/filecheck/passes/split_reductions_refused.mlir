@@ -158,3 +158,21 @@ func.func @needed(%a: tensor<?x4xf32>, %w: tensor<8x4xf32>, %x: tensor<?x8xf32>)
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum over the rows of nobody knows how many columns, as the gradient of a norm's weight.
+
+func.func @symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}) -> tensor<?xf32> {
+  %y = gemm.map tile(%x : tensor<?x?xf32>) -> (tile : tensor<?x?xf32>) {
+  ^bb0(%x_1: f32):
+    %0 = arith.mulf %x_1, %x_1 : f32
+    gemm.yield %0 : f32
+  }
+  %s = coda.sum_to %y : (tensor<?x?xf32>) -> tensor<?xf32>
+  func.return %s : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @symbolic_columns(
+// CHECK:         %s = coda.sum_to %y
+// REMARK: %y has a symbolic number of columns; failed condition: the number of columns is static
