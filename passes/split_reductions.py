@@ -63,8 +63,8 @@ class SplitReductionsPass(FunctionPass):
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
     the same function, or one that a kernel loads and that does not need the sum; a mean and a sum
-    over rows need a static number of columns, and the statistics of a LayerNorm a type in which rounding costs more
-    than E[x²] − mean² does.
+    over rows need a static number of columns, and the statistics of a LayerNorm a type in which
+    rounding costs more than E[x²] − mean² does.
     """
 
     name: ClassVar[str] = "split-reductions"
