@@ -13,7 +13,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
 from coda_ir.frontends.torch.importer import ImportedGraph, ResultNumber
-from coda_ir.frontends.torch.input_updates import own_memory, store_updates
+from coda_ir.frontends.torch.input_updates import store_updates
 from coda_ir.frontends.torch.types import symbolic_text
 from coda_ir.training.functions import TrainableFunction
 
@@ -50,9 +50,7 @@ class GraphRunner:
         if not self.updated:
             return results
         updated = [tensors[at] for at in self.updated]
-        returned = [own_memory(result, updated) for result in results[: self._returned]]
-        store_updates(updated, results[self._returned :])
-        return returned
+        return store_updates(updated, results[self._returned :], results[: self._returned])
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         results = self._run([argument(inputs) for argument in self._arguments])

@@ -36,19 +36,31 @@ def _is_update(node: Node, positions: dict[Node, int]) -> bool:
     return str(node.target) == "aten.copy_.default" and node.args[0] in positions and not node.users
 
 
-def store_updates(inputs: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
-    """Store each value in the memory of its input, unless it is there already."""
-    for old, new in zip(inputs, values, strict=True):
-        if _is_same_memory(old, new):
-            continue
-        old.copy_(own_memory(new, [old]))
+def store_updates(
+    inputs: Sequence[torch.Tensor],
+    values: Sequence[torch.Tensor],
+    returned: Sequence[Any],
+) -> list[Any]:
+    """Store each value in the memory of its input, unless it is there already.
+
+    Gives what is `returned`. Values, and what is returned, may be in the memory of any of the
+    inputs, which is about to change: then they are copied before.
+    """
+    memories = {_memory(x) for x in inputs}
+
+    def apart(value: torch.Tensor) -> torch.Tensor:
+        return value.clone() if _memory(value) in memories else value
+
+    pairs = zip(inputs, values, strict=True)
+    new = [(old, apart(value)) for old, value in pairs if not _is_same_memory(old, value)]
+    kept = [apart(value) if isinstance(value, torch.Tensor) else value for value in returned]
+    for old, value in new:
+        old.copy_(value)
+    return kept
 
 
-def own_memory(result: torch.Tensor, updated: Sequence[torch.Tensor]) -> torch.Tensor:
-    """`result`, or a copy where it is in the memory of an input that the graph updates."""
-    memory = result.untyped_storage().data_ptr()
-    is_shared = any(x.untyped_storage().data_ptr() == memory for x in updated)
-    return result.clone() if is_shared else result
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _is_same_memory(old: torch.Tensor, new: torch.Tensor) -> bool:
@@ -69,7 +81,6 @@ def storing_updates(runner: Runner, positions: Sequence[int]) -> Runner:
         updated = [inputs[position] for position in positions]
         results = runner(inputs)
         kept = len(results) - len(positions)
-        store_updates(updated, results[kept:])
-        return results[:kept]
+        return store_updates(updated, results[kept:], results[:kept])
 
     return run

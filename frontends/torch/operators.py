@@ -194,7 +194,16 @@ def gelu(graph: GraphImporter, node: Node) -> Value | None:
 
 def cast(graph: GraphImporter, node: Node) -> Value | None:
     """A cast between float types, or nothing where only layout or device are named."""
-    x, dtype = graph.tensor(arguments(node)[0]), result_dtype(node)
+    return _in_type_of_result(graph, node, arguments(node)[0])
+
+
+def copied(graph: GraphImporter, node: Node) -> Value | None:
+    """What a tensor holds that another one is copied to: the other one, in its type."""
+    return _in_type_of_result(graph, node, arguments(node)[1])
+
+
+def _in_type_of_result(graph: GraphImporter, node: Node, given: object) -> Value | None:
+    x, dtype = graph.tensor(given), result_dtype(node)
     if element_type_of(x) == element_type(dtype):
         return x
     both_float = is_float(element_type_of(x)) and dtype.is_floating_point
@@ -448,6 +457,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten._to_copy.default": cast,
     "prims.convert_element_type.default": cast,
     "aten.clone.default": same,
+    "aten.copy.default": copied,
     "aten.alias.default": same,
     "aten.detach.default": same,
     "aten.contiguous.default": same,

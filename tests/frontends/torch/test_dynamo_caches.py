@@ -102,6 +102,32 @@ def test_inputs_that_are_updated(target: str, training: bool, fallback: bool):
         torch.testing.assert_close(list(got), kept)  # a later call changes no result
 
 
+class Exchange(nn.Module):
+    """Each state becomes what is computed from the other one, in the epilogue of one GEMM."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16, bias=False)
+
+    def forward(self, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        first, second = y + b, y * 2 - a
+        a.copy_(first), b.copy_(second)
+        return y
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_states_that_are_computed_from_each_other(target: str):
+    model = Exchange()
+    fast = compiled(model, target=target)
+    wanted = [torch.randn(16, 16) for _ in range(2)]
+    states = [state.clone() for state in wanted]
+    for _ in range(3):
+        x = torch.randn(16, 16)
+        torch.testing.assert_close(fast(x, *states), model(x, *wanted))
+        torch.testing.assert_close(states, wanted)
+
+
 class Layer(nn.Module):
     """Attention over a cache that grows."""
 
