@@ -79,6 +79,11 @@ class SaveOrRecomputePass(ModulePass):
     extents: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.memory_budget is not None and self.memory_budget < 0:
+            raise CodaError(
+                f"{self.name}: memory-budget is {self.memory_budget}",
+                "use a number of bytes, 0 or more",
+            )
         joints = [Joint.of(func) for func in op.walk() if isinstance(func, FuncOp)]
         for joint in joints:
             if joint is not None:
