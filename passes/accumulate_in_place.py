@@ -23,6 +23,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import EpilogueEditor, segments_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import is_donated, overwritten, storage_root
 
 
@@ -78,7 +79,7 @@ def _call_in_place(op: CallOp, rewriter: FunctionRewriter) -> None:
         rewriter.missed(op, Refusal(_WHOLE, f"it changes a part or another view of {name}"))
     elif any(storage_root(value) is memory for value in op.inputs[1:]):
         rewriter.missed(op, Refusal(_NOT_READ, f"it reads {name} while it changes it"))
-    elif (reader := _reader_after(op, memory)) is not None:
+    elif (reader := _reader_after(op, memory, rewriter.order)) is not None:
         found = f"{name} is used by {reader.name} afterwards"
         rewriter.missed(op, Refusal(_NOT_READ, found))
     else:
@@ -97,14 +98,23 @@ def _is_whole(value: SSAValue) -> bool:
     return isinstance(value, BlockArgument)
 
 
-def _reader_after(op: CallOp, memory: SSAValue) -> Operation | None:
-    """An operator after `op` that uses the memory as it was before."""
-    later = op.next_op
-    while later is not None:
-        if any(storage_root(operand) is memory for operand in later.operands):
-            return later
-        later = later.next_op
-    return None
+def _reader_after(op: CallOp, memory: SSAValue, order: BlockOrder) -> Operation | None:
+    """The first operator after `op` that uses the memory as it was before."""
+    users = {use.operation for value in _values_in(memory) for use in value.uses}
+    later = [user for user in users if order.position(user) > order.position(op)]
+    return min(later, key=order.position, default=None)
+
+
+def _values_in(memory: SSAValue) -> set[SSAValue]:
+    """The values that share the memory of `memory`, which is one of them."""
+    found, pending = set[SSAValue](), [memory]
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            results = (result for use in value.uses for result in use.operation.results)
+            pending += [result for result in results if storage_root(result) is memory]
+    return found
 
 
 def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
