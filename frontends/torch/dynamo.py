@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch.fx import GraphModule
@@ -55,13 +55,11 @@ from coda_ir.frontends.torch.training_graphs import (
     inputs_with_gradients,
 )
 from coda_ir.frontends.torch.transforms import transforms_itself
+from coda_ir.frontends.torch.types import Runner
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.tuning.context import current_device
-
-Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
-"""A compiled graph: takes the list of its inputs, which it may clear."""
 
 logger = logging.getLogger(__name__)
 

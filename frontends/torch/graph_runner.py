@@ -12,7 +12,7 @@ from coda_ir.api import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
-from coda_ir.frontends.torch.importer import ImportedGraph, ResultNumber
+from coda_ir.frontends.torch.importer import GraphInput, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.input_updates import store_updates
 from coda_ir.frontends.torch.types import symbolic_text
 from coda_ir.training.functions import TrainableFunction
@@ -71,11 +71,9 @@ def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
     """
     arguments: list[Argument] = []
     token = torch.zeros(1, device=graph.device)
-    for name, graph_input in zip(imported.inputs, graph.inputs, strict=True):
+    for graph_input in _passed(graph, imported):
         position = graph.position(graph_input.node)
         value: object = graph_input.node.meta["val"]
-        if not name:
-            continue
         if graph_input.node in graph.sizes:
             arguments.append(lambda inputs, at=position: token.expand(inputs[at]))
         elif isinstance(value, torch.Tensor) and value.device != graph.device:
@@ -85,17 +83,19 @@ def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
     return arguments
 
 
+def _passed(graph: DynamoGraph, imported: ImportedGraph) -> list[GraphInput]:
+    """The inputs that are arguments of the function, in order."""
+    pairs = zip(imported.inputs, graph.inputs, strict=True)
+    return [graph_input for name, graph_input in pairs if name]
+
+
 def _updated_arguments(graph: DynamoGraph, imported: ImportedGraph) -> list[int]:
-    positions = [
-        graph.position(graph_input.node)
-        for name, graph_input in zip(imported.inputs, graph.inputs, strict=True)
-        if name
-    ]
+    positions = [graph.position(i.node) for i in _passed(graph, imported)]
     return [positions.index(position) for position in graph.updated]
 
 
 def _fixed_arguments(graph: DynamoGraph, imported: ImportedGraph) -> frozenset[int]:
-    passed = [i for name, i in zip(imported.inputs, graph.inputs, strict=True) if name]
+    passed = _passed(graph, imported)
     fixed = [at for at, i in enumerate(passed) if i.is_weight or i.node in graph.sizes]
     return frozenset([*fixed, *range(len(passed), len(passed) + len(imported.weights))])
 

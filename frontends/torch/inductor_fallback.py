@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
 
 from coda_ir.frontends.torch.graph_inputs import decompose_as_usual
-
-Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
-"""A compiled graph, which takes the list of its inputs and may clear it."""
+from coda_ir.frontends.torch.types import Runner
 
 
 def compile_with_inductor(graph: GraphModule, example_inputs: Sequence[Any]) -> Runner:

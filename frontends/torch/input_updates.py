@@ -6,14 +6,13 @@ like any other, and whoever runs the graph stores it: nobody else has to know ab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
-"""A graph that runs on a list of inputs, which it may clear."""
+from coda_ir.frontends.torch.types import Runner
 
 
 def make_updates_results(graph: GraphModule) -> list[int]:
@@ -21,14 +20,15 @@ def make_updates_results(graph: GraphModule) -> list[int]:
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     positions = {node: position for position, node in enumerate(placeholders)}
     copies = [node for node in graph.graph.nodes if _is_update(node, positions)]
+    if not copies:
+        return []
     output = graph.graph.output_node()
     leaves: Any = output.args[0]
     updates = [copy.args[:2] for copy in copies]
     output.args = ((*leaves, *(value for _, value in updates)),)
     for copy in copies:
         graph.graph.erase_node(copy)
-    if copies:
-        graph.recompile()
+    graph.recompile()
     return [positions[updated] for updated, _ in updates]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.fx import Node
@@ -35,6 +35,9 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.remarks import checkpointed_location
 from coda_ir.symbolic_shapes import Dim, Dims
+
+Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+"""A compiled graph, which takes the list of its inputs and may clear it."""
 
 ELEMENT_TYPES: dict[torch.dtype, Attribute] = {
     torch.bfloat16: BFloat16Type(),
