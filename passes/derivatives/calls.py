@@ -148,22 +148,18 @@ def _index(call: Call, dy: SSAValue) -> bool:
 
 
 def _index_select(call: Call, dy: SSAValue) -> bool:
-    x, dim, index = call.op.inputs[0], call.argument(1, "dim"), call.operand(2, "index")
-    if dim is None or index is None:
-        return False
-    call.adjoint.give(
-        x, call.like("aten.index_add.default", call.zeros(x, dy), dim, index, dy, of=x)
-    )
-    return True
+    return _add_where_taken("aten.index_add.default", call, dy)
 
 
 def _gather(call: Call, dy: SSAValue) -> bool:
+    return _add_where_taken("aten.scatter_add.default", call, dy)
+
+
+def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> bool:
     x, dim, index = call.op.inputs[0], call.argument(1, "dim"), call.operand(2, "index")
     if dim is None or index is None:
         return False
-    call.adjoint.give(
-        x, call.like("aten.scatter_add.default", call.zeros(x, dy), dim, index, dy, of=x)
-    )
+    call.adjoint.give(x, call.like(callee, call.zeros(x, dy), dim, index, dy, of=x))
     return True
 
 
