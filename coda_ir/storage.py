@@ -82,7 +82,7 @@ def is_filled_in_place(joined: ConcatOp) -> bool:
         return False
     return all(
         isinstance(part.owner, FusedOp | MapOp | FinalizeOp)
-        and len(list(part.uses)) == 1
+        and part.has_one_use()
         and overwritten(part) is None
         and prod(shape_of(part)) * element_bytes(part.type) % ALIGNMENT == 0
         for part in joined.parts
@@ -118,7 +118,7 @@ def may_be_overwritten(value: SSAValue) -> bool:
     while is_view(value.owner):
         assert isinstance(value.owner, Operation)
         value = value.owner.operands[0]
-        if len(list(value.uses)) > 1:
+        if value.has_more_than_one_use():
             return False
     if isinstance(value, BlockArgument):
         return is_donated(value)

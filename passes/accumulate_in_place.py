@@ -155,7 +155,7 @@ def _running_sum(op: FusedOp) -> tuple[int, int] | None:
 def _is_sum_of_products(value: SSAValue) -> bool:
     """Whether `value` is a float32 product, or a sum of some, that nothing else needs."""
     op = value.owner
-    if not isinstance(op, FusedOp) or len(op.outputs) > 1 or len(list(value.uses)) > 1:
+    if not isinstance(op, FusedOp) or len(op.outputs) > 1 or value.has_more_than_one_use():
         return False
     (segment,) = op.segments()
     port = segment.results[0].port
@@ -175,7 +175,7 @@ def _accumulate(editor: EpilogueEditor, port: int, result: int) -> None:
 def _result_in_place(segment: Segment, index: int) -> int | Refusal:
     """The result that can be stored where port `index` is loaded."""
     kind, value = segment.ports[index]
-    if len(list(value.uses)) > 1:
+    if value.has_more_than_one_use():
         return Refusal(
             "what is overwritten has no other use",
             f"{name_of(value)} is donated in vain: it is used elsewhere too",

@@ -24,7 +24,6 @@ from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.scaled_products import (
     Product,
     Term,
-    has_one_use,
     is_reciprocal_deviation,
     product_of,
     scaled,
@@ -134,7 +133,7 @@ def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _
 
 
 def _check_alone(product: Product) -> Refusal | None:
-    if has_one_use(product.gemm.result):
+    if product.gemm.result.has_one_use():
         return None
     return Refusal(
         "a product that is added has no other use",
@@ -162,7 +161,7 @@ def _check_input(
             "use bf16",
         )
     columns = shape_of(tile)[-1], shape_of(gemm.result)[-1]
-    if not has_one_use(gemm.x) and (DYNAMIC_INDEX in columns or columns[0] > columns[1]):
+    if not gemm.x.has_one_use() and (DYNAMIC_INDEX in columns or columns[0] > columns[1]):
         return Refusal(
             "a scaled copy of the input has no more columns than the product",
             f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(gemm.x)} is used elsewhere too",

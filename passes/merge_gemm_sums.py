@@ -85,7 +85,7 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
     """Whether an addend is nothing but a product of the type of the sum."""
     gemm = value.owner
     assert isinstance(gemm, FusedOp)
-    if len(list(value.uses)) > 1:
+    if value.has_more_than_one_use():
         return Refusal(
             "a product that is added has no other use",
             f"{name_of(value)} is stored and loaded again: it is used elsewhere too",

@@ -45,7 +45,7 @@ class NarrowBeforeReshape(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
         view = op.operand.owner
-        if not isinstance(view, ReshapeOp) or len(list(view.result.uses)) != 1:
+        if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
             return
         before, after = element_type_of(op.operand), element_type_of(op.result)
         if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):

@@ -134,7 +134,7 @@ def is_left_to_readers(op: Operation) -> bool:
     tile = _scaled_tile(op, shape)
     if tile is None or element_bytes(tile.type) > element_bytes(value.type):
         return False
-    return isinstance(tile.owner, Block) or len(list(tile.uses)) > 1
+    return isinstance(tile.owner, Block) or tile.has_more_than_one_use()
 
 
 MAX_RECOMPUTED = 8
@@ -155,7 +155,7 @@ def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
         tiles = _tiles(op, domain)
         is_affine = isinstance(op, coda.MulOp | coda.AddOp | coda.SubOp | coda.CastOp)
         if not is_affine or len(tiles) != 1 or port_kind(shape_of(tiles[0]), domain) is None:
-            return tile if tile is not None and len(list(tile.uses)) > 1 else None
+            return tile if tile is not None and tile.has_more_than_one_use() else None
         (tile,) = tiles
         if not isinstance(tile.owner, Operation) or not is_pointwise(tile.owner):
             return tile

@@ -54,7 +54,7 @@ def terms_of(root: coda.AddOp, seen: set[Operation]) -> list[Term]:
     while pending:
         term = pending.pop()
         op = term.value.owner
-        if op is not root and not (has_one_use(term.value) and _is_like(term.value, root.result)):
+        if op is not root and not (term.value.has_one_use() and _is_like(term.value, root.result)):
             found.append(term)
         elif isinstance(op, coda.AddOp | coda.SubOp):
             seen.add(op)
@@ -66,10 +66,6 @@ def terms_of(root: coda.AddOp, seen: set[Operation]) -> list[Term]:
         else:
             found.append(term)
     return found
-
-
-def has_one_use(value: SSAValue) -> bool:
-    return len(list(value.uses)) == 1
 
 
 def _is_like(value: SSAValue, other: SSAValue) -> bool:
@@ -89,7 +85,7 @@ def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
     """The factors of `value`; with `alone`, as far as each product has no other use."""
     factors: list[SSAValue] = []
     domain = shape_of(value)
-    while not alone or has_one_use(value):
+    while not alone or value.has_one_use():
         op = value.owner
         if isinstance(op, coda.CastOp) and is_float(element_type_of(op.operand)):
             value = op.operand

@@ -13,7 +13,6 @@ from coda_ir.passes.legality import name_of, share_inputs
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.scaled_products import has_one_use
 from coda_ir.passes.support.sums import biases_of
 
 
@@ -25,7 +24,7 @@ def stored_products(op: Operation, site: Site, order: BlockOrder) -> Iterator[Re
     """
     for value in op.operands:
         other = Site.of(value)
-        if other is None or other.op is site.op or not has_one_use(value):
+        if other is None or other.op is site.op or not value.has_one_use():
             continue
         if not isinstance(other.op, FusedOp) or not isinstance(site.op, FusedOp):
             continue
