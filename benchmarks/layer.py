@@ -9,9 +9,10 @@ alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal da
 by 1/sqrt(K). Results and gradients of all variants are compared with float64 in the same run.
 PyTorch and XLA get packed gate/up and q/k/v weights, which suits them best. `--variants all` adds
 what measures alternatives: torch.compile's max-autotune, for two minutes, and coda with tuning, for
-at most a minute of the forward and one of the training. Liger's backward overwrites what was saved,
-and is not timed alone. XLA's backward alone is a program of its own, which begins with what JAX's
-differentiation saves; with the forward it is one program. Its peak of memory is what XLA plans.
+at most a minute of the forward and one of the training, and coda with folded weights, which takes
+part in the forward alone. Liger's backward overwrites what was saved, and is not timed alone. XLA's
+backward alone is a program of its own, which begins with what JAX's differentiation saves; with the
+forward it is one program. Its peak of memory is what XLA plans.
 """
 
 from __future__ import annotations
@@ -84,6 +85,11 @@ class Comparison:
     variants: Mapping[str, Variant]
     rounds: int
 
+    @property
+    def trained(self) -> Mapping[str, Variant]:
+        """The variants that have gradients."""
+        return {name: each for name, each in self.variants.items() if each.is_trained}
+
     def forward(self, found: Measurement) -> None:
         """The forward alone."""
         results: dict[str, Sequence[torch.Tensor]] = {}
@@ -109,7 +115,7 @@ class Comparison:
         steps |= self._steps(found, upstream, exact)
         del exact
         backwards: dict[str, Candidate] = {f"8 {GEMMS}": backward}
-        for name, variant in self.variants.items():
+        for name, variant in self.trained.items():
             alone = variant.backward(upstream)
             if alone is not None:
                 backwards[name] = variant.timed(alone)
@@ -123,7 +129,7 @@ class Comparison:
         steps: dict[str, Candidate] = {}
         seconds = found.first_call_s.setdefault("forward + backward", {})
         errors = found.errors.setdefault("gradients", {})
-        for name, variant in self.variants.items():
+        for name, variant in self.trained.items():
             seeds = variant.seeds(upstream)
             seconds[name] = first_seconds(lambda v=variant, s=seeds: v.finish(v.step(s)))
             errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)

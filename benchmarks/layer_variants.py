@@ -18,9 +18,10 @@ import coda_ir
 
 CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
-VARIANTS = (CODA, CODA_TUNED, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA)
+CODA_FOLDED = "coda + folded weights"
+VARIANTS = (CODA, CODA_TUNED, CODA_FOLDED, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA)
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
-"""Without what measures alternatives, for minutes."""
+"""Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
 # These have no complete types.
 torch_compile: Any = import_module("torch").compile
@@ -44,6 +45,8 @@ class Variant:
     """Seconds spent on the forward before its first call."""
     xla: XlaLayer | None = None
     """What XLA runs, in a queue of its own."""
+    is_trained: bool = True
+    """Whether it has gradients."""
 
     def seeds(self, upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Gradients of the results that a step may have for itself."""
@@ -125,6 +128,9 @@ def make_variants(
             variants[CODA_TUNED] = made
         else:
             print(f"without {CODA_TUNED}: it measures GPUs")
+    if CODA_FOLDED in wanted:
+        made = coda_variant(shape, inputs, None, training=False, fold_weights=True)
+        variants[CODA_FOLDED] = replace(made, is_trained=False)
     for schedule in schedules:
         name = f"{CODA}, {schedule}"
         variants[name] = coda_variant(shape, inputs, schedule, training=training)
@@ -149,16 +155,16 @@ def coda_variant(
     schedule: str | None,
     *,
     training: bool,
-    tune: bool = False,
+    **options: bool,
 ) -> Variant:
-    """Ours, on separate weights."""
+    """Ours, on separate weights; `options` are those of `coda_ir.compile`."""
     compile = partial(
         coda_ir.compile,
         PROGRAM,
         constants=shape.constants,
         device=inputs["y"].device,
         schedule=schedule,
-        tune=tune,
+        **options,
     )
     start = time.perf_counter()
     inference = compile()

@@ -107,6 +107,7 @@ def compile(
     schedule: str | None = None,
     numerics: str | None = None,
     pack_weights: bool = True,
+    fold_weights: bool = False,
     tune: Tune = False,
     jobs: int | None = None,
 ) -> CompiledFunction: ...
@@ -145,6 +146,7 @@ def compile(
     schedule: str | None = None,
     numerics: str | None = None,
     pack_weights: bool = True,
+    fold_weights: bool = False,
     tune: Tune = False,
     jobs: int | None = None,
     memory_budget: int | None = None,
@@ -162,7 +164,9 @@ def compile(
     bits of the results keep to: `fp32-epilogue`, `eager-exact` or `deterministic`
     (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
     allows vectors computed from weights to be kept between calls; they follow updates that PyTorch
-    counts, not writes through `.data`.
+    counts, not writes through `.data`. `fold_weights` keeps whole weights as well: those behind a
+    norm, multiplied by the weight of the norm, so that a scaled copy of the activations is never
+    stored. It is for programs that are not trained, and not for CUDA graphs.
 
     With `tune`, the first call with sizes of an order that is new measures several schedules on the
     GPU and keeps the fastest (docs/tuning.md): True for a budget of a minute, or a number of
@@ -182,7 +186,10 @@ def compile(
     """
     tuning = _tuning(tune, target)
     origin = _origin(program, constants, numerics)
-    place, lower = _lowerings(device, schedule, pack_weights, jobs)
+    _check_folding(fold_weights, pack_weights=pack_weights, training=training)
+    place, lower = _lowerings(
+        device, schedule, jobs, pack_weights=pack_weights, fold_weights=fold_weights
+    )
     request = _Request(origin, entry, target, place, lower, tuning)
     policy = SavePolicy.of(memory_budget, save, recompute, stream_logits)
     if not training:
@@ -211,11 +218,26 @@ def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> No
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
 
 
+def _check_folding(fold_weights: bool, *, pack_weights: bool, training: bool) -> None:
+    """Raises CodaError where weights are to be folded that change, or that must not be kept."""
+    if fold_weights and training:
+        raise CodaError(
+            "fold_weights is for programs that are not trained: each step changes the weights, and "
+            "their gradients are of the weights as they are",
+            "leave fold_weights out, and compile once more without training to run the program",
+        )
+    if fold_weights and not pack_weights:
+        raise CodaError(
+            "folded weights are kept between calls, which pack_weights=False does not allow",
+            "leave out one of the two",
+        )
+
+
 def _lowerings(
     device: str | torch.device | None,
     schedule: str | None,
-    pack_weights: bool,
     jobs: int | None,
+    **weights: bool,
 ) -> tuple[torch.device, Callable[..., Lowering]]:
     """The device that is meant, and what makes lowerings for it."""
     from coda_ir.devices import architecture_name, default_device, resolve_device
@@ -226,9 +248,9 @@ def _lowerings(
     lower = partial(
         Lowering,
         schedule=schedule,
-        pack_weights=pack_weights,
         architecture=architecture,
         jobs=compile_jobs(jobs),
+        **weights,
     )
     return place, lower
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Target: TypeAlias = Literal["triton", "reference"]
 Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
+FOLDED_WEIGHT = "gemm.scale_weight"
+"""Name of the operator, whose class is not imported here."""
+
 
 _INTERPRETER = RLock()
 
@@ -221,6 +224,11 @@ class CompiledFunction(NotCopied):
             return self._artifact.operators
         return count_operators(self._lowering.module("scheduled"), self._function)
 
+    @property
+    def folds_weights(self) -> bool:
+        """Whether calls read copies of weights into which others were folded."""
+        return self._lowering.fold_weights and FOLDED_WEIGHT in self.operators
+
     def resources(self, arch: str) -> tuple[KernelResources, ...]:
         """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and
         compiled for it: registers, spills, shared memory, occupancy. Needs no GPU.
@@ -231,7 +239,12 @@ class CompiledFunction(NotCopied):
         from coda_ir.backends.triton.aot import compile_kernels, find_architecture
 
         block, options = self._lowering.module("block"), find_architecture(arch).schedule
-        lowering = Lowering(block, options, pack_weights=self._lowering.pack_weights)
+        lowering = Lowering(
+            block,
+            options,
+            pack_weights=self._lowering.pack_weights,
+            fold_weights=self._lowering.fold_weights,
+        )
         program = emit_program(lowering.module("scheduled"), self.name)
         return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
 

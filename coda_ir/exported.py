@@ -59,6 +59,7 @@ class ExportedModel:
         numerics: str | None = None,
         schedule: str | None = None,
         pack_weights: bool = True,
+        fold_weights: bool = False,
         tune: Tune = False,
         jobs: int | None = None,
     ) -> CompiledModel:
@@ -74,6 +75,7 @@ class ExportedModel:
             numerics=numerics,
             schedule=schedule,
             pack_weights=pack_weights,
+            fold_weights=fold_weights,
             tune=tune,
             jobs=jobs,
         )

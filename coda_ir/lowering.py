@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
 PASSES: dict[Level, str] = {
-    "gemm": "coda-to-gemm{{pack-weights={pack_weights}}}",
+    "gemm": "coda-to-gemm{{fold-weights={fold_weights} pack-weights={pack_weights}}}",
     "scheduled": "schedule{{{schedule}}},plan-buffers",
 }
 """The passes that lead to each level from the one before."""
@@ -131,6 +131,7 @@ class Lowering:
         schedule: str | None = "target=interpreter",
         *,
         pack_weights: bool = True,
+        fold_weights: bool = False,
         architecture: str = "cpu",
         tuning: TuningOptions | None = None,
         jobs: int | None = None,
@@ -143,6 +144,7 @@ class Lowering:
         self._origin = program if isinstance(program, Origin) else None
         self._chosen_schedule = schedule
         self.pack_weights = pack_weights
+        self.fold_weights = fold_weights
         self._architecture = architecture
         self._modules: dict[Level, ModuleOp] = {}
         if not isinstance(program, Origin):
@@ -195,8 +197,11 @@ class Lowering:
         return module
 
     def _passes(self, level: Level) -> str:
-        packs = str(self.pack_weights).lower()
-        return PASSES[level].format(schedule=self._schedule, pack_weights=packs)
+        return PASSES[level].format(
+            schedule=self._schedule,
+            fold_weights=str(self.fold_weights).lower(),
+            pack_weights=str(self.pack_weights).lower(),
+        )
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
         from coda_ir.pipeline import PassManager
@@ -227,6 +232,7 @@ class Lowering:
         options: dict[str, Any] = {
             "schedule": self._chosen_schedule,
             "pack_weights": self.pack_weights,
+            "fold_weights": self.fold_weights,
             "direct_launch": direct_launch_is_on(self._architecture),
         }
         if self._tuning is not None:

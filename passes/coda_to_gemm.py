@@ -10,6 +10,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.align_scales import AlignScalesPass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
@@ -100,7 +101,8 @@ class CodaToGemmPass(ModulePass):
     Operators that cannot be fused stay, each with a remark. `fold-weights` lets
     `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
     `set-numerics` does; without it, functions keep the mode that they state. Without
-    `pack-weights`, `defer-layer-norm` computes nothing from weights ahead of time.
+    `pack-weights`, nothing is computed from weights ahead of time: `defer-layer-norm` leaves norms
+    that would, and nothing can be folded.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
@@ -110,7 +112,16 @@ class CodaToGemmPass(ModulePass):
     pack_weights: bool = True
 
     def steps(self) -> tuple[ModulePass, ...]:
-        """The passes in order, with the options of this one handed on."""
+        """The passes in order, with the options of this one handed on.
+
+        Raises CodaError for options that contradict each other.
+        """
+        if self.fold_weights and not self.pack_weights:
+            raise CodaError(
+                "coda-to-gemm: folded weights are computed ahead of time, which pack-weights=false "
+                "does not allow",
+                "leave out one of the two",
+            )
         stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
         return (*stated, *map(self._configured, STEPS))
 

@@ -12,6 +12,8 @@ from coda_ir.passes.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter, bias_of
 from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.weights import is_weight
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 Gemm = coda.LinearOp | coda.MatmulOp
 
@@ -26,7 +28,8 @@ class PlaceColumnScalePass(FunctionPass):
     By default nothing is folded: `fuse-pointwise` then puts the scale into the producer's epilogue
     and the weights stay as they are. With `fold`, x itself is the input of the GEMM, so that the
     scaled copy is never stored; the price is a second copy of W. Legal only for frozen weights: W
-    and w are arguments of the function, and every consumer of the scaled x is a GEMM.
+    and w are arguments of the function that are marked as weights (others may be new tensors in
+    each call, which would fold them again), and every consumer of the scaled x is a GEMM.
     """
 
     name: ClassVar[str] = "place-column-scale"
@@ -42,7 +45,7 @@ class PlaceColumnScalePass(FunctionPass):
                 if refusal is not None:
                     rewriter.missed(op, refusal)
                 else:
-                    rewriter.passed(op, f"folded into {len(list(op.result.uses))} weights")
+                    rewriter.passed(op, _told(op, rewriter.shapes))
                     _fold(op, rewriter)
 
 
@@ -68,21 +71,40 @@ def _check(op: coda.MulOp) -> Refusal | None:
     refusal = check_rounding_may_move(op, "the scale is not folded: eager rounds the scaled value")
     if refusal is not None:
         return refusal
-    if not isinstance(scale[1].owner, Block):
-        return Refusal(
-            "the scale is an argument of the function",
-            f"{name_of(scale[1])} is computed in the function",
-        )
+    refusal = _check_frozen(scale[1], "the scale")
+    if refusal is not None:
+        return refusal
     for use in op.result.uses:
         gemm = use.operation
         if not isinstance(gemm, Gemm) or use.index != 0:
             return Refusal("every consumer of the scaled value is a GEMM", f"{gemm.name} uses it")
-        if not isinstance(gemm.weight.owner, Block):
-            return Refusal(
-                "the weight is an argument of the function",
-                f"{name_of(gemm.weight)} is computed in the function",
-            )
+        refusal = _check_frozen(gemm.weight, "the weight")
+        if refusal is not None:
+            return refusal
     return None
+
+
+def _check_frozen(value: SSAValue, what: str) -> Refusal | None:
+    if not isinstance(value.owner, Block):
+        return Refusal(
+            f"{what} is an argument of the function",
+            f"{name_of(value)} is computed in the function",
+        )
+    if not is_weight(value):
+        return Refusal(
+            f"{what} is marked as a weight",
+            f"{name_of(value)} may be another tensor in each call",
+            "declare it as a weight where it stays the same tensor",
+        )
+    return None
+
+
+def _told(op: coda.MulOp, shapes: SymbolicShapes) -> str:
+    weights = [use.operation.operands[1] for use in op.result.uses]
+    size = sum(map(shapes.bytes, weights), SymbolicSize())
+    if len(weights) == 1:
+        return f"folded into a weight, whose copy takes {size} bytes"
+    return f"folded into {len(weights)} weights, whose copies take {size} bytes"
 
 
 def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:

@@ -57,12 +57,19 @@ class GraphedFunction:
     """
 
     def __init__(self, function: CompiledFunction):
-        """Raises CodaError unless the function is compiled to kernels for a GPU."""
+        """Raises CodaError unless the function is compiled to kernels for a GPU, and where each
+        replay would fold weights again.
+        """
         if function.device.type != "cuda" or function.target != "triton":
             raise CodaError(
                 f"CUDA graphs are for kernels on GPUs, not for {function.target} on "
                 f"{function.device}",
                 "call the function itself",
+            )
+        if function.folds_weights:
+            raise CodaError(
+                "a CUDA graph would fold the weights again in each replay",
+                "compile without fold_weights, or call the function itself",
             )
         self.function = function
         specs = function.signature.arguments

@@ -66,6 +66,11 @@ class Options:
     """Keep vectors computed from weights between calls. They follow updates that PyTorch counts
     (optimizers, `load_state_dict`), but not writes through `.data`.
     """
+    fold_weights: bool = False
+    """Keep weights behind a norm multiplied by the weight of the norm, in graphs without gradients.
+    Needs `pack_weights`, as the copies follow the same updates; CUDA graphs would make them anew in
+    each replay.
+    """
     remarks: str | None = None
     """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
     errors: ErrorHandling = "fallback"
@@ -96,11 +101,26 @@ class Options:
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
         _check_tune(self.tune)
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
+        _check_type("fold_weights", self.fold_weights, bool, "True or False")
+        self._check_folding()
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
         self._check_of_programs()
         if self.numerics is not None:
             _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
         _ = self.shown_remarks
+
+    def _check_folding(self) -> None:
+        if self.fold_weights and not self.pack_weights:
+            raise OptionError(
+                "option fold_weights keeps copies of weights between calls, which miss writes "
+                "through .data",
+                "add 'pack_weights': True where nobody writes weights like that",
+            )
+        if self.fold_weights and self.cuda_graphs:
+            raise OptionError(
+                "option fold_weights is not for cuda_graphs: each replay would fold them again",
+                "leave out one of the two",
+            )
 
     def _check_of_programs(self) -> None:
         """What compiled programs check as well: a graph that failed for it would only fall back."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypedDict
 
 import torch
 from torch.fx import GraphModule
+from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.api import CompiledFunction, Target, compile
 from coda_ir.context import make_context
@@ -63,6 +64,16 @@ from coda_ir.tuning.context import current_device
 
 logger = logging.getLogger(__name__)
 
+NOT_FOLDED = Remark(
+    "missed",
+    "place-column-scale",
+    "graph",
+    UnknownLoc(),
+    "no weight is folded: the graph needs gradients, or has a transform of torch.func",
+    condition="the weights are frozen",
+    suggestion="call the model inside of torch.no_grad() where it is not trained",
+)
+
 
 class Choices(TypedDict):
     """Arguments of `coda_ir.compile`."""
@@ -91,7 +102,7 @@ def coda(
     is_whole = not transforms_itself(graph)
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen), graph, example_inputs)
-    chosen = replace(chosen, cuda_graphs=False)
+    chosen = _without_inference(chosen)
     if is_whole and chosen.backward == "derived":
         try:
             with torch.no_grad():
@@ -102,6 +113,13 @@ def coda(
         fw_compiler=GraphCompiler(chosen), bw_compiler=GraphCompiler(chosen, is_backward=True)
     )
     return backend(graph, example_inputs)
+
+
+def _without_inference(chosen: Options) -> Options:
+    """Without what is for graphs that nobody differentiates; a remark says what is not folded."""
+    if chosen.fold_weights:
+        log_remarks([NOT_FOLDED], chosen.shown_remarks)
+    return replace(chosen, cuda_graphs=False, fold_weights=False)
 
 
 def _trace_whole(
@@ -181,7 +199,9 @@ class GraphCompiler:
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
         with _tensors_with_data():
-            compiled: CompiledFunction = compile(imported.module, **choices)
+            compiled: CompiledFunction = compile(
+                imported.module, fold_weights=self.options.fold_weights, **choices
+            )
             compiled.prepare(captured.size_hints)
             self._report([*remarks, *compiled.remarks])
             _expect_gemm(compiled)

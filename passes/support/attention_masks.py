@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from xdsl.dialects.builtin import i1
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -17,6 +16,7 @@ from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
 from coda_ir.passes.support.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.matching import defined_by, number_of
+from coda_ir.passes.support.weights import is_weight
 from coda_ir.symbolic_shapes import Dim
 
 WHERE, EXPAND = "aten.where.self", "aten.expand.default"
@@ -306,15 +306,8 @@ def _may_hide(bias: SSAValue) -> bool:
         if number is not None and not abs(number) < -HIDDEN:
             return True
         if isinstance(value, BlockArgument):
-            if not _is_weight(value):
+            if not is_weight(value):
                 return True
         elif isinstance(value.owner, Operation):
             pending += value.owner.operands
     return False
-
-
-def _is_weight(argument: BlockArgument) -> bool:
-    func = argument.block.parent_op()
-    if not isinstance(func, FuncOp) or func.arg_attrs is None:
-        return False
-    return "coda.weight" in func.arg_attrs.data[argument.index].data

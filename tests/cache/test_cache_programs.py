@@ -157,6 +157,7 @@ class TestKeys:
             lambda: compiled(schedule="target=interpreter warps=8"),
             lambda: compiled(numerics="deterministic"),
             lambda: compiled(pack_weights=False),
+            lambda: compiled(fold_weights=True),
         ]
         path = tmp_path / "layer.coda"
         path.write_text(PROGRAM)

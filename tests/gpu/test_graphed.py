@@ -8,6 +8,7 @@ from support.inputs import signature_inputs
 
 import coda_ir
 from coda_ir.api import CompiledFunction
+from coda_ir.diagnostics import CodaError
 
 pytestmark = pytest.mark.gpu
 
@@ -46,3 +47,24 @@ def test_on_streams_of_their_own():
                 results = graph(*inputs)
                 stream.synchronize()
                 assert all(map(torch.equal, results, expected))
+
+
+def test_folded_weights_are_folded_in_each_replay_of_a_capture():
+    """Right, but slow: a graph that is recorded by the function itself is refused."""
+    layer = coda_ir.compile(LAYER, constants=SIZES, device="cuda", fold_weights=True)
+    assert layer.folds_weights
+    with pytest.raises(CodaError, match="fold the weights again in each replay"):
+        layer.graphed()
+    inputs = inputs_of(layer, 2, 64, seed=0)
+    names = [spec.name for spec in layer.signature.arguments]
+    layer(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = layer(*inputs)
+    for name in ("w_gate", "norm2", "wk"):
+        inputs[names.index(name)].mul_(-1.5)
+        graph.replay()
+        assert all(map(torch.equal, results, layer(*inputs)))
+    exact = layer.reference(inputs)
+    for result, expected in zip(results, exact, strict=True):
+        assert (result.double() - expected).abs().max() <= 0.02 * expected.abs().max()

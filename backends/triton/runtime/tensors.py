@@ -28,7 +28,8 @@ def expect(x, dtype, shape, call):
 
 def scaled(weight, factor):
     """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
-    return (weight.float() * factor.float()).to(weight.dtype).contiguous()
+    result = torch.empty(weight.shape, dtype=weight.dtype, device=weight.device)
+    return torch.mul(weight, factor, out=result)
 
 
 # Whether products of 16-bit types can be had in float32.

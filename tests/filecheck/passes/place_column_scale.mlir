@@ -1,5 +1,6 @@
 // RUN: coda-opt %s -p "place-column-scale{fold=true}" --split-input-file | filecheck %s
 // RUN: coda-opt %s -p place-column-scale --split-input-file | filecheck %s --check-prefix=DEFAULT
+// RUN: coda-opt %s -p "place-column-scale{fold=true}" --split-input-file --remarks=passed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The scale of the columns of x is one of the columns of an N x K weight, and of the rows of a K x N
 // weight; biases and result types stay. By default the scale is left to the producer of x.
@@ -7,13 +8,14 @@
 // DEFAULT-COUNT-2: coda.mul
 // DEFAULT-NOT:     gemm.scale_weight
 
-func.func @fold(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xbf16>, %v: tensor<8x4xbf16>) -> (tensor<?x16xf32>, tensor<?x4xbf16>) {
+func.func @fold(%x: tensor<?x8xbf16>, %g: tensor<8xbf16> {coda.weight}, %w: tensor<16x8xbf16> {coda.weight}, %b: tensor<16xbf16>, %v: tensor<8x4xbf16> {coda.weight}) -> (tensor<?x16xf32>, tensor<?x4xbf16>) {
   %s = coda.mul %x, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %z = coda.linear %s, %w, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xf32>
   %y = coda.matmul %s, %v : (tensor<?x8xbf16>, tensor<8x4xbf16>) -> tensor<?x4xbf16>
   func.return %z, %y : tensor<?x16xf32>, tensor<?x4xbf16>
 }
 
+// REMARK: remark[passed] place-column-scale: coda.mul: folded into 2 weights, whose copies take 320 bytes
 // CHECK:      func.func @fold(
 // CHECK-NEXT:   %w_1 = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %z = coda.linear %x, %w_1, %b : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xf32>
@@ -26,12 +28,13 @@ func.func @fold(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>,
 
 // The scale as the first operand.
 
-func.func @first(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
+func.func @first(%x: tensor<?x8xf32>, %g: tensor<8xf32> {coda.weight}, %w: tensor<16x8xf32> {coda.weight}) -> tensor<?x16xf32> {
   %s = coda.mul %g, %x : (tensor<8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
   %z = coda.linear %s, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
   func.return %z : tensor<?x16xf32>
 }
 
+// REMARK: remark[passed] place-column-scale: coda.mul: folded into a weight, whose copy takes 512 bytes
 // CHECK:      func.func @first(
 // CHECK-NEXT:   %w_1 = gemm.scale_weight nk %w, %g : (tensor<16x8xf32>, tensor<8xf32>) -> tensor<16x8xf32>
 // CHECK-NEXT:   %z = coda.linear %x, %w_1 : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>

@@ -209,6 +209,13 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
         (None, {"remarks": True}, "option remarks is True"),
         (None, {"cuda_graphs": "yes"}, "option cuda_graphs is 'yes'"),
         (None, {"pack_weights": 1}, "option pack_weights is 1"),
+        (None, {"fold_weights": "yes"}, "option fold_weights is 'yes'"),
+        (None, {"fold_weights": True}, "option fold_weights keeps copies of weights"),
+        (
+            "reduce-overhead",
+            {"fold_weights": True, "pack_weights": True},
+            "fold_weights is not for cuda_graphs",
+        ),
         (None, {"schedule": 8}, "option schedule is 8"),
         (None, {"schedule": "warp=8"}, "option schedule = 'warp=8': .* has no option 'warp'"),
         (None, {"tune": "always"}, "option tune is 'always'"),

@@ -1,0 +1,16 @@
+"""Which arguments of a function are weights: the same tensors in every call."""
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, SSAValue
+
+MARK = "coda.weight"
+
+
+def is_weight(value: SSAValue) -> bool:
+    """Whether a value is an argument of its function that is marked as a weight."""
+    if not isinstance(value, BlockArgument):
+        return False
+    func = value.block.parent_op()
+    if not isinstance(func, FuncOp) or func.arg_attrs is None:
+        return False
+    return MARK in func.arg_attrs.data[value.index].data
