@@ -44,9 +44,14 @@ class Moves:
 
     loads: tuple[SlotShape, ...]
     stores: tuple[SlotShape, ...]
-    parts: int
+    order: tuple[int, ...]
+    """The parts in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
     """How many parts go into a box, for each of the stores."""
+
+    @property
+    def parts(self) -> int:
+        return len(self.order)
 
     def every(self, shape: SlotShape) -> int:
         """How many parts go into a box of that shape."""
@@ -106,7 +111,7 @@ class Staging:
         in_place, fewest, number = self.in_place(moves), len(moves.stores) * moves.parts, 0
         after: dict[tuple[SlotShape, int], int] = {}
         turns: dict[SlotShape, int] = {}
-        for part in range(moves.parts):
+        for part in moves.order:
             for index, shape in enumerate(moves.stores):
                 if part % moves.every(shape) != moves.every(shape) - 1:
                     continue
@@ -194,7 +199,8 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
         for _ in range(segment.result_arity(port))
     ]
     slots, joined = [slot for slot, _ in stores], [count for _, count in stores]
-    return Moves(tuple(loads), tuple(slots), columns.parts, tuple(joined))
+    order = tuple(range(columns.parts))
+    return Moves(tuple(loads), tuple(slots), order, tuple(joined))
 
 
 def slots_beside_stages(

@@ -6,6 +6,7 @@ from faults.fault import Fault
 
 W = "coda_ir.backends.triton.warp_specialized."
 SEGMENT = f"{W}segment:GroupSegmentEmitter."
+ORDER = f"{W}part_order:"
 
 _Kernel = partial(Fault, corpus="kernels")
 
@@ -43,8 +44,26 @@ HOPPER_FAULTS = (
     _Kernel(
         "hopper: ports of a part are those of the part before",
         f"{SEGMENT}_take_ahead",
-        "ahead.call('part + 1')",
-        "ahead.call('part')",
+        "ahead.call(f'{place} + 1')",
+        "ahead.call(place)",
+    ),
+    _Kernel(
+        "hopper: parts follow each other that need different ports",
+        f"{ORDER}PartOrder.loops",
+        "({PLACE}, {self.parts}, {self.period})",
+        "({self.repeats} * {PLACE}, {self.repeats} * {PLACE} + {self.repeats})",
+    ),
+    _Kernel(
+        "hopper: parts of two heads are joined",
+        f"{ORDER}PartOrder.held",
+        "{self.repeats * number} + {first}",
+        "{self.repeats * number}",
+    ),
+    _Kernel(
+        "hopper: stores are counted in the order of parts",
+        f"{SEGMENT}__post_init__",
+        "order=self.order.numbers",
+        "order=tuple(sorted(self.order.numbers))",
     ),
     _Kernel(
         "hopper: the last stage before a pause is not handed back",

@@ -294,6 +294,12 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
         "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
         "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
+        "hopper, rotary in three types": SimulatedCase(
+            programs.rotated_pairs(
+                "halves, 128", "64xf32", ["half f32", "half bf16", "half f16"], HOPPER
+            ),
+            150,
+        ),
         "hopper, weights": SimulatedCase(
             gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200
         ),

@@ -4,6 +4,8 @@
 empty.
 """
 
+from collections.abc import Sequence
+
 
 def _schedule(schedule: str) -> str:
     return f"schedule<{schedule}>" if schedule else ""
@@ -160,6 +162,48 @@ func.func @f(%x: tensor<?x{k}x{dtype}>, %wq: tensor<{q}x{k}x{dtype}>, %wk: tenso
     gemm.yield %acc : f32
   }}
   func.return %q, %k, %v : {types}
+}}
+"""
+
+
+_ROTATION = """
+    %ac = arith.mulf %p, %c : f32
+    %bs = arith.mulf %q, %s : f32
+    %y0 = arith.subf %ac, %bs : f32
+    %as = arith.mulf %p, %s : f32
+    %bc = arith.mulf %q, %c : f32
+    %y1 = arith.addf %bc, %as : f32"""
+
+
+def rotated_pairs(
+    pairing: str,
+    tables: str,
+    results: Sequence[str],
+    schedule: str,
+    *,
+    n: int = 512,
+) -> str:
+    """n columns in pairs, rotated by tables such as `64xf32`: `results` such as `tile bf16`."""
+    table = f"tensor<?x{tables}>"
+    x, w = "tensor<?x72xbf16>", f"tensor<{n}x72xbf16>"
+    kinds, elements = zip(*(result.split() for result in results), strict=True)
+    extents = [n if kind == "tile" else n // 2 for kind in kinds]
+    types = [
+        f"tensor<?x{extent}x{element}>" for extent, element in zip(extents, elements, strict=True)
+    ]
+    ports = [f"{kind} : {type}" for kind, type in zip(kinds, types, strict=True)]
+    values = [value for kind in kinds for value in ("%y0", "%y1")[: 2 if kind == "tile" else 1]]
+    names = ", ".join(f"%r{index}" for index in range(len(results)))
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %cos : {table}, %sin : {table}) -> ({", ".join(types)}) {{
+  {names} = gemm.fused %x : {x}
+      {_schedule(schedule)}
+      columns(%w : {w}) pair<{pairing}> half_table(%cos : {table}, %sin : {table})
+      -> ({", ".join(ports)}) {{
+  ^epilogue(%p : f32, %q : f32, %c : f32, %s : f32):{_ROTATION}
+    gemm.yield {", ".join(values)} : {", ".join(["f32"] * len(values))}
+  }}
+  func.return {names} : {", ".join(types)}
 }}
 """
 

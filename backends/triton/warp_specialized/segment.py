@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +15,7 @@ from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
+from coda_ir.backends.triton.warp_specialized.part_order import PLACE, PartOrder, part_order
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
@@ -67,7 +68,7 @@ Products = Callable[[Sequence[str]], list[str]]
 
 @dataclass(frozen=True)
 class Ahead:
-    """A device function that loads the ports of a part, which one part asks for the next one."""
+    """A device function that loads the ports of a part, which an earlier part asks for."""
 
     name: str
     loaded: Sequence[str]
@@ -107,7 +108,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         super().__post_init__()
         self.fetches: list[_Fetch] = []
         self.rows = self.schedule.block_m.data
-        self.moves = moves_of(self.segment, self.columns, self.rows)
+        moves = moves_of(self.segment, self.columns, self.rows)
+        self.order = PartOrder(moves.parts, moves.parts)
+        if self.has_room_ahead:
+            self.order = part_order(self.segment, self.columns, moves)
+        self.moves = replace(moves, order=self.order.numbers)
+        self.names.reserve(PLACE)
         self.stores = 0
         """How many tiles a part has stored so far."""
         self.turns: dict[SlotShape, int] = {}
@@ -116,6 +122,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         """What loads the ports of a part that vary by column, but for tiles."""
         self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
         """The statements that load such a port, and how its elements become float32, by name."""
+        self.taken: list[str] = []
+        """The statements that take these ports, where several parts share them."""
         self.lane_columns = ColumnIndex("part", self.columns.extent, None)
 
     def emit_with(self, products: Products, tile: str) -> list[str]:
@@ -196,13 +204,24 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.ahead = Ahead(
             self.ahead_name, [*self.loaded_ahead], body, [name for name in names if name in words]
         )
-        self.lines[len(before) : len(before)] = self._take_ahead(self.ahead)
+        taken = self._take_ahead(self.ahead)
+        if self.order.repeats > 1:
+            self.taken = taken
+        else:
+            self.lines[len(before) : len(before)] = taken
+
+    def _loop_over_parts(self) -> list[str]:
+        lines = super()._loop_over_parts()
+        start, end = len(self.before_parts), len(lines) - len(self.after_parts)
+        lines[start:end] = self.order.loops(self.taken, lines[start + 1 : end])
+        return lines
 
     def _take_ahead(self, ahead: Ahead) -> list[str]:
-        """Take what the part before has asked for, and ask for what the next one needs."""
+        """Take what was asked for before, and ask for what is needed after it."""
         taken = [f"{name} = ahead[{index}]" for index, name in enumerate(ahead.loaded)]
-        last = self.columns.parts - 1
-        further = [f"if part < {last}:", f"    ahead = {ahead.call('part + 1')}"] if last else []
+        last, place = self.order.period - 1, self.order.place
+        further = [f"    ahead = {ahead.call(f'{place} + 1')}"]
+        further = [f"if {place} < {last}:", *further] if last else []
         extended = [
             f"{name} = {name}{extension}"
             for name, (_, extension) in self.loaded_ahead.items()
@@ -313,7 +332,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         return name
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
-        """Load what varies by column one part ahead, as it is stored: conversions would wait."""
+        """Load what varies by column ahead of its part, as it is stored: conversions would wait."""
         if not port.kind.has_columns or not self.has_room_ahead:
             return super()._load_port(hint, port, columns)
         before, self.lines = self.lines, []
@@ -353,8 +372,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         corner = ("first_row", self._first_column(columns))
         if joined > 1:
             held = self.names.fresh("held")
-            outer += self._hold(held, value, joined)
-            value = self._joined(held, range(joined))
+            outer += self._hold(held, value, self.order.begins_holding(joined))
+            value = self._joined(held, self.order.held(joined))
             corner = ("first_row", corner[1].replace("part_tile", f"(part_tile - {joined - 1})"))
         slot = self._slot_of_store(shape)
         if is_transposed:
@@ -367,16 +386,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.lines = [*outer, *([last, *indented(self.lines)] if joined > 1 else self.lines)]
 
     @staticmethod
-    def _hold(held: str, value: str, count: int) -> list[str]:
-        """Keep a part of a result until there are `count` that are stored together."""
+    def _hold(held: str, value: str, begins: str) -> list[str]:
+        """Keep a part of a result until there are all that are stored together."""
         return [
-            f"if part % {count} == 0:",
+            f"if {begins}:",
             f"    {held} = ({value},)",
             "else:",
             f"    {held} = {held} + ({value},)",
         ]
 
-    def _joined(self, held: str, parts: range) -> str:
+    def _joined(self, held: str, parts: Sequence[str]) -> str:
         if len(parts) == 1:
             return f"{held}[{parts[0]}]"
         self.helpers.add("join_columns")
@@ -395,9 +414,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         count, before = self.staging.stores[shape], self.turns.get(shape, 0)
         self.turns[shape] = before + 1
         self.lines.append(f"tma.store_wait({self.staging.pending(self.moves, store)})")
-        per_part, every = self.staging.turns(self.moves).count(shape), self.moves.every(shape)
-        part = f"(part // {every})" if every > 1 else "part"
-        position = f"{per_part} * {part}" if per_part > 1 else part
+        per_part = self.staging.turns(self.moves).count(shape)
+        box = self.order.box(self.moves.every(shape))
+        position = f"{per_part} * {box}" if per_part > 1 else box
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = self._of_group(count, "" if count == 1 else number)
         return f"{slots_name(self.staging, shape)}.index({slot})"
