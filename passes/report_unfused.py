@@ -9,6 +9,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
 from coda_ir.dialects.gemm import FinalizeOp, MapOp
 from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -47,6 +48,11 @@ _REASONS: dict[type[Operation], Refusal] = {
 }
 
 
+ONE_QUERY = Refusal(
+    "a row needs no other rows of the sequence",
+    "attention of one query for each head runs as a kernel of its own",
+)
+
 NOT_DETERMINISTIC = (
     "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
     "it runs"
@@ -70,7 +76,9 @@ class ReportUnfusedPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             reason = _REASONS.get(type(op))
-            if isinstance(op, CallOp | VjpOp) and reason is not None:
+            if isinstance(op, CallOp) and OneQueryAttention.of(op, rewriter.shapes) is not None:
+                rewriter.missed(op, ONE_QUERY)
+            elif isinstance(op, CallOp | VjpOp) and reason is not None:
                 found = f"{op.callee.data} {reason.found}"
                 rewriter.missed(op, Refusal(reason.condition, found))
                 if determinism_of(op) == Determinism.MISSING:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from support.one_query_programs import OneQuery, attend, one_query_inputs
+from support.programs import parse_mlir
 
 import coda_ir
 from coda_ir.float64 import relative_error
@@ -60,3 +62,18 @@ def test_attention(options: str, queries: int, keys: int, element: str):
     exact: Any = compiled.reference([x.cpu() for x in tensors])
     exact = exact if isinstance(exact, torch.Tensor) else exact[0]
     assert relative_error(result.cpu(), exact) < allowed
+
+
+@pytest.mark.parametrize("keys", [1, 300, 512, 5000])
+@pytest.mark.parametrize("heads", [(8, 8), (8, 2), (16, 1)])
+@pytest.mark.parametrize("mask", ["", "Bx1x1xSxi1", "BxHx1xSxbf16"])
+def test_one_query_for_each_head(keys: int, heads: tuple[int, int], mask: str):
+    mask = mask.replace("H", str(heads[0]))
+    program = OneQuery("bf16", 2, heads, keys, 128, mask, "enable_gqa=True")
+    tensors = [tensor.cuda() for tensor in one_query_inputs(program)]
+    compiled = coda_ir.compile(parse_mlir(program.text), device="cuda")
+    assert "def attend_one_query" in compiled.source
+    result: Any = compiled(*tensors)
+    assert relative_error(result.cpu(), attend([x.cpu() for x in tensors])) < 4e-3
+    for _ in range(3):
+        assert torch.equal(compiled(*tensors), result)  # type: ignore[arg-type]

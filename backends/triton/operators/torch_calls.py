@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.gradients import (
     attention_arguments,
     attention_of_heads,
     repeatable,
 )
-from coda_ir.backends.triton.operators.launching import Writer
+from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
     AttentionOp,
@@ -24,6 +25,7 @@ from coda_ir.dialects.coda import (
     TransposeOp,
 )
 from coda_ir.dialects.torch import CallOp, in_place
+from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_filled_in_place
 
@@ -47,6 +49,10 @@ def _embedding(host: HostProgram, op: Operation) -> None:
 
 def _call_torch(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CallOp)
+    attention = OneQueryAttention.of(op, host.extents.shapes)
+    if attention is not None:
+        _attend_one_query(host, op, attention)
+        return
     operands = [host.variable(operand) for operand in op.inputs]
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
@@ -65,6 +71,16 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
             host.assign_all(op.outputs, call, hint=hint)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _attend_one_query(host: HostProgram, op: CallOp, attention: OneQueryAttention) -> None:
+    keys = host.dims(attention.k)
+    kernel = kernel_of(
+        host, op, lambda names: one_query_kernel(attention, keys, names.fresh("attend_one_query"))
+    )
+    mask = [] if attention.mask is None else [attention.mask]
+    operands = [host.operand(x) for x in (attention.q, attention.k, attention.v, *mask)]
+    launch(host, op, kernel, host.extents.size(keys[:2]), operands)
 
 
 def _concat(host: HostProgram, op: Operation) -> None:

@@ -1,0 +1,242 @@
+"""The kernel of attention with one query for each head: `one_query_kernel`.
+
+Heads are too few to occupy a GPU, so that several programs share the keys of a head. Each keeps the
+largest score, the sum of exponentials and the weighted sum of values of its own keys; the last
+program of a head to arrive combines them, in the order of the keys (arXiv 1805.02867, 2205.14135).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute
+
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, SharedTiles, indented
+from coda_ir.backends.triton.kernel_text import (
+    function,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
+from coda_ir.symbolic_shapes import Dims
+
+NEGATIVE_INFINITY = 'float("-inf")'
+
+PROCESSORS = 128
+"""Programs that occupy a GPU, about: of fewer, each has fewer keys."""
+
+LONG = 512
+"""Keys of a program from which on two of them on a processor hide each other's latencies. (H200, 8
+heads of 32768 keys: 44.6 us with 256 programs, 58.6 with 128; of 4096 keys 15.4 and 14.2.)"""
+
+STEP_BYTES = 16384
+"""Of the keys of a step, and of their values, so that several steps fit in shared memory."""
+
+MOST_SPLITS = 32
+"""Programs of a head, at most."""
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """The heads of keys, and how the keys of a head are split between programs."""
+
+    batch: int | None
+    groups: int
+    keys: int | None
+    """None where they are known at run time."""
+    columns: int
+    element_bytes: int
+
+    @staticmethod
+    def of(dims: Dims, type: Attribute) -> _Tiling:
+        batch, groups, keys, columns = dims
+        assert isinstance(groups, int) and isinstance(columns, int)
+        known = [extent if isinstance(extent, int) else None for extent in (batch, keys)]
+        return _Tiling(known[0], groups, known[1], columns, 4 if type == f32 else 2)
+
+    @property
+    def block(self) -> int:
+        """Keys of a step."""
+        return min(max(16, STEP_BYTES // (self.width * self.element_bytes)), 128)
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile: those of a head, and what is masked."""
+        return max(16, next_power_of_2(self.columns))
+
+    @property
+    def splits(self) -> int:
+        """Programs of a head. Where the keys are known, each has two steps at least."""
+        wanted = next_power_of_2(-(-PROCESSORS // (self.groups * (self.batch or 1))))
+        if self.keys is not None:
+            wanted *= 2 if self.keys >= 2 * LONG * wanted else 1
+            wanted = min(wanted, next_power_of_2(self.keys // (2 * self.block)))
+        return min(wanted, MOST_SPLITS)
+
+    @property
+    def extent(self) -> str:
+        """The number of keys in the kernel."""
+        return "S" if self.keys is None else str(self.keys)
+
+    @property
+    def inside_columns(self) -> list[str]:
+        """Conditions of columns of a tile."""
+        return [] if self.columns == self.width else [f"(column < {self.columns})"]
+
+    @property
+    def partials(self) -> int:
+        """Floats that a program leaves: values, largest scores and sums."""
+        return MOST_QUERIES * (self.width + 2)
+
+
+def one_query_kernel(op: OneQueryAttention, dims: Dims, name: str) -> EmittedKernel:
+    """out = softmax(scale · q·kᵀ + mask)·v for each head of keys, of which there are `rows`.
+
+    `dims` are those of k. Operands: q, k, v and, where there is one, the mask. A query that sees no
+    key gives 0.
+    """
+    type = element_type_of(op.q)
+    tiling = _Tiling.of(dims, type)
+    tensors = {"q": type, "k": type, "v": type}
+    if op.mask is not None:
+        tensors["mask"] = element_type_of(op.mask)
+    arguments = [
+        pointer_argument(f"{tensor}_ptr", element, f"{{operands[{index}]}}")
+        for index, (tensor, element) in enumerate(tensors.items())
+    ]
+    arguments.append(pointer_argument("out_ptr", type, "{outputs[0]}"))
+    shared = None
+    if tiling.splits > 1:
+        shared = SharedTiles("{rows}", tiling.splits, tiling.partials)
+        arguments.append(KernelArgument("partials_ptr", "*fp32", "{outputs[1]}"))
+        arguments.append(KernelArgument("counters_ptr", "*i32", "{outputs[2]}"))
+    if tiling.keys is None:
+        arguments.append(KernelArgument("S", "i32", "{operands[1]}.shape[2]"))
+    helpers = {"dot", "attend_keys"}
+    lines = _lines(op, tiling, type, helpers)
+    shares = f", shared by {tiling.splits} programs" if shared else ""
+    summary = f"attention of one query for each head, {tiling.block} keys at a time{shares}"
+    return EmittedKernel(
+        name=name,
+        source=function(name, arguments, summary, lines),
+        arguments=tuple(arguments),
+        grid="{rows}" if shared is None else f"{{rows}} * {tiling.splits}",
+        helpers=frozenset(helpers),
+        num_warps=4,
+        num_stages=3,
+        description=summary,
+        shared_tiles=shared,
+    )
+
+
+def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set[str]) -> list[str]:
+    """The body of the kernel."""
+    in_row = " & ".join(["is_query[:, None]", *tiling.inside_columns])
+    in_step = " & ".join(["inside[:, None]", *tiling.inside_columns])
+    step = [
+        f"key = start + tl.arange(0, {tiling.block})",
+        "inside = key < last",
+        f"place = first_key + key[:, None] * {tiling.columns} + column",
+        f"k = tl.load(k_ptr + place, mask={in_step}, other=0.0)",
+        f"v = tl.load(v_ptr + place, mask={in_step}, other=0.0)",
+        f"scores = dot(q, tl.trans(k), tl.zeros(({MOST_QUERIES}, {tiling.block}), tl.float32))",
+        f"scores = tl.where(inside[None, :], scores * {op.scale!r}, {NEGATIVE_INFINITY})",
+        *_masked(op, tiling),
+        "acc, largest, total = attend_keys(acc, largest, total, scores, v)",
+    ]
+    return [
+        *_share_of(tiling, helpers),
+        f"query = tl.arange(0, {MOST_QUERIES})",
+        f"column = tl.arange(0, {tiling.width})[None, :]",
+        f"is_query = query < {op.queries}",
+        f"row = (head * {op.queries} + query)[:, None] * {tiling.columns} + column",
+        f"q = tl.load(q_ptr + row, mask={in_row}, other=0.0)",
+        f"first_key = head * {tiling.extent} * {tiling.columns}",
+        *_nothing(tiling),
+        f"for start in range(first, last, {tiling.block}):",
+        *indented(step),
+        *_shared(tiling, _result(type, in_row, helpers), helpers),
+    ]
+
+
+def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
+    """Which head a program has, and which of its keys."""
+    if tiling.splits == 1:
+        helpers.add("bound")
+        last = "bound(S)" if tiling.keys is None else tiling.extent
+        return ["head = tl.program_id(0).to(tl.int64)", f"first, last = 0, {last}"]
+    helpers.add("depths_of_split")
+    return [
+        f"SPLITS: tl.constexpr = {tiling.splits}",
+        "head = (tl.program_id(0) // SPLITS).to(tl.int64)",
+        "split = tl.program_id(0) % SPLITS",
+        f"first, last = depths_of_split({tiling.extent}, split, SPLITS, {tiling.block})",
+    ]
+
+
+def _nothing(tiling: _Tiling) -> list[str]:
+    """The sums of no keys."""
+    return [
+        f"acc = tl.zeros(({MOST_QUERIES}, {tiling.width}), tl.float32)",
+        f"largest = tl.full(({MOST_QUERIES},), {NEGATIVE_INFINITY}, tl.float32)",
+        f"total = tl.zeros(({MOST_QUERIES},), tl.float32)",
+    ]
+
+
+def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
+    """What the mask does to the scores of a step."""
+    if op.mask is None:
+        return []
+    batch, heads, _, keys = op.mask_dims
+    width = 1 if keys == 1 else tiling.extent
+    terms, inside = ["mask_ptr"], list[str]()
+    if batch != 1:
+        terms.append(f"head // {tiling.groups} * {heads} * {width}")
+    if heads != 1:
+        terms.append(f"(head % {tiling.groups} * {op.queries} + query)[:, None] * {width}")
+        inside.append("is_query[:, None]")
+    if keys != 1:
+        terms.append("key[None, :]")
+        inside.append("inside[None, :]")
+    type = element_type_of(op.mask)
+    value = load(" + ".join(terms), type, " & ".join(inside) or None)
+    if type == i1:
+        return [f"seen = {value}", f"scores = tl.where(seen, scores, {NEGATIVE_INFINITY})"]
+    return [f"scores += {value}"]
+
+
+def _result(type: Attribute, in_row: str, helpers: set[str]) -> list[str]:
+    """Statements that store what a head attends to; nothing where its query sees no key."""
+    value = "result" if type == f32 else rounded("result", type, helpers)
+    return [
+        "result = acc / tl.where(total == 0.0, 1.0, total)[:, None]",
+        f"tl.store(out_ptr + row, {value}, mask={in_row})",
+    ]
+
+
+def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
+    """The result, by the last program of a head where several share its keys."""
+    if tiling.splits == 1:
+        return result
+    helpers |= {"store_partial", "is_last_of_tile", "combine_attended"}
+    combined = [
+        *_nothing(tiling),
+        "for part in tl.range(0, SPLITS, num_stages=1):",
+        "    of_part = partials + part * PARTIALS",
+        "    acc, largest, total = combine_attended(acc, largest, total, of_part)",
+        *result,
+    ]
+    return [
+        f"PARTIALS: tl.constexpr = {tiling.partials}",
+        "partials = partials_ptr + head * (SPLITS * PARTIALS)",
+        "own = partials + split * PARTIALS",
+        "store_partial(own, acc, query >= 0)",
+        f"tl.store(own + {MOST_QUERIES * tiling.width} + query, largest)",
+        f"tl.store(own + {MOST_QUERIES * (tiling.width + 1)} + query, total)",
+        "if is_last_of_tile(counters_ptr + head, SPLITS):",
+        *indented(combined),
+    ]

@@ -1,0 +1,117 @@
+"""Attention of one query for each head: a kernel of its own, compared with float64."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from support.one_query_programs import OneQuery, attend, one_query_inputs
+from support.programs import parse_mlir
+
+import coda_ir
+from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.float64 import relative_error
+from coda_ir.lowering import Lowering
+
+KERNEL = "def attend_one_query"
+ALLOWED = {"f32": 1e-6, "f16": 1e-3, "bf16": 5e-3}
+
+PROGRAMS = {
+    "no mask": OneQuery(options="0.0, False"),
+    "shared heads": OneQuery("bf16", heads=(12, 3), columns=24, options="enable_gqa=True"),
+    "one head of keys": OneQuery("f16", heads=(16, 1), columns=128, options="enable_gqa=True"),
+    "wide heads": OneQuery("bf16", heads=(2, 2), columns=256, keys=130, options="scale=0.5"),
+    "truth values": OneQuery("bf16", keys=70, mask="Bx1x1xSxi1"),
+    "truth values of heads": OneQuery(heads=(4, 2), mask="Bx4x1xSxi1", options="enable_gqa=True"),
+    "floats": OneQuery("bf16", mask="1x4x1xSxf32"),
+    "floats of two dimensions": OneQuery(mask="1xSxf32"),
+    "one float": OneQuery(mask="Bx1x1x1xf32"),
+    "shared keys": OneQuery(batch=1, heads=(2, 2), keys=700),
+    "shared keys of heads": OneQuery(
+        "bf16", batch=2, heads=(8, 2), keys=555, mask="Bx1x1xSxi1", options="enable_gqa=True"
+    ),
+    "symbols": OneQuery("bf16", batch=None, keys=None, mask="Bx1x1xSxi1"),
+    "one key": OneQuery(keys=1),
+}
+
+SHARED = ("wide heads", "shared keys", "shared keys of heads", "symbols")
+"""Of which several programs share the keys of a head."""
+
+PYTORCH = {
+    "two queries": OneQuery(queries=2),
+    "a causal mask": OneQuery(options="0.0, True"),
+    "dropout": OneQuery(options="0.5, False"),
+    "wider heads": OneQuery(columns=257),
+    "more queries than a tile": OneQuery(heads=(17, 1), options="enable_gqa=True"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agrees_with_float64(name: str):
+    program = PROGRAMS[name]
+    compiled = coda_ir.compile(parse_mlir(program.text), device="cpu")
+    assert KERNEL in compiled.source and "scaled_dot_product" not in compiled.source
+    assert ("SPLITS" in compiled.source) == (name in SHARED)
+    for batch, keys in product((1, 3), (1, 200)):
+        tensors = one_query_inputs(program, batch, keys)
+        wanted = attend(tensors, 0.5 if "scale" in program.options else None)
+        result: Any = compiled(*tensors)
+        assert relative_error(result, wanted) < ALLOWED[program.element]
+        assert torch.equal(compiled(*tensors), result)  # type: ignore[arg-type]
+
+
+def test_a_query_that_sees_no_key_gives_zeros():
+    program = PROGRAMS["shared keys of heads"]
+    q, k, v, mask = one_query_inputs(program)
+    mask[1] = False
+    result: Any = coda_ir.compile(parse_mlir(program.text), device="cpu")(q, k, v, mask)
+    assert not result[1].any() and result[0].all()
+
+
+def test_a_score_that_is_no_number_is_seen():
+    program = PROGRAMS["shared keys"]
+    q, k, v = one_query_inputs(program)
+    k[0, 1, 600] = float("nan")
+    result: Any = coda_ir.compile(parse_mlir(program.text), device="cpu")(q, k, v)
+    assert result[0, 1].isnan().all() and not result[0, 0].isnan().any()
+
+
+def test_keys_that_are_no_rows_of_memory():
+    program = PROGRAMS["no mask"]
+    q, k, v = one_query_inputs(program)
+    k = k.transpose(2, 3).contiguous().transpose(2, 3)
+    result: Any = coda_ir.compile(parse_mlir(program.text), device="cpu")(q, k, v)
+    assert relative_error(result, attend([q, k, v])) < ALLOWED["f32"]
+
+
+@pytest.mark.parametrize("name", PYTORCH)
+def test_what_pytorch_does(name: str):
+    source = coda_ir.compile(parse_mlir(PYTORCH[name].text), device="cpu").source
+    assert KERNEL not in source and "scaled_dot_product_attention.default(" in source
+
+
+@pytest.mark.parametrize("numerics", ["eager-exact", "deterministic"])
+def test_promises_about_bits_are_kept_by_pytorch(numerics: str):
+    module = parse_mlir(PROGRAMS["no mask"].text)
+    assert KERNEL not in coda_ir.compile(module, device="cpu", numerics=numerics).source
+
+
+def test_other_symbols_may_be_other_numbers():
+    text = PROGRAMS["symbols"].text.replace('"S"', '"R"', 1)
+    assert KERNEL not in coda_ir.compile(parse_mlir(text), device="cpu").source
+
+
+def test_remark():
+    remarks = coda_ir.compile(parse_mlir(PROGRAMS["no mask"].text), device="cpu").remarks
+    (remark,) = (remark for remark in remarks if remark.pass_name == "report-unfused")
+    assert "one query for each head runs as a kernel of its own" in str(remark)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+def test_compiles_ahead_of_time(target: str):
+    for columns, keys in ((64, 512), (128, 4096), (256, None)):
+        program = OneQuery("bf16", 1, (32, 8), keys, columns, "Bx1x1xSxi1", "enable_gqa=True")
+        lowering = Lowering(parse_mlir(program.text), f"target={target}")
+        (kernel,) = compile_kernels(emit_program(lowering.module("scheduled"), "f").kernels, target)
+        assert kernel.resources.fits and not kernel.resources.spills
