@@ -2,7 +2,7 @@
 
     python benchmarks/layer.py --sizes 2048 --json layer.json --plot layer.png
     python benchmarks/layer.py --parts forward --sizes 2048,4096,8192
-    python benchmarks/layer.py --parts forward --schedule "target=sm_90 mainloop=tma"
+    python benchmarks/layer.py --parts forward --schedule mainloop=tma
 
 coda, PyTorch eager, torch.compile, Liger and XLA where they are installed, and the GEMMs of cuBLAS
 alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal data, weights scaled

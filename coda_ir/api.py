@@ -160,7 +160,7 @@ def compile(
     `entry` names the function and may be left out where there is only one. `device` is where the
     tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
     runs in its interpreter. `schedule` has options of the pass `schedule`, such as
-    `"target=sm_90 mainloop=tma"`, by default those that fit the device. `numerics` is what the
+    `"mainloop=tma absorb=true"`; those that fit the device are added. `numerics` is what the
     bits of the results keep to: `fp32-epilogue`, `eager-exact` or `deterministic`
     (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
     allows vectors computed from weights to be kept between calls; they follow updates that PyTorch

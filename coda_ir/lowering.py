@@ -136,7 +136,7 @@ class Lowering:
         tuning: TuningOptions | None = None,
         jobs: int | None = None,
     ):
-        """`schedule` has options of the pass `schedule`; None for those that fit `architecture`.
+        """`schedule` has options of the pass `schedule` beside those that fit `architecture`.
         `jobs` is how many kernels are compiled at a time; see `compile_jobs`.
         """
         self.jobs = jobs
@@ -163,10 +163,9 @@ class Lowering:
 
     @cached_property
     def _schedule(self) -> str:
-        from coda_ir.devices import default_schedule
+        from coda_ir.devices import complete_schedule
 
-        chosen = self._chosen_schedule
-        options = default_schedule(self._architecture) if chosen is None else chosen
+        options = complete_schedule(self._chosen_schedule or "", self._architecture)
         return options if self._tuning is None else options + self._tuning.schedule_options()
 
     def module(self, level: Level) -> ModuleOp:

@@ -24,6 +24,7 @@ from coda_ir.calls.arguments import (
     SymbolConflictError,
     UnknownArgumentError,
 )
+from coda_ir.devices import complete_schedule
 from coda_ir.diagnostics import CodaError
 
 ROPE = """
@@ -339,3 +340,23 @@ def test_the_interpreter_is_switched_on_for_the_cpu():
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("1 False\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "completed"),
+    [
+        ("", "target=sm_90 mainloop=warp_specialized "),
+        ("absorb=true", "target=sm_90 mainloop=warp_specialized absorb=true"),
+        ("target=sm_90 pdl", "mainloop=warp_specialized target=sm_90 pdl"),
+        ('sizes="B=1,T=8" mainloop=tma', 'target=sm_90 sizes="B=1,T=8" mainloop=tma'),
+        ("target=portable warps=8", "target=portable warps=8"),
+    ],
+)
+def test_options_of_a_schedule_are_completed(options: str, completed: str):
+    assert complete_schedule(options, "sm_90") == completed
+
+
+def test_a_schedule_without_a_target_is_for_the_device():
+    program = "fn f(x: bf16[M, 64], w: bf16[32, 64]) {\n    return linear(x, w)\n}"
+    compiled = coda_ir.compile(program, device="cpu", schedule="warps=2")
+    assert "warps = 2, stages = 1," in compiled.ir("scheduled")  # as the interpreter has it

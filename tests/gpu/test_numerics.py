@@ -16,11 +16,11 @@ fn block(x: bf16[M, 512], r: bf16[M, 640], weight w: bf16[640, 512], weight g: b
 }
 """
 SCHEDULES = (
-    "target=sm_90 tile=128x256x64 warps=8",
-    "target=sm_90 tile=128x128x64 warps=8",
-    "target=sm_90 tile=64x128x64 warps=4",
-    "target=sm_90 tile=128x128x64 warps=4 stages=2",
-    "target=sm_90 tile=16x256x64 warps=4",
+    "target=sm_90 mainloop=pointer tile=128x256x64 warps=8",
+    "target=sm_90 mainloop=pointer tile=128x128x64 warps=8",
+    "target=sm_90 mainloop=pointer tile=64x128x64 warps=4",
+    "target=sm_90 mainloop=pointer tile=128x128x64 warps=4 stages=2",
+    "target=sm_90 mainloop=pointer tile=16x256x64 warps=4",
     "target=sm_90 mainloop=tma",
     "target=portable",
 )

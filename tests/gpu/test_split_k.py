@@ -11,7 +11,6 @@ from support.inputs import signature_inputs
 
 import coda_ir
 from coda_ir import CompiledFunction
-from coda_ir.devices import architecture_name, default_schedule
 from coda_ir.float64 import relative_error
 
 pytestmark = pytest.mark.gpu
@@ -22,8 +21,7 @@ REPEATS = 200
 
 
 def compiled(options: str) -> CompiledFunction:
-    base = default_schedule(architecture_name(torch.device("cuda", torch.cuda.current_device())))
-    return coda_ir.compile(LAYER, constants=SIZES, device="cuda", schedule=f"{base} {options}")
+    return coda_ir.compile(LAYER, constants=SIZES, device="cuda", schedule=options)
 
 
 @pytest.fixture(scope="module")

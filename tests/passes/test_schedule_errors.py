@@ -24,7 +24,8 @@ def test_symbolic_extents_of_weights(shapes: tuple[str, str], name: str):
 def test_options_that_leave_no_tile_are_named():
     program = "fn f(x: bf16[M, 64], w: bf16[32, 64]) {\n    return linear(x, w)\n}"
     with pytest.raises(CodaError) as error:
-        compiled = coda_ir.compile(program, device="cpu", schedule="stages=99 warps=4")
+        options = "target=portable stages=99 warps=4"
+        compiled = coda_ir.compile(program, device="cpu", schedule=options)
         compiled.prepare()
     assert "no tile of gemm.fused Mx32x64 fits portable" in str(error.value)
     assert error.value.remedy == "leave warps=4, stages=99 to the cost model"
