@@ -57,9 +57,9 @@ class XlaLayer:
 
     def step(self, upstream: Sequence[torch.Tensor]) -> Tensors:
         """The gradients of all inputs but the tables, by forward and backward as one program."""
-        return XlaGradients(
-            self._call(self._gradients, self._arrays, self._tables, self._arrays_of(upstream))
-        )
+        arguments = (self._arrays, self._tables, self._arrays_of(upstream))
+        _, gradients = self._call(self._results_and_gradients, *arguments)
+        return XlaGradients(gradients)
 
     def backward(self, upstream: Sequence[torch.Tensor]) -> Callable[[], Tensors]:
         """A call for these gradients by a program that begins with what one forward has saved."""
@@ -71,7 +71,7 @@ class XlaLayer:
     def peak_gib(self, upstream: Sequence[torch.Tensor]) -> float:
         """GiB that a step needs beside its inputs, as XLA has planned them."""
         arguments = (self._arrays, self._tables, self._arrays_of(upstream))
-        plan = self._program(self._gradients, arguments).memory_analysis()
+        plan = self._program(self._results_and_gradients, arguments).memory_analysis()
         needed = plan.temp_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes
         return needed / 2**30
 
@@ -105,8 +105,12 @@ class XlaLayer:
     def _pulled_back(self, saved: Any, seeds: Any) -> Any:
         return saved(seeds)[0]
 
-    def _gradients(self, inputs: Any, tables: Any, seeds: Any) -> Any:
-        return self._pulled_back(self._saved(inputs, tables), seeds)
+    def _results_and_gradients(self, inputs: Any, tables: Any, seeds: Any) -> Any:
+        """Results too, which the next attention needs: without them XLA leaves out a GEMM, as no
+        gradient depends on q, k and v.
+        """
+        results, pull_back = self.jax.vjp(partial(self._layer, tables=tables), inputs)
+        return results, pull_back(seeds)[0]
 
 
 def jax_on(device: torch.device) -> Any:
