@@ -7,12 +7,12 @@ from xdsl.ir import Block, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import Layout, PortKind, ScaleWeightOp
 from coda_ir.passes.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter, bias_of
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.passes.support.weights import is_weight
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 Gemm = coda.LinearOp | coda.MatmulOp

@@ -13,6 +13,7 @@ from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Box, Html, joined, label
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.remarks import Remark, source_position
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -58,11 +59,6 @@ class Values:
         depth = depths[0] if len(depths) == 1 else f"({' + '.join(depths)})"
         return times(f"{rows} × {columns} × {depth}")
 
-    def is_weight(self, value: SSAValue) -> bool:
-        if not isinstance(value, BlockArgument) or value.index >= len(self._argument_attrs):
-            return False
-        return "coda.weight" in self._argument_attrs[value.index].data
-
 
 def _stated_name(attributes: Sequence[DictionaryAttr], index: int) -> str | None:
     name = attributes[index].data.get("coda.name") if index < len(attributes) else None
@@ -74,7 +70,7 @@ def times(text: str) -> str:
 
 
 def draw_argument(box: Box, values: Values, argument: SSAValue) -> str:
-    style = theme.WEIGHT if values.is_weight(argument) else theme.ARGUMENT
+    style = theme.WEIGHT if is_weight(argument) else theme.ARGUMENT
     return box.node(
         label=label(values.name(argument), values.type(argument)),
         tooltip=place_of(argument.owner) if isinstance(argument.owner, Operation) else "argument",

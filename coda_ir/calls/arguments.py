@@ -194,6 +194,7 @@ def _specs(
     from xdsl.utils.hints import isa
 
     from coda_ir.backends.reference.numerics import stated_dtype
+    from coda_ir.dialects.coda.weights import WEIGHT
     from coda_ir.symbolic_shapes import known_dims
 
     specs: list[TensorSpec] = []
@@ -210,7 +211,7 @@ def _specs(
                 named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
                 known_dims(type, metadata),
                 stated_dtype(type),
-                metadata is not None and "coda.weight" in metadata.data,
+                metadata is not None and WEIGHT in metadata.data,
             )
         )
     return tuple(specs)

@@ -8,13 +8,13 @@ from math import prod
 from typing import Literal, TypeAlias
 
 import torch
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.calls.arguments import Signature
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs.roles import (
     GemmWeight,
     Index,
@@ -165,7 +165,7 @@ class _Draw:
                 return self._weight(normal, role)
         if len(shape) == 1:
             return self._row(normal, roles)
-        return self._activation(normal, generator, is_weight=_is_weight(func, parameter))
+        return self._activation(normal, generator, is_weight=is_weight(parameter))
 
     def _weight(self, normal: torch.Tensor, role: GemmWeight) -> torch.Tensor:
         return normal / max(1, role.k or normal.shape[-1]) ** 0.5
@@ -221,13 +221,6 @@ def _structured(normal: torch.Tensor) -> torch.Tensor:
     if halves.ndim > 1 and prod(halves.shape[:-1]) > 1:
         halves.view(-1, halves.shape[-1])[-1] = 0.0
     return halves
-
-
-def _is_weight(func: FuncOp, parameter: SSAValue) -> bool:
-    for argument, entry in zip(func.args, func.arg_attrs or (), strict=False):
-        if argument is parameter:
-            return isinstance(entry.data.get("coda.weight"), UnitAttr)
-    return False
 
 
 def _table_kind(parameter: SSAValue, roles: list[Role]) -> str | None:

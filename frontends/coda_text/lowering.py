@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, emit_diagnostic
+from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.call_graph import checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
@@ -473,7 +474,7 @@ def _argument_attributes(parameter: Parameter, value: TensorValue) -> Dictionary
         "coda.dims": dims_attribute(value.dims),
     }
     if parameter.qualifier is not None:
-        attributes["coda.weight"] = UnitAttr()
+        attributes[WEIGHT] = UnitAttr()
     return DictionaryAttr(attributes)
 
 

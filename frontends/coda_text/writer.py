@@ -14,6 +14,7 @@ from xdsl.traits import is_side_effect_free
 from coda_ir.diagnostics import CodaError, DiagnosticError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.formatter import format_text
 from coda_ir.frontends.coda_text.operator_text import (
@@ -140,11 +141,7 @@ class FunctionWriter:
             for op in func.body.block.ops
             if (name := _own_name(op)) is not None
         }
-        self._weights = {
-            argument
-            for argument, entry in zip(func.args, entries, strict=False)
-            if "coda.weight" in entry.data
-        }
+        self._weights = set(filter(is_weight, func.args))
         for argument, name in zip(func.args, short, strict=True):
             self._texts[argument] = Text(name, ATOM)
         self._modules = Modules(func.body.block.ops)

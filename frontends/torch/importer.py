@@ -17,6 +17,7 @@ from xdsl.rewriter import InsertPoint
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, shapes_agree
+from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
 from coda_ir.frontends.torch.types import (
@@ -31,9 +32,6 @@ from coda_ir.frontends.torch.types import (
 )
 from coda_ir.remarks import format_location
 from coda_ir.storage import DONATED
-
-WEIGHT = "coda.weight"
-"""The attribute of an argument that is a parameter or a buffer."""
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
 """What a node stands for: a tensor, or a list or tuple with None for what is not used."""

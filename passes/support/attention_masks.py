@@ -11,12 +11,12 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
 from coda_ir.passes.support.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.matching import defined_by, number_of
-from coda_ir.passes.support.weights import is_weight
 from coda_ir.symbolic_shapes import Dim
 
 WHERE, EXPAND = "aten.where.self", "aten.expand.default"

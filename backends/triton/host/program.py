@@ -24,6 +24,7 @@ from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConcatOp, ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.remarks import format_location
 from coda_ir.storage import BOXED, may_be_overwritten, placement
 from coda_ir.symbolic_shapes import Dims
@@ -60,10 +61,9 @@ class HostProgram:
         """Have arguments dropped after their last use, but for weights, which others hold; gives
         those without a use.
         """
-        entries = self.func.arg_attrs.data if self.func.arg_attrs else ()
         unused: list[str] = []
-        for index, (argument, name) in enumerate(self.arguments.variables.items()):
-            if index < len(entries) and "coda.weight" in entries[index].data:
+        for argument, name in self.arguments.variables.items():
+            if is_weight(argument):
                 continue
             if self.buffers.is_used(argument):
                 self.buffers.own(argument, [name])
