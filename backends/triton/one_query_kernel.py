@@ -36,6 +36,9 @@ heads of 32768 keys: 44.6 us with 256 programs, 58.6 with 128; of 4096 keys 15.4
 STEP_BYTES = 16384
 """Of the keys of a step, and of their values, so that several steps fit in shared memory."""
 
+MOST_KEYS = 64
+"""Of a step, so that scores and sums fit in registers."""
+
 MOST_SPLITS = 32
 """Programs of a head, at most."""
 
@@ -61,7 +64,7 @@ class _Tiling:
     @property
     def block(self) -> int:
         """Keys of a step."""
-        return min(max(16, STEP_BYTES // (self.width * self.element_bytes)), 128)
+        return min(max(16, STEP_BYTES // (self.width * self.element_bytes)), MOST_KEYS)
 
     @property
     def width(self) -> int:
@@ -144,7 +147,6 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
         f"k = tl.load(k_ptr + place, mask={in_step}, other=0.0)",
         f"v = tl.load(v_ptr + place, mask={in_step}, other=0.0)",
         f"scores = dot(q, tl.trans(k), tl.zeros(({MOST_QUERIES}, {tiling.block}), tl.float32))",
-        f"scores = tl.where(inside[None, :], scores * {op.scale!r}, {NEGATIVE_INFINITY})",
         *_masked(op, tiling),
         "acc, largest, total = attend_keys(acc, largest, total, scores, v)",
     ]
@@ -188,9 +190,11 @@ def _nothing(tiling: _Tiling) -> list[str]:
 
 
 def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
-    """What the mask does to the scores of a step."""
+    """The scores of a step with the mask; keys past the end are hidden."""
+    scaled = f"scores * {op.scale!r}"
+    hidden = f"scores = tl.where(inside[None, :], {scaled}, {NEGATIVE_INFINITY})"
     if op.mask is None:
-        return []
+        return [hidden]
     batch, heads, _, keys = op.mask_dims
     width = 1 if keys == 1 else tiling.extent
     terms, inside = ["mask_ptr"], list[str]()
@@ -204,9 +208,11 @@ def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
         inside.append("inside[None, :]")
     type = element_type_of(op.mask)
     value = load(" + ".join(terms), type, " & ".join(inside) or None)
-    if type == i1:
-        return [f"seen = {value}", f"scores = tl.where(seen, scores, {NEGATIVE_INFINITY})"]
-    return [f"scores += {value}"]
+    if type != i1:
+        return [hidden, f"scores += {value}"]
+    # Truth values are false past the end.
+    seen = "seen" if keys != 1 else "seen & inside[None, :]"
+    return [f"seen = {value}", f"scores = tl.where({seen}, {scaled}, {NEGATIVE_INFINITY})"]
 
 
 def _result(type: Attribute, in_row: str, helpers: set[str]) -> list[str]:

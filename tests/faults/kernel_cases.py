@@ -10,6 +10,7 @@ from support import gradient_programs as gradients
 from support.emitted import load_module
 from support.goldens import EXAMPLES
 from support.kernel_harness import assert_rounded, check_against_reference
+from support.one_query_programs import OneQuery
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -303,6 +304,14 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "hopper, weights": SimulatedCase(
             gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200
         ),
+        "one query, shared keys": KernelCase(
+            OneQuery(
+                batch=2, heads=(4, 2), keys=551, mask="Bx4x1xSxi1", options="enable_gqa=True"
+            ).text,
+            TILES,
+            {},
+        ),
+        "one query, added numbers": KernelCase(OneQuery(mask="1xSxf32").text, TILES, {}),
         "llama layer": KernelCase(
             EXAMPLES / "llama_layer.coda",
             FUSED,

@@ -8,6 +8,7 @@ from faults.hopper_faults import HOPPER_FAULTS
 from faults.kernel_cases import kernel_checks
 from faults.kernel_faults import KERNEL_FAULTS
 from faults.legality_faults import LEGALITY_FAULTS
+from faults.one_query_faults import ONE_QUERY_FAULTS
 from faults.pass_cases import pass_checks
 from faults.pass_faults import PASS_FAULTS
 from faults.split_faults import SPLIT_FAULTS
@@ -17,6 +18,7 @@ FAULTS: tuple[Fault, ...] = (
     *PASS_FAULTS,
     *LEGALITY_FAULTS,
     *KERNEL_FAULTS,
+    *ONE_QUERY_FAULTS,
     *SPLIT_FAULTS,
     *UNFUSING_FAULTS,
     *HOPPER_FAULTS,

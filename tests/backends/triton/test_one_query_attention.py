@@ -26,6 +26,7 @@ PROGRAMS = {
     "truth values of heads": OneQuery(heads=(4, 2), mask="Bx4x1xSxi1", options="enable_gqa=True"),
     "floats": OneQuery("bf16", mask="1x4x1xSxf32"),
     "floats of two dimensions": OneQuery(mask="1xSxf32"),
+    "one truth value": OneQuery(mask="Bx1x1x1xi1"),
     "one float": OneQuery(mask="Bx1x1x1xf32"),
     "shared keys": OneQuery(batch=1, heads=(2, 2), keys=700),
     "shared keys of heads": OneQuery(

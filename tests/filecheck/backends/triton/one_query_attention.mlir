@@ -31,9 +31,8 @@ func.func @f(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x512x128xbf16>, %v: tens
 // CHECK-NEXT:         k = tl.load(k_ptr + place, mask=inside[:, None], other=0.0)
 // CHECK-NEXT:         v = tl.load(v_ptr + place, mask=inside[:, None], other=0.0)
 // CHECK-NEXT:         scores = dot(q, tl.trans(k), tl.zeros((16, 64), tl.float32))
-// CHECK-NEXT:         scores = tl.where(inside[None, :], scores * 0.08838834764831845, float("-inf"))
 // CHECK-NEXT:         seen = tl.load(mask_ptr + key[None, :], mask=inside[None, :], other=0)
-// CHECK-NEXT:         scores = tl.where(seen, scores, float("-inf"))
+// CHECK-NEXT:         scores = tl.where(seen, scores * 0.08838834764831845, float("-inf"))
 // CHECK-NEXT:         acc, largest, total = attend_keys(acc, largest, total, scores, v)
 // CHECK-NEXT:     PARTIALS: tl.constexpr = 2080
 // CHECK-NEXT:     partials = partials_ptr + head * (SPLITS * PARTIALS)
