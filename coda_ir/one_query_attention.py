@@ -51,16 +51,20 @@ class OneQueryAttention:
         is_called = op.callee.data == ATTENTION and op.picks is None and not op.template.symbols
         if not is_called or numerics_mode(op) != NumericsMode.FP32_EPILOGUE:
             return None
-        arguments = _arguments(op)
-        if arguments is None:
+        given = _arguments(op)
+        q, k, v = (given[name] for name in ("query", "key", "value"))
+        mask, scale = given.get("attn_mask"), given.get("scale")
+        # A causal mask hides all keys but the first.
+        if given.get("dropout_p") or given.get("is_causal"):
             return None
-        q, k, v, mask, scale = arguments
         types = {element_type_of(x) for x in (q, k, v)}
         is_known = shapes.dims(op.outputs[0]) == shapes.dims(q)
         if not is_known or not _fit(shapes.dims(q), shapes.dims(k), shapes.dims(v), types):
             return None
         batch, heads, _, columns = shapes.dims(q)
         groups, keys = shapes.dims(k)[1:3]
+        if heads != groups and not given.get("enable_gqa"):
+            return None
         assert isinstance(heads, int) and isinstance(groups, int) and isinstance(columns, int)
         mask_dims: Dims = (1, 1, 1, 1)
         if mask is not None:
@@ -71,19 +75,11 @@ class OneQueryAttention:
         return OneQueryAttention(q, k, v, mask, scale, heads // groups, mask_dims)
 
 
-def _arguments(
-    op: CallOp,
-) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue | None, float | None] | None:
-    """q, k, v, the mask and the scale; None where there is dropout, or a causal mask, which hides
-    all keys but the first.
-    """
+def _arguments(op: CallOp) -> dict[str, Any]:
+    """What the call is given, by the names of the parameters."""
     positional, named = op.template.evaluate(list(op.inputs), {}, {})
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    given: dict[str, Any] = {**dict(zip(names, positional, strict=False)), **named}
-    if given.get("dropout_p") or given.get("is_causal"):
-        return None
-    q, k, v = (given[name] for name in names[:3])
-    return q, k, v, given.get("attn_mask"), given.get("scale")
+    return {**dict(zip(names, positional, strict=False)), **named}
 
 
 def _fit(q: Dims, k: Dims, v: Dims, types: set[Attribute]) -> bool:

@@ -42,6 +42,7 @@ SHARED = ("wide heads", "shared keys", "shared keys of heads", "symbols")
 PYTORCH = {
     "two queries": OneQuery(queries=2),
     "a causal mask": OneQuery(options="0.0, True"),
+    "heads that may not be shared": OneQuery(heads=(4, 2)),
     "dropout": OneQuery(options="0.5, False"),
     "wider heads": OneQuery(columns=257),
     "more queries than a tile": OneQuery(heads=(17, 1), options="enable_gqa=True"),
