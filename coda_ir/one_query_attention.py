@@ -10,10 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
-
-ATTENTION = "aten.scaled_dot_product_attention.default"
 
 MOST_COLUMNS = 256
 """Columns of a head, at most."""

@@ -49,6 +49,7 @@ PASS_CLASSES = {
     "save-or-recompute": "SaveOrRecomputePass",
     "schedule": "SchedulePass",
     "set-numerics": "SetNumericsPass",
+    "share-key-heads": "ShareKeyHeadsPass",
     "split-concatenation": "SplitConcatenationPass",
     "split-packed-linear": "SplitPackedLinearPass",
     "split-reductions": "SplitReductionsPass",

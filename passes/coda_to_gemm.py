@@ -35,6 +35,7 @@ from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.repeat_columns import RepeatColumnsPass
 from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.passes.set_numerics import SetNumericsPass
+from coda_ir.passes.share_key_heads import ShareKeyHeadsPass
 from coda_ir.passes.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
@@ -43,6 +44,7 @@ from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
+    ShareKeyHeadsPass(),
     # Algebra on the block level.
     SplitPackedLinearPass(),
     DeferRMSNormPass(),

@@ -11,11 +11,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.passes.support.attention_masks import OTHER_ROWS, AttentionMask
 from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view
+from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues, literal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
@@ -25,8 +25,6 @@ from coda_ir.passes.support.spelled_attention import (
     as_narrow_as,
 )
 from coda_ir.symbolic_shapes import dims_attribute
-
-SDPA = "aten.scaled_dot_product_attention.default"
 
 PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
@@ -64,7 +62,7 @@ class RaiseAttentionPass(FunctionPass):
         known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
         for op in rewriter.ops:
             mask = AttentionMask(known)
-            if isinstance(op, CallOp) and op.callee.data == SDPA:
+            if isinstance(op, CallOp) and op.callee.data == ATTENTION:
                 found = _called(op, mask, rewriter)
             else:
                 found = _spelled(op, mask, finder, rewriter)
@@ -126,7 +124,7 @@ def _spelled(
 
 
 def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
-    return heads_of(_unrepeated(value, rewriter), rewriter.shapes)
+    return heads_of(unrepeated(value, rewriter.shapes), rewriter.shapes)
 
 
 def _transposed_heads(
@@ -258,27 +256,3 @@ def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     same = q.width == k.width == v.width and k.count == v.count
     same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1
     return moved and same and q.count % k.count == 0
-
-
-def _unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
-    """The heads before each was repeated for the queries that share it."""
-    joined = defined_by(value, coda.ReshapeOp)
-    expanded = defined_by(joined.x, CallOp) if joined else None
-    if joined is None or expanded is None or expanded.callee.data != "aten.expand.default":
-        return value
-    single = defined_by(expanded.inputs[0], coda.ReshapeOp)
-    if single is None:
-        return value
-    dims = rewriter.shapes.dims
-    before, after = dims(single.x), dims(joined.result)
-    if len(before) != 4 or len(after) != 4:
-        return value
-    batch, heads, rows, columns = before
-    one, many = dims(single.result), dims(expanded.outputs[0])
-    if one != (batch, heads, 1, rows, columns) or len(many) != 5:
-        return value
-    times = many[2]
-    is_repeat = many == (batch, heads, times, rows, columns)
-    if not is_repeat or not isinstance(times, int) or not isinstance(heads, int):
-        return value
-    return single.x if after == (batch, heads * times, rows, columns) else value

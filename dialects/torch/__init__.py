@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from coda_ir.dialects.torch.determinism import Determinism, determinism_of
 from coda_ir.dialects.torch.fused_attention import (
+    ATTENTION,
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
     fused_attention_call,
@@ -16,6 +17,7 @@ from coda_ir.dialects.torch.template import ArgumentTemplate
 Torch = Dialect("torch", [CallOp, VjpOp], [])
 
 __all__ = [
+    "ATTENTION",
     "CONVOLUTION_GRAD",
     "FUSED_ATTENTION",
     "FUSED_ATTENTION_GRAD",

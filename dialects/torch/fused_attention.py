@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch.ops import CallOp
 
+ATTENTION = "aten.scaled_dot_product_attention.default"
 FUSED_ATTENTION = "aten._scaled_dot_product_fused_attention_overrideable.default"
 FUSED_ATTENTION_GRAD = "aten._scaled_dot_product_fused_attention_overrideable_backward.default"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import dims_attribute, dims_of, tensor_type, used_results
 
@@ -21,8 +21,6 @@ KERNELS = tuple(
     )
 )
 """The operators of ATen that `scaled_dot_product_attention` chooses from."""
-
-ATTENTION = "aten.scaled_dot_product_attention.default"
 
 
 def attention(graph: GraphImporter, node: Node) -> Value | None:

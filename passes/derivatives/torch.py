@@ -11,6 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import (
+    ATTENTION,
     FUSED_ATTENTION,
     CallOp,
     VjpOp,
@@ -20,7 +21,7 @@ from coda_ir.dialects.torch import (
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
 from coda_ir.passes.derivatives.calls import give_call
 from coda_ir.passes.derivatives.convolution import give_convolution
-from coda_ir.passes.raise_attention import SDPA, attention_arguments
+from coda_ir.passes.raise_attention import attention_arguments
 
 _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
 
@@ -154,7 +155,7 @@ def expose_attention(block: Block) -> None:
     Attention with dropout draws random numbers, and that of fewer dimensions has no kernels.
     """
     for op in list(block.ops):
-        if not isinstance(op, CallOp) or op.callee.data != SDPA:
+        if not isinstance(op, CallOp) or op.callee.data != ATTENTION:
             continue
         arguments = attention_arguments(op)
         if arguments is None or any(len(shape_of(value)) != 4 for value in op.inputs[:3]):

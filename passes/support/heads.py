@@ -9,7 +9,9 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.column_views import ONE, Axis, ColumnAxis, ColumnView, RowAxis
+from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -143,3 +145,27 @@ def _heads(
 def _period_of_one(offset: int, width: int, columns: int) -> int:
     """One head has the columns of the tensor, or its own where those are a projection of others."""
     return width if offset else columns
+
+
+def unrepeated(value: SSAValue, shapes: SymbolicShapes) -> SSAValue:
+    """The heads before each was repeated for the queries that share it."""
+    joined = defined_by(value, coda.ReshapeOp)
+    expanded = defined_by(joined.x, CallOp) if joined else None
+    if joined is None or expanded is None or expanded.callee.data != "aten.expand.default":
+        return value
+    single = defined_by(expanded.inputs[0], coda.ReshapeOp)
+    if single is None:
+        return value
+    dims = shapes.dims
+    before, after = dims(single.x), dims(joined.result)
+    if len(before) != 4 or len(after) != 4:
+        return value
+    batch, heads, rows, columns = before
+    one, many = dims(single.result), dims(expanded.outputs[0])
+    if one != (batch, heads, 1, rows, columns) or len(many) != 5:
+        return value
+    times = many[2]
+    is_repeat = many == (batch, heads, times, rows, columns)
+    if not is_repeat or not isinstance(times, int) or not isinstance(heads, int):
+        return value
+    return single.x if after == (batch, heads * times, rows, columns) else value

@@ -55,6 +55,8 @@ def test_a_static_cache_is_updated_in_place(caplog: pytest.LogCaptureFixture):
     torch.testing.assert_close([got.keys, got.values], [wanted.keys, wanted.values])
     assert got.cumulative_length == wanted.cumulative_length == 7
     assert "index_put.default: stores its result in the memory of" in caplog.text
+    # Two heads of queries share one of keys, which a step does not copy for each of them.
+    assert "heads of queries share the keys that they have in common" in caplog.text
 
 
 class Counter(nn.Module):

@@ -1,0 +1,89 @@
+"""Pass `share-key-heads`: attention of one query reads keys that were repeated where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects.torch import ATTENTION, CallOp
+from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.heads import unrepeated
+from coda_ir.passes.support.norms import OpInserter
+
+MORE_QUERIES = Refusal(
+    "the attention of one query for each head is a kernel of the program",
+    "the call is PyTorch's, whose kernels with a mask want keys for each head of queries",
+)
+UNLIKE = Refusal(
+    "keys and values are repeated for the same queries", "other heads share keys than values"
+)
+TOO_MANY = Refusal(
+    f"at most {MOST_QUERIES} heads of queries share a head of keys", "more of them do"
+)
+
+
+@dataclass(frozen=True)
+class ShareKeyHeadsPass(FunctionPass):
+    """Keys and values that are repeated for the query heads that share them, as they are.
+
+        %k4 = reshape(expand(reshape %k))                      (B x G x S x E) to (B x G·R x S x E)
+        %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %mask)
+        ->
+        %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %mask)
+            {arguments = "{0}, {1}, {2}, {3}, 0.0, False, scale=..., enable_gqa=True"}
+
+    A step of decoding would copy its cache for that, R times its size, before it reads the copy.
+    Legal iff keys and values are repeated alike, and the call is one that backends have a kernel
+    for that shares heads: one query for each head (`coda_ir.one_query_attention`).
+    """
+
+    name: ClassVar[str] = "share-key-heads"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if not isinstance(op, CallOp) or op.callee.data != ATTENTION:
+                continue
+            repeated = list(op.inputs[1:3])
+            heads = [unrepeated(value, rewriter.shapes) for value in repeated]
+            if heads == repeated:
+                continue
+            found = OneQueryAttention.of(op, rewriter.shapes)
+            refusal = MORE_QUERIES if found is None else _check(found, heads, rewriter)
+            if found is not None and refusal is None:
+                rewriter.passed(op, "heads of queries share the keys that they have in common")
+                _share(op, found, heads, rewriter)
+            elif refusal is not None:
+                rewriter.missed(op, refusal)
+
+
+def _check(
+    found: OneQueryAttention, heads: Sequence[SSAValue], rewriter: FunctionRewriter
+) -> Refusal | None:
+    dims = rewriter.shapes.dims
+    k, v = heads
+    if dims(k) != dims(v):
+        return UNLIKE
+    queries, groups = dims(found.q)[1], dims(k)[1]
+    assert isinstance(queries, int) and isinstance(groups, int), "numbers, as they were repeated"
+    return TOO_MANY if queries // groups > MOST_QUERIES else None
+
+
+def _share(
+    op: CallOp, found: OneQueryAttention, heads: Sequence[SSAValue], rewriter: FunctionRewriter
+) -> None:
+    masks = [] if found.mask is None else [found.mask]
+    mask = "{3}" if masks else "None"
+    shared = CallOp(
+        ATTENTION,
+        [found.q, *heads, *masks],
+        f"{{0}}, {{1}}, {{2}}, {mask}, 0.0, False, scale={found.scale!r}, enable_gqa=True",
+        [op.outputs[0].type],
+    )
+    shared.attributes.update(op.attributes)
+    result = OpInserter(rewriter, op, op.location).insert(shared, op.outputs[0].name_hint)
+    op.outputs[0].replace_all_uses_with(result)
+    rewriter.order.erase(op)
