@@ -76,7 +76,7 @@ class ReportUnfusedPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             reason = _REASONS.get(type(op))
-            if isinstance(op, CallOp) and OneQueryAttention.of(op, rewriter.shapes) is not None:
+            if OneQueryAttention.of(op, rewriter.shapes) is not None:
                 rewriter.missed(op, ONE_QUERY)
             elif isinstance(op, CallOp | VjpOp) and reason is not None:
                 found = f"{op.callee.data} {reason.found}"

@@ -22,7 +22,6 @@ from coda_ir.backends.triton.kernel_text import (
 )
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
-from coda_ir.symbolic_shapes import Dims
 
 NEGATIVE_INFINITY = 'float("-inf")'
 
@@ -53,13 +52,16 @@ class _Tiling:
     """None where they are known at run time."""
     columns: int
     element_bytes: int
+    has_columns: bool
+    """Whether heads lie side by side: keys are as far apart as the columns of all heads."""
 
     @staticmethod
-    def of(dims: Dims, type: Attribute) -> _Tiling:
-        batch, groups, keys, columns = dims
+    def of(op: OneQueryAttention) -> _Tiling:
+        (batch, groups, keys, columns), type = op.keys, element_type_of(op.q)
         assert isinstance(groups, int) and isinstance(columns, int)
         known = [extent if isinstance(extent, int) else None for extent in (batch, keys)]
-        return _Tiling(known[0], groups, known[1], columns, 4 if type == f32 else 2)
+        size = 4 if type == f32 else 2
+        return _Tiling(known[0], groups, known[1], columns, size, op.has_columns)
 
     @property
     def block(self) -> int:
@@ -86,6 +88,25 @@ class _Tiling:
         return "S" if self.keys is None else str(self.keys)
 
     @property
+    def pitch(self) -> int:
+        """Elements from a key to the next one."""
+        return self.groups * self.columns if self.has_columns else self.columns
+
+    @property
+    def distance(self) -> str:
+        """How far keys are from the first one, in the kernel."""
+        is_short = self.keys is not None and self.keys * self.pitch < 2**31
+        return f"key[:, None]{'' if is_short else '.to(tl.int64)'} * {self.pitch}"
+
+    @property
+    def first_key(self) -> str:
+        """Where the keys of a head begin, in the kernel."""
+        if not self.has_columns or self.groups == 1:
+            return f"head * {self.extent} * {self.columns}"
+        rows = f"head // {self.groups} * {self.extent} * {self.pitch}"
+        return f"{rows} + head % {self.groups} * {self.columns}"
+
+    @property
     def inside_columns(self) -> list[str]:
         """Conditions of columns of a tile."""
         return [] if self.columns == self.width else [f"(column < {self.columns})"]
@@ -96,14 +117,12 @@ class _Tiling:
         return MOST_QUERIES * (self.width + 2)
 
 
-def one_query_kernel(op: OneQueryAttention, dims: Dims, name: str) -> EmittedKernel:
+def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
     """out = softmax(scale · q·kᵀ + mask)·v for each head of keys, of which there are `rows`.
 
-    `dims` are those of k. Operands: q, k, v and, where there is one, the mask. A query that sees no
-    key gives 0.
+    Operands: q, k, v and, where there is one, the mask. A query that sees no key gives 0.
     """
-    type = element_type_of(op.q)
-    tiling = _Tiling.of(dims, type)
+    type, tiling = element_type_of(op.q), _Tiling.of(op)
     tensors = {"q": type, "k": type, "v": type}
     if op.mask is not None:
         tensors["mask"] = element_type_of(op.mask)
@@ -118,7 +137,8 @@ def one_query_kernel(op: OneQueryAttention, dims: Dims, name: str) -> EmittedKer
         arguments.append(KernelArgument("partials_ptr", "*fp32", "{outputs[1]}"))
         arguments.append(KernelArgument("counters_ptr", "*i32", "{outputs[2]}"))
     if tiling.keys is None:
-        arguments.append(KernelArgument("S", "i32", "{operands[1]}.shape[2]"))
+        axis = 1 if op.has_columns else 2
+        arguments.append(KernelArgument("S", "i32", f"{{operands[1]}}.shape[{axis}]"))
     helpers = {"dot", "attend_keys"}
     lines = _lines(op, tiling, type, helpers)
     shares = f", shared by {tiling.splits} programs" if shared else ""
@@ -143,7 +163,7 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
     step = [
         f"key = start + tl.arange(0, {tiling.block})",
         "inside = key < last",
-        f"place = first_key + key[:, None] * {tiling.columns} + column",
+        f"place = first_key + {tiling.distance} + column",
         f"k = tl.load(k_ptr + place, mask={in_step}, other=0.0)",
         f"v = tl.load(v_ptr + place, mask={in_step}, other=0.0)",
         f"scores = dot(q, tl.trans(k), tl.zeros(({MOST_QUERIES}, {tiling.block}), tl.float32))",
@@ -157,7 +177,7 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
         f"is_query = query < {op.queries}",
         f"row = (head * {op.queries} + query)[:, None] * {tiling.columns} + column",
         f"q = tl.load(q_ptr + row, mask={in_row}, other=0.0)",
-        f"first_key = head * {tiling.extent} * {tiling.columns}",
+        f"first_key = {tiling.first_key}",
         *_nothing(tiling),
         f"for start in range(first, last, {tiling.block}):",
         *indented(step),

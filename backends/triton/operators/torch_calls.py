@@ -32,6 +32,10 @@ from coda_ir.storage import is_filled_in_place
 
 def _attention(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, AttentionOp)
+    one_query = OneQueryAttention.of(op, host.extents.shapes)
+    if one_query is not None:
+        _attend_one_query(host, op, one_query)
+        return
     arguments = attention_arguments(host, op)
     if op.lse is None:
         host.assign(op.result, f"attention({arguments})", is_dense=True, hint="attended")
@@ -73,14 +77,13 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 
 
-def _attend_one_query(host: HostProgram, op: CallOp, attention: OneQueryAttention) -> None:
-    keys = host.dims(attention.k)
+def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAttention) -> None:
     kernel = kernel_of(
-        host, op, lambda names: one_query_kernel(attention, keys, names.fresh("attend_one_query"))
+        host, op, lambda names: one_query_kernel(attention, names.fresh("attend_one_query"))
     )
     mask = [] if attention.mask is None else [attention.mask]
     operands = [host.operand(x) for x in (attention.q, attention.k, attention.v, *mask)]
-    launch(host, op, kernel, host.extents.size(keys[:2]), operands)
+    launch(host, op, kernel, host.extents.size(attention.keys[:2]), operands)
 
 
 def _concat(host: HostProgram, op: Operation) -> None:

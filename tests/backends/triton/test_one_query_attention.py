@@ -9,6 +9,7 @@ from support.one_query_programs import OneQuery, attend, one_query_inputs
 from support.programs import parse_mlir
 
 import coda_ir
+from coda_ir.api import CompiledFunction
 from coda_ir.backends.triton import emit_program
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.float64 import relative_error
@@ -117,3 +118,49 @@ def test_compiles_ahead_of_time(target: str):
         lowering = Lowering(parse_mlir(program.text), f"target={target}")
         (kernel,) = compile_kernels(emit_program(lowering.module("scheduled"), "f").kernels, target)
         assert kernel.resources.fits and not kernel.resources.spills
+
+
+COLUMNS = """
+fn f(q: TYPE[B, QUERIES, 96], k: TYPE[B, KEYS, SHARED], v: TYPE[B, KEYS, SHARED], sinks: f32[6],
+     seen: bool[B, 1, 1, KEYS]) {
+    return attention(q, k, v, head_dim=16OPTIONS)
+}
+"""
+
+
+def of_columns(
+    options: str = "", *, queries: str = "1", keys: str = "S", shared: int = 32
+) -> CompiledFunction:
+    words = {"TYPE": "f32", "QUERIES": queries, "KEYS": keys, "SHARED": str(shared)}
+    text = COLUMNS.replace("OPTIONS", options and f", {options}")
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return coda_ir.compile(text, device="cpu")
+
+
+@pytest.mark.parametrize("options", ["", "mask=seen", "causal=true, mask=seen, scale=0.5"])
+@pytest.mark.parametrize("shared", [16, 48, 96])
+@pytest.mark.parametrize("keys", ["S", "70", "900"])
+def test_heads_in_columns(options: str, shared: int, keys: str):
+    compiled = of_columns(options, keys=keys, shared=shared)
+    assert KERNEL in compiled.source and "= attention(" not in compiled.source
+    for batch in (1, 3):
+        count = 210 if keys == "S" else int(keys)
+        tensors = [torch.randn(batch, 1, 96), *torch.randn(2, batch, count, shared)]
+        tensors += [torch.randn(6), torch.rand(batch, 1, 1, count) < 0.5]
+        result: Any = compiled(*tensors)
+        wanted: Any = compiled.reference(tensors)
+        assert relative_error(result, wanted) < ALLOWED["f32"]
+
+
+@pytest.mark.parametrize(
+    "options", ["window=7", "softcap=20.0", "sinks=sinks", "causal=true, mask=seen, window=5"]
+)
+def test_what_pytorch_does_of_columns(options: str):
+    source = of_columns(options).source
+    assert KERNEL not in source and "= attention(" in source
+
+
+def test_two_queries_of_columns():
+    assert KERNEL not in of_columns(queries="2").source
+    assert KERNEL not in of_columns(queries="T").source

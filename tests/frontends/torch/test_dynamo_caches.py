@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -43,10 +44,12 @@ def test_llama_with_a_static_cache():
 
 
 def test_a_static_cache_is_updated_in_place(caplog: pytest.LogCaptureFixture):
-    model: Any = library.LlamaForCausalLM(CONFIG).eval()
+    config: Any = deepcopy(CONFIG)
+    config.update({"num_attention_heads": 4, "head_dim": 4, "num_key_value_heads": 2})
+    model: Any = library.LlamaForCausalLM(config).eval()
     fast = compiled(model, target="triton", remarks="passed")
     prompt = torch.randint(0, 32, (2, 7))
-    caches = [library.StaticCache(config=CONFIG, max_cache_len=20) for _ in range(2)]
+    caches = [library.StaticCache(config=config, max_cache_len=20) for _ in range(2)]
     with caplog.at_level("INFO", logger="coda_ir"):
         for function, cache in zip((model, fast), caches, strict=True):
             for start, stop in ((0, 5), (5, 6), (6, 7)):
@@ -114,7 +117,8 @@ class Exchange(nn.Module):
     def forward(self, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         y = self.linear(x)
         first, second = y + b, y * 2 - a
-        a.copy_(first), b.copy_(second)
+        a.copy_(first)
+        b.copy_(second)
         return y
 
 
