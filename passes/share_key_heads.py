@@ -47,11 +47,11 @@ class ShareKeyHeadsPass(FunctionPass):
         for op in rewriter.ops:
             if not isinstance(op, CallOp) or op.callee.data != ATTENTION:
                 continue
-            repeated = list(op.inputs[1:3])
+            found = OneQueryAttention.of(op, rewriter.shapes)
+            repeated = list(op.inputs[1:3]) if found is None else [found.k, found.v]
             heads = [unrepeated(value, rewriter.shapes) for value in repeated]
             if heads == repeated:
                 continue
-            found = OneQueryAttention.of(op, rewriter.shapes)
             refusal = MORE_QUERIES if found is None else _check(found, heads, rewriter)
             if found is not None and refusal is None:
                 rewriter.passed(op, "heads of queries share the keys that they have in common")
