@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i1
@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects.coda import AttentionOp
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
-from coda_ir.dialects.torch import ATTENTION, CallOp
+from coda_ir.dialects.torch import ATTENTION, ATTENTION_PARAMETERS, CallOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 MOST_COLUMNS = 256
@@ -62,19 +62,18 @@ def _called(op: CallOp, shapes: SymbolicShapes) -> OneQueryAttention | None:
     if op.callee.data != ATTENTION or op.picks is not None or op.template.symbols:
         return None
     positional, named = op.template.evaluate(list(op.inputs), {}, {})
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    given: dict[str, Any] = {**dict(zip(names, positional, strict=False)), **named}
-    q, k, v = (given[name] for name in names[:3])
-    dims = shapes.dims(q)
+    given: dict[str, Any] = {**dict(zip(ATTENTION_PARAMETERS, positional, strict=False)), **named}
+    q, k, v = (given[name] for name in ATTENTION_PARAMETERS[:3])
+    queries, keys = shapes.dims(q), shapes.dims(k)
+    if len(queries) != 4 or len(keys) != 4 or keys != shapes.dims(v):
+        return None
     # A causal mask hides all keys but the first.
-    if given.get("dropout_p") or given.get("is_causal") or shapes.dims(k) != shapes.dims(v):
+    if given.get("dropout_p") or given.get("is_causal") or shapes.dims(op.outputs[0]) != queries:
         return None
-    if len(dims) != 4 or shapes.dims(op.outputs[0]) != dims:
+    if queries[1] != keys[1] and not given.get("enable_gqa"):
         return None
-    if dims[1:2] != shapes.dims(k)[1:2] and not given.get("enable_gqa"):
-        return None
-    operands = _Operands(q, k, v, given.get("attn_mask"), given.get("scale"))
-    return operands.attention(dims, shapes.dims(k), shapes)
+    found = _attention(q, k, v, queries, keys, given.get("scale"))
+    return _masked(found, given.get("attn_mask"), queries, shapes)
 
 
 def _of_columns(op: AttentionOp, shapes: SymbolicShapes) -> OneQueryAttention | None:
@@ -82,47 +81,38 @@ def _of_columns(op: AttentionOp, shapes: SymbolicShapes) -> OneQueryAttention | 
     q, k, width = shapes.dims(op.q), shapes.dims(op.k), op.head_dim.value.data
     if not is_plain or len(q) != 3 or shapes.dims(op.v) != k:
         return None
-    (batch, rows, columns), (other, keys, shared) = q, k
+    (batch, rows, columns), (other, times, shared) = q, k
     if not isinstance(columns, int) or not isinstance(shared, int):
         return None
+    queries, keys = (batch, columns // width, rows, width), (other, shared // width, times, width)
     scale = None if op.scale is None else op.scale.value.data
-    operands = _Operands(op.q, op.k, op.v, op.mask, scale, has_columns=True)
-    heads, groups = columns // width, shared // width
-    return operands.attention((batch, heads, rows, width), (other, groups, keys, width), shapes)
+    found = _attention(op.q, op.k, op.v, queries, keys, scale)
+    found = found and replace(found, has_columns=True)
+    return _masked(found, op.mask, queries, shapes)
 
 
-@dataclass(frozen=True)
-class _Operands:
-    q: SSAValue
-    k: SSAValue
-    v: SSAValue
-    mask: SSAValue | None
-    scale: float | None
-    has_columns: bool = False
+def _attention(
+    q: SSAValue, k: SSAValue, v: SSAValue, queries: Dims, keys: Dims, scale: float | None
+) -> OneQueryAttention | None:
+    """Attention of heads with these four dimensions, without a mask; None where they do not fit."""
+    (_, heads, _, columns), groups = queries, keys[1]
+    if not _fit(queries, keys, {element_type_of(x) for x in (q, k, v)}):
+        return None
+    assert isinstance(heads, int) and isinstance(groups, int) and isinstance(columns, int)
+    factor = columns**-0.5 if scale is None else scale
+    return OneQueryAttention(q, k, v, None, factor, heads // groups, keys, (1, 1, 1, 1))
 
-    def attention(self, q: Dims, k: Dims, shapes: SymbolicShapes) -> OneQueryAttention | None:
-        """Attention of heads with these four dimensions; None where it is not described here."""
-        types = {element_type_of(x) for x in (self.q, self.k, self.v)}
-        if len(q) != 4 or len(k) != 4 or not _fit(q, k, types):
-            return None
-        mask_dims: Dims = (1, 1, 1, 1)
-        if self.mask is not None:
-            mask_dims = (*mask_dims, *shapes.dims(self.mask))[-4:]
-            if not _is_mask(self.mask) or not _broadcasts(mask_dims, (q[0], q[1], 1, k[2])):
-                return None
-        heads, groups, columns = q[1], k[1], k[3]
-        assert isinstance(heads, int) and isinstance(groups, int) and isinstance(columns, int)
-        return OneQueryAttention(
-            self.q,
-            self.k,
-            self.v,
-            self.mask,
-            columns**-0.5 if self.scale is None else self.scale,
-            heads // groups,
-            k,
-            mask_dims,
-            self.has_columns,
-        )
+
+def _masked(
+    found: OneQueryAttention | None, mask: SSAValue | None, queries: Dims, shapes: SymbolicShapes
+) -> OneQueryAttention | None:
+    """The same with a mask; None where it does not broadcast to the scores."""
+    if found is None or mask is None:
+        return found
+    dims: Dims = (1, 1, 1, 1, *shapes.dims(mask))[-4:]
+    wanted = (*queries[:2], 1, found.keys[2])
+    broadcasts = all(a in (1, b) for a, b in zip(dims, wanted, strict=True))
+    return replace(found, mask=mask, mask_dims=dims) if broadcasts and _is_mask(mask) else None
 
 
 def _fit(q: Dims, k: Dims, types: set[Attribute]) -> bool:
@@ -139,7 +129,3 @@ def _fit(q: Dims, k: Dims, types: set[Attribute]) -> bool:
 def _is_mask(mask: SSAValue) -> bool:
     type = element_type_of(mask)
     return type == i1 or isinstance(type, _FLOATS)
-
-
-def _broadcasts(dims: Dims, wanted: Dims) -> bool:
-    return all(a in (1, b) for a, b in zip(dims, wanted, strict=True))

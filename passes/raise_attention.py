@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.torch import ATTENTION, CallOp
+from coda_ir.dialects.torch import ATTENTION, ATTENTION_PARAMETERS, CallOp
 from coda_ir.passes.support.attention_masks import OTHER_ROWS, AttentionMask
 from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -25,8 +25,6 @@ from coda_ir.passes.support.spelled_attention import (
     as_narrow_as,
 )
 from coda_ir.symbolic_shapes import dims_attribute
-
-PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 UNKNOWN_CALL = Refusal(
     "there is no dropout, and all arguments are known",
@@ -227,9 +225,9 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
 def attention_arguments(op: CallOp) -> dict[str, float] | None:
     """The numbers among the arguments, by name; None for a use that is not understood."""
     call = op.template.call
-    named: dict[str, ast.expr] = dict(zip(PARAMETERS, call.args, strict=False))
+    named: dict[str, ast.expr] = dict(zip(ATTENTION_PARAMETERS, call.args, strict=False))
     named.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
-    tensors = [_operand(named.pop(name)) for name in PARAMETERS[:3]]
+    tensors = [_operand(named.pop(name)) for name in ATTENTION_PARAMETERS[:3]]
     mask = named.pop("attn_mask", None)
     is_plain = tensors == [0, 1, 2] and _operand(mask) in (None, 3)
     numbers: dict[str, float] = {}

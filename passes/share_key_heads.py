@@ -52,12 +52,15 @@ class ShareKeyHeadsPass(FunctionPass):
             heads = [unrepeated(value, rewriter.shapes) for value in repeated]
             if heads == repeated:
                 continue
-            refusal = MORE_QUERIES if found is None else _check(found, heads, rewriter)
-            if found is not None and refusal is None:
-                rewriter.passed(op, "heads of queries share the keys that they have in common")
-                _share(op, found, heads, rewriter)
-            elif refusal is not None:
+            if found is None:
+                rewriter.missed(op, MORE_QUERIES)
+                continue
+            refusal = _check(found, heads, rewriter)
+            if refusal is not None:
                 rewriter.missed(op, refusal)
+                continue
+            rewriter.passed(op, "heads of queries share the keys that they have in common")
+            _share(op, found, heads, rewriter)
 
 
 def _check(

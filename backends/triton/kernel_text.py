@@ -9,6 +9,9 @@ from coda_ir.backends.triton import ports
 from coda_ir.backends.triton.kernel import KernelArgument, indented, pointer_type
 from coda_ir.dialects.coda.shapes import is_float
 
+NEGATIVE_INFINITY = 'float("-inf")'
+"""In kernels: what has no weight in an exponential, and is no maximum."""
+
 
 def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") -> str:
     """An expression that loads elements of `type` and extends floats to float32."""

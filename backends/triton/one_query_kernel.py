@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, SharedTiles, indented
 from coda_ir.backends.triton.kernel_text import (
+    NEGATIVE_INFINITY,
     function,
     load,
     next_power_of_2,
@@ -22,8 +23,6 @@ from coda_ir.backends.triton.kernel_text import (
 )
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
-
-NEGATIVE_INFINITY = 'float("-inf")'
 
 PROCESSORS = 128
 """Programs that occupy a GPU, about: of fewer, each has fewer keys."""
@@ -188,8 +187,10 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
 def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
     """Which head a program has, and which of its keys."""
     if tiling.splits == 1:
-        helpers.add("bound")
-        last = "bound(S)" if tiling.keys is None else tiling.extent
+        last = tiling.extent
+        if tiling.keys is None:
+            helpers.add("bound")
+            last = f"bound({last})"
         return ["head = tl.program_id(0).to(tl.int64)", f"first, last = 0, {last}"]
     helpers.add("depths_of_split")
     return [

@@ -12,7 +12,12 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.kernel_text import function, load, pointer_argument
+from coda_ir.backends.triton.kernel_text import (
+    NEGATIVE_INFINITY,
+    function,
+    load,
+    pointer_argument,
+)
 from coda_ir.backends.triton.row_kernel_text import Load, RowKernelText
 from coda_ir.dialects.coda import (
     CrossEntropyGradOp,
@@ -24,8 +29,6 @@ from coda_ir.dialects.coda import (
     SoftmaxOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-
-NEGATIVE_INFINITY = 'float("-inf")'
 
 
 def _columns(value: SSAValue) -> int | None:

@@ -9,8 +9,10 @@ WEIGHT = "coda.weight"
 
 def is_weight(value: SSAValue) -> bool:
     """Whether a value is an argument of its function that is marked as a weight."""
-    func = value.block.parent_op() if isinstance(value, BlockArgument) else None
-    if not isinstance(value, BlockArgument) or not isinstance(func, FuncOp):
+    if not isinstance(value, BlockArgument):
         return False
-    entries = () if func.arg_attrs is None else func.arg_attrs.data
+    func = value.block.parent_op()
+    if not isinstance(func, FuncOp) or func.arg_attrs is None:
+        return False
+    entries = func.arg_attrs.data
     return value.index < len(entries) and WEIGHT in entries[value.index].data

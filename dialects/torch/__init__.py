@@ -5,6 +5,7 @@ from xdsl.ir import Dialect
 from coda_ir.dialects.torch.determinism import Determinism, determinism_of
 from coda_ir.dialects.torch.fused_attention import (
     ATTENTION,
+    ATTENTION_PARAMETERS,
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
     fused_attention_call,
@@ -18,6 +19,7 @@ Torch = Dialect("torch", [CallOp, VjpOp], [])
 
 __all__ = [
     "ATTENTION",
+    "ATTENTION_PARAMETERS",
     "CONVOLUTION_GRAD",
     "FUSED_ATTENTION",
     "FUSED_ATTENTION_GRAD",

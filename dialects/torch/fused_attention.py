@@ -22,6 +22,9 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch.ops import CallOp
 
 ATTENTION = "aten.scaled_dot_product_attention.default"
+ATTENTION_PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+"""Of `ATTENTION`, those that a call may give by position."""
+
 FUSED_ATTENTION = "aten._scaled_dot_product_fused_attention_overrideable.default"
 FUSED_ATTENTION_GRAD = "aten._scaled_dot_product_fused_attention_overrideable_backward.default"
 
