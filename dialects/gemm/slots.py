@@ -1,14 +1,13 @@
 """The shared memory of warp-specialized kernels: slots for the tiles of the epilogue.
 
-A group of warps has slots through which tiles come and go by TMA, beside the stages of the main
-loop; a slot holds one part of the columns, as many as the epilogue works on at a time.
+A group of warps has slots through which a warp of its own moves tiles by TMA, beside the stages of
+the main loop; a slot holds one part of the columns, as many as the epilogue works on at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 SHARED_MEMORY = 227 * 1024
 """Bytes that a program can have on sm_90."""
-BARRIERS = 256
+BARRIERS = 512
 """Bytes for barriers, at most."""
 SCRATCH = 1024
 """Bytes in which vectors of rows change their layout."""
@@ -53,9 +52,9 @@ class Moves:
     def parts(self) -> int:
         return len(self.order)
 
-    def every(self, shape: SlotShape) -> int:
-        """How many parts go into a box of that shape."""
-        return self.joined[self.stores.index(shape)]
+    def complete_with(self, part: int) -> list[int]:
+        """The stores whose boxes are complete with a part."""
+        return [store for store, count in enumerate(self.joined) if part % count == count - 1]
 
     def in_place(self) -> dict[int, int]:
         """Stores that can go where a tile was loaded: the numbers of the load by that of the store.
@@ -81,48 +80,47 @@ class Staging:
     loads: tuple[SlotShape, ...]
     """The slots of one part's ports: there are `depth` of each."""
     stores: Mapping[SlotShape, int]
-    """How many slots of a shape results take turns in."""
-    loads_all: bool = False
-    """Whether the tiles of all parts are loaded under the main loop, each into a slot of its own,
-    where results are stored in their place."""
+    """How many slots of a shape results take turns in, from the first one in every tile."""
+    stores_in_place: bool = False
+    """Whether results are stored from the slots of ports, where they have the same shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
         """The stores of a part that go where a tile was loaded (see `Moves.in_place`)."""
-        return moves.in_place() if self.loads_all else {}
+        return moves.in_place() if self.stores_in_place else {}
 
-    def turns(self, moves: Moves) -> list[SlotShape]:
+    def turns(self, moves: Moves) -> list[int]:
         """The stores of a part that take turns in slots."""
         in_place = self.in_place(moves)
-        return [shape for store, shape in enumerate(moves.stores) if store not in in_place]
+        return [store for store in range(len(moves.stores)) if store not in in_place]
 
-    def pending(self, moves: Moves, store: int) -> int:
-        """How many stores may be under way when number `store` of a part is written to its slot.
+    def shapes_by_turns(self, moves: Moves) -> list[SlotShape]:
+        """The shapes of the stores of a part that take turns in slots."""
+        return [moves.stores[store] for store in self.turns(moves)]
 
-        Between two uses of a slot are the stores through all others of its shape, and in as many
-        parts as these take those in place; and more where slots have several shapes.
+    def under_way(self, moves: Moves) -> int | None:
+        """How many stores may be under way when those of the next part find their slots free.
+
+        None where no slot is used twice in a tile.
         """
-        shape = moves.stores[store]
-        count, per_part = self.stores[shape], self.turns(moves).count(shape)
-        parts = count // per_part * moves.every(shape)
-        return max(count - 1 + parts * len(self.in_place(moves)), self._between(moves, store))
-
-    def _between(self, moves: Moves, store: int) -> int:
-        """The fewest stores of a tile since its slot was used, or else since the tile began."""
-        in_place, fewest, number = self.in_place(moves), len(moves.stores) * moves.parts, 0
+        turning, fewest = self.turns(moves), None
+        number = begun = 0
         after: dict[tuple[SlotShape, int], int] = {}
         turns: dict[SlotShape, int] = {}
         for part in moves.order:
-            for index, shape in enumerate(moves.stores):
-                if part % moves.every(shape) != moves.every(shape) - 1:
-                    continue
+            stores = moves.complete_with(part)
+            for store in stores:
                 number += 1
-                if index in in_place:
+                if store not in turning:
                     continue
+                shape = moves.stores[store]
                 slot = shape, turns.get(shape, 0) % self.stores[shape]
                 turns[shape] = turns.get(shape, 0) + 1
-                if index == store:
-                    fewest = min(fewest, number - 1 - after.get(slot, 0))
+                if slot in after:
+                    since = begun - after[slot]
+                    fewest = since if fewest is None else min(fewest, since)
                 after[slot] = number
+            if any(store in turning for store in stores):
+                begun = number
         return fewest
 
     @property
@@ -213,9 +211,9 @@ def slots_beside_stages(
     reserved = BARRIERS + max(SCRATCH, 4 * schedule.warps.data * columns_summed)
     free = SHARED_MEMORY - reserved - schedule.stages.data * stage_bytes(schedule)
     ahead = next((each.loads for each in moves if each.loads), ())
-    for depth, loads_all in _depths(moves):
+    for depth, in_place in _depths(moves):
         for most in range(MOST_SLOTS, 0, -1):
-            found = Staging(depth, ahead, {}, loads_all)
+            found = Staging(depth, ahead, {}, in_place)
             found = replace(found, stores=_store_slots(found, moves, most))
             if found.bytes * schedule.groups <= free:
                 return _with_more_slots(found, moves, free // schedule.groups)
@@ -228,20 +226,29 @@ def columns_summed(segment: Segment, ranges: Sequence[ColumnRange]) -> int:
     return max((columns.lanes for columns in ranges), default=0) if is_summed else 0
 
 
-def have_room(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> bool:
-    """Whether the tiles of a segment that is cut into `ranges` fit beside the stages."""
+def room(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> int:
+    """Of how many parts the tiles fit beside the stages, of a segment that is cut into `ranges`.
+
+    0 where those of one part do not fit, 1 where they are loaded when the part before is done, and
+    2 where they are loaded earlier, or where there is no part before.
+    """
     moves = [moves_of(segment, columns, schedule.block_m.data) for columns in ranges]
-    summed = columns_summed(segment, ranges)
-    return slots_beside_stages(moves, schedule, summed) is not None
+    found = slots_beside_stages(moves, schedule, columns_summed(segment, ranges))
+    if found is None:
+        return 0
+    is_ahead = not found.loads or found.depth > 1 or all(each.parts == 1 for each in moves)
+    return 2 if is_ahead else 1
 
 
 def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
-    """How many parts ahead tiles can be loaded, the best first, and whether that is all parts."""
+    """How many parts ahead tiles can be loaded, the best first, and whether results take the place
+    of these tiles."""
     parts = {each.parts for each in moves if each.loads}
     if not parts:
         return [(1, False)]
-    depths = [(2, False)] if all(count % 2 == 0 for count in parts) else []
-    return [*((count, True) for count in parts if len(parts) == 1), *depths, (1, False)]
+    every = [(count, True) for count in parts if len(parts) == 1]
+    depths = [2, 1] if all(count % 2 == 0 for count in parts) else [1]
+    return [*every, *((depth, in_place) for depth in depths for in_place in (False, True))]
 
 
 def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Staging:
@@ -249,11 +256,8 @@ def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Stagi
 
     Slots of one shape are as many as fit already.
     """
-
-    def results(shape: SlotShape) -> int:
-        return max(found.turns(each).count(shape) for each in moves)
-
-    for shape in sorted(found.stores, key=results, reverse=True):
+    results = _most_of_a_part(found, moves)
+    for shape in sorted(found.stores, key=lambda shape: results[shape], reverse=True):
         for most in range(MOST_SLOTS, found.stores[shape], -1):
             count = _store_slots(found, moves, most)[shape]
             more = replace(found, stores={**found.stores, shape: count})
@@ -264,15 +268,22 @@ def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Stagi
 
 
 def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
-    """At most `most` slots of each shape; a tile uses all of them equally often."""
-    counts: dict[SlotShape, int] = {}
+    """At most `most` slots of each shape, but one for each result of a part that has it."""
+    results, stored = _most_of_a_part(staged, moves), dict[SlotShape, int]()
     for each in moves:
-        turns = staged.turns(each)
-        # In their order, which kernels name them by.
-        for shape in dict.fromkeys(turns):
-            stored = each.parts // each.every(shape) * turns.count(shape)
-            counts[shape] = gcd(counts.get(shape, stored), stored)
-    return {
-        shape: max(n for n in range(1, most + 1) if count % n == 0)
-        for shape, count in counts.items()
-    }
+        boxes = dict[SlotShape, int]()
+        for store in staged.turns(each):
+            shape = each.stores[store]
+            boxes[shape] = boxes.get(shape, 0) + each.parts // each.joined[store]
+        stored |= {shape: max(count, stored.get(shape, 0)) for shape, count in boxes.items()}
+    return {shape: max(results[shape], min(most, count)) for shape, count in stored.items()}
+
+
+def _most_of_a_part(staged: Staging, moves: Sequence[Moves]) -> dict[SlotShape, int]:
+    """How many results of a part are stored by turns through slots of each shape, in their order,
+    which kernels name them by."""
+    found: dict[SlotShape, int] = {}
+    for each in moves:
+        shapes = staged.shapes_by_turns(each)
+        found |= {shape: max(shapes.count(shape), found.get(shape, 0)) for shape in shapes}
+    return found

@@ -16,10 +16,11 @@ from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.slots import have_room
+from coda_ir.dialects.gemm.slots import room
 
-FEWEST_LANES = 16
-"""Columns of the narrowest parts that move through shared memory."""
+FEWEST_LANES, FEWEST_AHEAD = 16, 32
+"""Columns of the narrowest parts that move through shared memory, and of the narrowest that are
+taken so that tiles can be loaded ahead."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def column_ranges(
         if order is None
         else order_parts(segment, schedule, order)
     )
-    # Sums that wait for other parts take registers, which such an epilogue does not have.
-    keeps_parts = order is not None or is_heavy(segment)
+    keeps_parts = order is not None or not _combines_parts(segment, schedule)
     ranges: list[ColumnRange] = []
     offset = 0
     for weights, extent in _weight_extents(segment):
@@ -126,14 +126,19 @@ def _with_room(
     """`ranges` in the widest parts of which the tiles fit in shared memory; as they are if none do.
 
     Two tiles in float32, such as a residual gradient and what it is the gradient of, take parts of
-    32 columns beside three stages of 128 x 256 x 64.
+    32 columns beside three stages of 128 x 256 x 64. Where the tiles of a part alone fit, narrower
+    parts are better: those of the next one are loaded meanwhile.
     """
-    narrow = ranges
-    while not have_room(segment, narrow, schedule):
-        if any(columns.lanes // 2 < max(FEWEST_LANES, columns.padded_group) for columns in narrow):
-            return ranges
+    found, narrow, most = ranges, ranges, 0
+    while True:
+        fitting = room(segment, narrow, schedule)
+        if fitting > most:
+            found, most = narrow, fitting
+        fewest = FEWEST_LANES if most == 0 else FEWEST_AHEAD
+        fewest = max(fewest, *(columns.padded_group for columns in narrow))
+        if most == 2 or any(columns.lanes // 2 < fewest for columns in narrow):
+            return found
         narrow = [replace(each, lanes=each.lanes // 2, parts=2 * each.parts) for each in narrow]
-    return narrow
 
 
 def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
@@ -211,6 +216,13 @@ def _reductions(segment: Segment) -> int:
 def is_heavy(segment: Segment) -> bool:
     """Whether an epilogue needs all registers that accumulators leave it."""
     return _reductions(segment) > 1 or tiles_moved(segment) > MOST_TILES
+
+
+def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
+    """Whether registers are left for sums over the columns that wait for other parts."""
+    # Where a warp of its own moves tiles, these take none.
+    are_moved = schedule.is_warp_specialized and not schedule.alternates
+    return not is_heavy(segment) or (are_moved and _reductions(segment) == 1)
 
 
 def tiles_moved(segment: Segment) -> int:

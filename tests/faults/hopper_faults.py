@@ -7,6 +7,8 @@ from faults.fault import Fault
 W = "coda_ir.backends.triton.warp_specialized."
 SEGMENT = f"{W}segment:GroupSegmentEmitter."
 ORDER = f"{W}part_order:"
+MOVES = f"{W}tile_moves:TileMoves."
+SLOTS = "coda_ir.dialects.gemm.slots:"
 
 _Kernel = partial(Fault, corpus="kernels")
 
@@ -14,8 +16,8 @@ HOPPER_FAULTS = (
     _Kernel(
         "hopper: a stage is handed back while it is read",
         f"{W}gluon:_HELPERS[accumulate]",
-        "(step + STAGES - 1) % STAGES), pred=RESUMES or k > 0",
-        "stage), pred=RESUMES or k > 0",
+        "(step + STAGES - 1) % STAGES), pred=k > 0",
+        "stage), pred=k > 0",
     ),
     _Kernel(
         "hopper: the last stage of a tile is not handed back",
@@ -25,21 +27,81 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: a slot is written while it is stored",
-        "coda_ir.dialects.gemm.slots:Staging.pending",
-        "max(count - 1",
-        "max(count",
+        f"{MOVES}_free_slots",
+        "tma.store_wait({pending})",
+        "tma.store_wait({pending + 1})",
     ),
     _Kernel(
         "hopper: a slot of one shape is written while it is stored",
-        "coda_ir.dialects.gemm.slots:Staging._between",
-        "number - 1 - after",
-        "number - after",
+        f"{SLOTS}Staging.under_way",
+        "since = begun - after[slot]",
+        "since = begun - after[slot] + 1",
+    ),
+    _Kernel(
+        "hopper: two results of a part have one slot",
+        f"{SLOTS}_store_slots",
+        "max(results[shape], min(most, count))",
+        "min(most, count)",
+    ),
+    _Kernel(
+        "hopper: a slot of the tile before is written while it is stored",
+        f"{MOVES}_begin",
+        "if self._is_in_place or self._turns else []",
+        "if self._is_in_place else []",
+    ),
+    _Kernel(
+        "hopper: a slot of the tile before is filled while it is stored",
+        f"{MOVES}_begin",
+        "if self._is_in_place or self._turns else []",
+        "if not self._is_in_place and self._turns else []",
     ),
     _Kernel(
         "hopper: a slot is filled while it is stored",
-        f"{SEGMENT}_main_loop",
-        '["tma.store_wait(0)", *fetches]',
-        "fetches",
+        f"{MOVES}_load_further",
+        '["tma.store_wait(0)"] if self._is_in_place else []',
+        "[]",
+    ),
+    _Kernel(
+        "hopper: a slot is filled before it is stored",
+        f"{MOVES}emit",
+        "[*stores, *load, *free] if self._is_in_place else",
+        "",
+    ),
+    _Kernel(
+        "hopper: a slot is stored before all of it is seen",
+        f"{MOVES}hand_over",
+        '[(self._stored, ["fence_async_shared()"])] if self.stores else []',
+        "[(self._stored, [])] if self.stores else []",
+    ),
+    _Kernel(
+        "hopper: a part is done before all of its results are written",
+        f"{MOVES}is_written",
+        "0 < len(self.stores) == len(self.moves.stores)",
+        "len(self.stores) == 1",
+    ),
+    _Kernel(
+        "hopper: slots are asked for once in a tile that uses them again",
+        f"{MOVES}_asks_again",
+        "self.staging.under_way(self.moves) is not None",
+        "False",
+    ),
+    _Kernel(
+        "hopper: more parts are done than there are barriers for",
+        f"{W}tile_moves:protocol_of",
+        "1 << (max(parts) - 1).bit_length()",
+        "1",
+    ),
+    _Kernel(
+        "hopper: a port is taken for that of the tile before",
+        f"{MOVES}count_loads",
+        "{self.order.parts // self.staging.depth}",
+        "{2 * (self.order.parts // self.staging.depth)}",
+    ),
+    _Kernel(
+        "hopper: a port is loaded for the wrong part",
+        f"{MOVES}_load_further",
+        "(part_tile + {depth})",
+        "(part_tile + {depth + 1})",
     ),
     _Kernel(
         "hopper: ports of a part are those of the part before",
@@ -64,36 +126,6 @@ HOPPER_FAULTS = (
         f"{SEGMENT}__post_init__",
         "order=self.order.numbers",
         "order=tuple(sorted(self.order.numbers))",
-    ),
-    _Kernel(
-        "hopper: the last stage before a pause is not handed back",
-        f"{W}kernel:_Emitter._products",
-        "resumes=True",
-        "resumes=False",
-    ),
-    _Kernel(
-        "hopper: a slot is stored before all of it is seen",
-        f"{W}gluon:_HELPERS[put]",
-        "    fence_async_shared()\n",
-        "",
-    ),
-    _Kernel(
-        "hopper: a tile takes turns in slots that do not divide it",
-        "coda_ir.dialects.gemm.slots:_store_slots",
-        "if count % n == 0",
-        "",
-    ),
-    _Kernel(
-        "hopper: a port is taken for that of the tile before",
-        f"{SEGMENT}_load_port",
-        "(loaded + part // {depth}) & 1",
-        "(part // {depth}) & 1",
-    ),
-    _Kernel(
-        "hopper: a port is loaded for the wrong part",
-        f"{SEGMENT}_load_port",
-        "(part_tile + {depth})",
-        "(part_tile + {depth + 1})",
     ),
     _Kernel(
         "hopper: both groups take the same tiles",
@@ -139,8 +171,8 @@ HOPPER_FAULTS = (
     ),
     _Kernel(
         "hopper: a transposed tile is not turned",
-        f"{SEGMENT}_store_tile",
-        'corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"',
-        'value = f"tl.permute({value}, (1, 0))"',
+        f"{W}tile_moves:BoxMove.corner",
+        "corner[::-1] if self.is_transposed else corner",
+        "corner",
     ),
 )

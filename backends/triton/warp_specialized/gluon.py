@@ -45,21 +45,6 @@ PREFIX = "gluon_"
 """Of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the other's."""
 
 _HELPERS = {
-    "fetch": '''\
-@gluon.jit
-def fetch(descriptor, row, column, ready, slot):
-    """Load a box into `slot`; `ready` is signaled when all of it is there."""
-    mbarrier.expect(ready, descriptor.block_type.nbytes)
-    tma_load(descriptor, [row, column], ready, slot)
-''',
-    "put": '''\
-@gluon.jit
-def put(descriptor, row, column, slot, value):
-    """Store a box through `slot`, which nothing is read from any more."""
-    slot.store(value)
-    fence_async_shared()
-    tma_store(descriptor, [row, column], slot)
-''',
     "group_partials": '''\
 @gluon.jit
 def group_partials(
@@ -121,15 +106,13 @@ def accumulate(
     empty,
     step,
     STEPS,
-    RESUMES: gl.constexpr,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
 ):
     """a @ b added to acc over the next STEPS stages.
 
     A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
-    handed back when the products after its own have begun; the last ones are still under way,
-    which a call that RESUMES finds so.
+    handed back when the products after its own have begun; the last ones are still under way.
     """
     STAGES: gl.constexpr = a_stages.shape[0]
     for k in range(0, STEPS):
@@ -143,7 +126,7 @@ def accumulate(
             b = b.permute((1, 0))
         acc = warpgroup_mma(a, b, acc, is_async=True)
         acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
-        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=RESUMES or k > 0)
+        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
         step += 1
     return acc, step
 ''',

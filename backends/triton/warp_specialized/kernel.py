@@ -32,9 +32,15 @@ from coda_ir.backends.triton.warp_specialized.gluon import (
 )
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
 from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
-from coda_ir.backends.triton.warp_specialized.segment import (
-    Ahead,
-    GroupSegmentEmitter,
+from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
+from coda_ir.backends.triton.warp_specialized.tile_moves import (
+    DONE,
+    FREE,
+    FREED,
+    LOADED,
+    MOVED,
+    READY,
+    protocol_of,
 )
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
@@ -44,20 +50,18 @@ from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
 
-COMPUTE_REGISTERS, LOAD_REGISTERS = 240, 24
-"""Of a thread of a second group that computes, and of the warp that loads; the first group gets the
-rest."""
-
-_HEAD = 2
-"""Steps whose products are under way when the slots of the tile before are filled again."""
+COMPUTE_REGISTERS, MOVE_REGISTERS = 240, 24
+"""Of a thread of a second group that computes, and of the warps that use TMA; the first group gets
+the rest."""
 
 _RESERVED = (
     *("M", "K", "STAGES", "STAGE_BYTES", "STEPS", "GROUP", "LAYOUT", "TILES_N"),
     *("tile", "tile_m", "tile_n", "tiles", "program", "step", "stage", "k", "acc", "part"),
-    *("part_tile", "rows", "row", "row_mask", "first_row", "loaded", "ahead", "slots", "steps"),
-    *("turn", "head"),
+    *("part_tile", "rows", "row", "row_mask", "first_row", "ahead", "slots", "steps"),
+    "turn",
     *SHARED,
-    TURNS,
+    *(TURNS, READY, FREE, DONE),
+    *(LOADED, FREED, MOVED),
 )
 
 
@@ -87,13 +91,15 @@ class _Emitter:
     ):
         self.op = op
         self.schedule = schedule
-        self.staging = staged
         self.module_names = module_names
         self.ahead: list[Ahead] = []
         """Functions that load ports ahead of their part."""
+        self.moves: list[list[str]] = []
+        """For each range, what the warp does that moves tiles of the epilogue."""
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
+        self.move_name = module_names.fresh(f"{self.name}_move")
         self.names = NameAllocator(
             (*_RESERVED, *helper_names(), *own_helper_names(), *NAMES, self.name)
         )
@@ -109,6 +115,8 @@ class _Emitter:
             for segment in op.segments()
             for columns in column_ranges(segment, schedule, op.order)
         ]
+        parts = [columns.parts for _, columns in self.ranges]
+        self.protocol = protocol_of(staged, schedule.groups, parts)
         self.memory = self._shared_memory()
         self.names.reserve(*self.memory.names)
 
@@ -119,7 +127,7 @@ class _Emitter:
             "b_stages": (bk, bn) if self.has_column_stages else (bn, bk),
         }
         element, layouts = element_type_of(self.op.x), self.descriptors.layouts
-        return SharedMemory(self.schedule, self.staging, element, boxes, layouts)
+        return SharedMemory(self.schedule, self.protocol, element, boxes, layouts)
 
     @property
     def has_column_stages(self) -> bool:
@@ -136,16 +144,18 @@ class _Emitter:
         return sum(columns.programs for _, columns in self.ranges)
 
     def emit(self) -> EmittedKernel:
-        load, compute = self._emit_load(), self._emit_compute()
-        words = set(re.findall(r"\w+", "\n".join([*load, *compute])))
+        bodies = self._emit_load(), self._emit_compute(), self._emit_move()
+        words = set(re.findall(r"\w+", "\n".join(line for body in bodies for line in body)))
         named = [argument for argument in self.arguments.arguments if argument.name in words]
         arguments = (*named, KernelArgument(self.extent, "i32", "{rows}"))
         group = ("GROUP: tl.constexpr",) if self.schedule.alternates else ()
+        load, compute, move = bodies
         sections = [
             self._function(self.load_name, load, arguments, ()),
             *("\n".join(ahead.source()) for ahead in self.ahead),
             self._function(self.compute_name, compute, arguments, group),
-            self._entry(load, compute, arguments),
+            *([self._function(self.move_name, move, arguments, group)] if move else []),
+            self._entry(bodies, arguments),
         ]
         bm = self.schedule.block_m.data
         tiles = f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
@@ -250,12 +260,14 @@ class _Emitter:
                 names=self.names.scope(),
                 helpers=self.helpers,
                 schedule=self.schedule,
-                staging=self.staging,
+                protocol=self.protocol,
                 descriptors=self.descriptors,
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
             accumulators = f"acc = accumulators({self.schedule.tile_warps}, {bm}, {bn})"
-            bodies.append([accumulators, *emitter.emit_with(self._products, self._tile(index))])
+            body = emitter.emit_with(self._products(), self._tile(index))
+            bodies.append([accumulators, *body])
+            self.moves.append(emitter.emit_moves())
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
             first[key] = first.get(key, 0) + columns.partials
@@ -268,7 +280,6 @@ class _Emitter:
                 ],
                 alternate=self.schedule.alternates,
             ),
-            "tma.store_wait(0)",
         ]
 
     def _before_tiles(self) -> list[str]:
@@ -278,39 +289,43 @@ class _Emitter:
             f'"""Compute {which}: products, then the epilogue."""',
             f"steps = {steps}",
             *(["step = GROUP * steps", "turn = 0"] if self.schedule.alternates else ["step = 0"]),
-            *(["loaded = 0"] if self.staging.loads else []),
+            *(f"{counter} = 0" for counter in self.protocol.counters),
         ]
 
-    def _products(self, between: Sequence[str]) -> list[str]:
-        """The statements that leave the accumulators of a tile in `acc`, with those `between`
-        when its first products are under way.
-        """
-        product = self._accumulate("steps")
-        if between:
-            product = [
-                f"head = tl.minimum(steps, {_HEAD})",
-                *self._accumulate("head"),
-                *between,
-                *self._accumulate("steps - head", resumes=True),
-            ]
-        finish = ["acc = finish(acc, empty, step, steps)"]
+    def _products(self) -> list[str]:
+        """The statements that leave the accumulators of a tile in `acc`."""
+        axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
+        arguments = ", ".join(("acc", *SHARED, "step", "steps", *axes))
+        products = [
+            f"acc, step = accumulate({arguments})",
+            "acc = finish(acc, empty, step, steps)",
+        ]
         if not self.schedule.alternates:
-            return [*product, *finish]
+            return products
         return [
             # A group multiplies when the other has begun its last products.
             f"mbarrier.wait({TURNS}.index(GROUP), (turn & 1) ^ (1 - GROUP))",
-            *product,
+            products[0],
             f"mbarrier.arrive({TURNS}.index(1 - GROUP))",
-            *finish,
+            products[1],
             "# The steps between are those of the other group.",
             "step += steps",
             "turn += 1",
         ]
 
-    def _accumulate(self, steps: str, *, resumes: bool = False) -> list[str]:
-        arguments = ("acc", *SHARED, "step", steps, str(resumes))
-        axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
-        return [f"acc, step = accumulate({', '.join([*arguments, *axes])})"]
+    # Moving
+
+    def _emit_move(self) -> list[str]:
+        if not any(self.moves):
+            return []
+        has_stores = any("tma_store" in line for body in self.moves for line in body)
+        loop = [f"first_row = tile_m * {self.schedule.block_m.data}", *self._branches(self.moves)]
+        return [
+            '"""Load tiles that the epilogue needs, and store its results."""',
+            f"{MOVED} = 0",
+            *self._tile_loop(loop, alternate=self.schedule.alternates),
+            *(["tma.store_wait(0)"] if has_stores else []),
+        ]
 
     # Functions
 
@@ -330,19 +345,22 @@ class _Emitter:
         candidates = [*self.memory.names, *(argument.name for argument in arguments)]
         return [name for name in candidates if name in words]
 
-    def _entry(
-        self, load: Sequence[str], compute: Sequence[str], arguments: Sequence[KernelArgument]
-    ) -> str:
+    def _entry(self, bodies: Sequence[Sequence[str]], arguments: Sequence[KernelArgument]) -> str:
         fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
-        computed = self._used(compute, arguments)
-        loaded = self._used(load, arguments)
-        groups = [computed]
-        if self.schedule.alternates:
-            groups = [[*computed, str(group)] for group in range(self.schedule.groups)]
+        load, compute, move = (self._used(body, arguments) for body in bodies)
+        groups = [[str(group)] for group in range(self.schedule.groups)]
+        if not self.schedule.alternates:
+            groups = [[]]
         # The first group runs in the warps of the kernel itself.
         others = len(groups) - 1
-        warps = [self.schedule.tile_warps] * others + [1]
-        registers = [COMPUTE_REGISTERS] * others + [LOAD_REGISTERS]
+        movers = groups if bodies[2] else []
+        partitions = [
+            *((self.compute_name, [*compute, *group]) for group in groups),
+            (self.load_name, load),
+            *((self.move_name, [*move, *group]) for group in movers),
+        ]
+        warps = [self.schedule.tile_warps] * others + [1] * (1 + len(movers))
+        registers = [COMPUTE_REGISTERS] * others + [MOVE_REGISTERS] * (1 + len(movers))
         body = [
             *docstring(self.op, self.summary),
             *self.memory.emit(),
@@ -350,10 +368,7 @@ class _Emitter:
             "tl.warp_specialize(",
             "    [",
             *indented(
-                [
-                    *(line for group in groups for line in _partition(self.compute_name, group)),
-                    *_partition(self.load_name, loaded),
-                ],
+                [line for partition in partitions for line in _partition(*partition)],
                 2,
             ),
             "    ],",

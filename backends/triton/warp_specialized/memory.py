@@ -9,6 +9,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
+from coda_ir.backends.triton.warp_specialized.tile_moves import Protocol
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.dialects.gemm.slots import SlotShape, Staging
 
@@ -25,7 +26,7 @@ class SharedMemory:
     """What a kernel allocates under which names."""
 
     schedule: ScheduleAttr
-    staging: Staging
+    protocol: Protocol
     element: Attribute
     boxes: Mapping[str, Box]
     """The shape of a stage of each operand."""
@@ -34,10 +35,19 @@ class SharedMemory:
     @property
     def names(self) -> list[str]:
         """All of it: stages, then the slots of ports and results."""
-        numbers = range(len(self.staging.loads))
-        ports = [f"port{number}_{what}" for number in numbers for what in ("slots", "ready")]
+        ports = [f"port{number}_slots" for number in range(len(self.staging.loads))]
         slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
-        return [*SHARED, *([TURNS] if self.schedule.alternates else []), *ports, *slots]
+        return [*SHARED, *self._barriers, *ports, *slots]
+
+    @property
+    def _barriers(self) -> dict[str, int]:
+        """How many barriers there are by each name, beside those of the stages."""
+        turns = {TURNS: self.schedule.groups} if self.schedule.alternates else {}
+        return turns | self.protocol.allocated()
+
+    @property
+    def staging(self) -> Staging:
+        return self.protocol.staging
 
     def emit(self) -> list[str]:
         """The statements of the kernel that allocate and initialize it."""
@@ -48,11 +58,10 @@ class SharedMemory:
             text.allocate(name, stages, box, self.element)
         for name in ("full", "empty"):
             text.barriers(name, stages)
-        if self.schedule.alternates:
-            text.barriers(TURNS, groups)
+        for name, count in self._barriers.items():
+            text.barriers(name, count)
         for number, (rows, lanes, element) in enumerate(self.staging.loads):
             text.allocate(f"port{number}_slots", ahead, (rows, lanes), element)
-            text.barriers(f"port{number}_ready", ahead)
         for shape, count in self.staging.stores.items():
             name = slots_name(self.staging, shape)
             text.allocate(name, groups * count, shape[:2], shape[2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import Float32Type
@@ -12,58 +12,37 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.kernel import definition, indented, without_unused
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
-from coda_ir.backends.triton.warp_specialized.gluon import call
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.backends.triton.warp_specialized.part_order import PLACE, PartOrder, part_order
+from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     GroupReduceOp,
     Port,
     PortKind,
-    ResultKind,
     ResultPortAttr,
     ScheduleAttr,
 )
 from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
-    Staging,
+    element_bytes,
     moves_of,
+    slot_bytes,
     slot_of,
     stored_slot,
 )
 from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.storage import overwritten
 
-
-@dataclass(frozen=True)
-class _Fetch:
-    """A box of a port that each part loads."""
-
-    descriptor: str
-    column: str
-    """Its first column: an expression of `part_tile`."""
-    number: int
-    is_transposed: bool
-    """Whether columns of the tile are rows of the box."""
-
-    def statement(self, part: str, slot: str) -> list[str]:
-        """Loads the box of the part whose `part_tile` is `part`."""
-        ready, slots = f"port{self.number}_ready", f"port{self.number}_slots"
-        corner = ("first_row", self.column.replace("part_tile", part))
-        if self.is_transposed:
-            corner = corner[::-1]
-        places = (f"{ready}.index({slot})", f"{slots}.index({slot})")
-        return call("fetch", (self.descriptor, *corner, *places))
-
-
 _OF_A_TILE = ("rows", "row", "tile", "tile_n", "M")
 """What loads of a part may depend on, beside parameters of the kernel."""
 
-Products = Callable[[Sequence[str]], list[str]]
-"""The statements of a main loop, with others when its first products are under way."""
+
+MOST_AHEAD = 32
+"""Registers of a thread for operands of the next part, beside those of a part."""
 
 
 @dataclass(frozen=True)
@@ -95,29 +74,27 @@ class GroupSegmentEmitter(SegmentEmitter):
     """Writes what a group of warps does with the accumulators of a tile.
 
     In scope are `acc`, `tile_m`, `first_row`, `M`, with several groups the constant `GROUP` and,
-    where tiles are loaded, `loaded`: how often each slot has been filled for earlier tiles.
+    where tiles move, what `TileMoves` counts.
     """
 
     schedule: ScheduleAttr = field(kw_only=True)
-    staging: Staging = field(kw_only=True)
+    protocol: Protocol = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
     ahead_name: str = field(kw_only=True)
     """The name of the device function that loads ports ahead of their part."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.fetches: list[_Fetch] = []
         self.rows = self.schedule.block_m.data
         moves = moves_of(self.segment, self.columns, self.rows)
         self.order = PartOrder(moves.parts, moves.parts)
-        if self.has_room_ahead:
+        if not is_heavy(self.segment):
             self.order = part_order(self.segment, self.columns, moves)
         self.moves = replace(moves, order=self.order.numbers)
+        self.tile_moves = TileMoves(self.protocol, self.moves, self.order)
         self.names.reserve(PLACE)
-        self.stores = 0
-        """How many tiles a part has stored so far."""
         self.turns: dict[SlotShape, int] = {}
-        """How many of them took turns in slots of a shape."""
+        """How many results of a part took turns in slots of a shape so far."""
         self.ahead: Ahead | None = None
         """What loads the ports of a part that vary by column, but for tiles."""
         self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
@@ -126,7 +103,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         """The statements that take these ports, where several parts share them."""
         self.lane_columns = ColumnIndex("part", self.columns.extent, None)
 
-    def emit_with(self, products: Products, tile: str) -> list[str]:
+    def emit_with(self, products: Sequence[str], tile: str) -> list[str]:
         """The statements for tile number `tile`, whose main loop is `products`.
 
         What the first part needs is asked for before the main loop, which hides that.
@@ -151,30 +128,14 @@ class GroupSegmentEmitter(SegmentEmitter):
         split, self.lines = self.lines, []
         self._emit_part(parts)
         loop = self._loop_over_parts()
-        if self.fetches:
-            loop.append(f"loaded += {self.columns.parts // self.staging.depth}")
+        loop += self.tile_moves.count_loads()
         if self.ahead is not None:
             before.append(f"ahead = {self.ahead.call('0')}")
-        return without_unused([*before, *self._main_loop(products), *split, *loop])
+        return without_unused([*before, *products, *split, *loop])
 
-    def _main_loop(self, products: Products) -> list[str]:
-        fetches = self._first_fetches()
-        if self.staging.loads_all:
-            # Slots that results are stored from are filled when the next products are under way.
-            return products(["tma.store_wait(0)", *fetches])
-        return [*fetches, *products([])]
-
-    def _first_fetches(self) -> list[str]:
-        """The boxes of the first parts."""
-        depth, count = self.staging.depth, self.columns.parts
-        return [
-            line
-            for part in range(depth)
-            for fetch in self.fetches
-            for line in fetch.statement(
-                f"({self.program_tile} * {count} + {part})", self._slot(str(part))
-            )
-        ]
+    def emit_moves(self) -> list[str]:
+        """The statements of the warp that moves tiles, after those that compute."""
+        return self.tile_moves.emit(self.program_tile)
 
     def _emit_parts(self) -> list[str]:
         """The names of the accumulators' parts."""
@@ -194,6 +155,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             return
         before = list(self.lines)
         super()._load_ports(with_columns=True)
+        self.lines += self.tile_moves.ask_for_slots()
         if not self.loaded_ahead:
             return
         loads = [line for lines, _ in self.loaded_ahead.values() for line in lines]
@@ -239,6 +201,8 @@ class GroupSegmentEmitter(SegmentEmitter):
                 for name, parts in zip(self._accumulator_names(), accumulators, strict=True)
             ]
         )
+        if not self.tile_moves.is_written:
+            self.lines += self.tile_moves.hand_over()
 
     # Spelling
 
@@ -276,19 +240,6 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     # Tiles through slots
 
-    def _slot(self, part: str) -> str:
-        """The slot of a port for a part (a number, or the name `part`)."""
-        depth = self.staging.depth
-        number = "" if depth == 1 else part if part.isdigit() else f"{part} % {depth}"
-        return self._of_group(depth, number)
-
-    def _of_group(self, count: int, number: str) -> str:
-        """A number among `count` of the group's own (nothing for 0), as one among those of all."""
-        if self.schedule.groups == 1:
-            return number or "0"
-        first = "GROUP" if count == 1 else f"{count} * GROUP"
-        return f"{first} + {number}" if number else first
-
     def _first_column(self, columns: ColumnIndex) -> str:
         """The first of consecutive columns of a part, as an expression of `part_tile`."""
         start = f"part_tile * {self.columns.lanes}"
@@ -305,31 +256,19 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
         if port.kind not in TILE_PORTS:
             return self._load_ahead(hint, port, columns)
-        self.helpers.add("fetch")
-        depth, parts = self.staging.depth, self.columns.parts
         is_transposed = port.kind == PortKind.TILE_T
         element = element_type_of(port.value)
         shape = slot_of(self.columns, self.rows, element, transposed=is_transposed)
-        fetch = _Fetch(
-            self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed),
-            self._first_column(columns),
-            len(self.fetches),
-            is_transposed,
-        )
-        self.fetches.append(fetch)
-        slot = self._slot("part")
-        self.lines.append(
-            f"mbarrier.wait(port{fetch.number}_ready.index({slot}), (loaded + part // {depth}) & 1)"
-        )
-        value = f"port{fetch.number}_slots.index({slot})"
-        value += ".permute((1, 0))" if is_transposed else ""
+        moves, number = self.tile_moves, len(self.tile_moves.loads)
+        slot = f"port{number}_slots.index({moves.place_of_loads})"
+        descriptor = self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed)
+        column = self._first_column(columns)
+        moves.loads.append(BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape)))
+        if number == 0:
+            self.lines.append(moves.wait_for_loads())
+        slot += ".permute((1, 0))" if is_transposed else ""
         extended = "" if isinstance(element, Float32Type) else ".to(tl.float32)"
-        name = self.names.fresh(hint)
-        self.lines.append(f"{name} = {value}.load(LAYOUT){extended}")
-        if parts > depth:
-            later = fetch.statement(f"(part_tile + {depth})", slot)
-            self.lines += [f"if part < {parts - depth}:", *indented(later)]
-        return name
+        return self._let(hint, f"{slot}.load(LAYOUT){extended}")
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
         """Load what varies by column ahead of its part, as it is stored: conversions would wait."""
@@ -346,8 +285,16 @@ class GroupSegmentEmitter(SegmentEmitter):
     @property
     def has_room_ahead(self) -> bool:
         """Whether there are registers for what the next part needs."""
-        kinds = [result.port.kind.data for result in self.segment.results]
-        return ResultKind.PARTIAL_COL not in kinds and not is_heavy(self.segment)
+        if is_heavy(self.segment):
+            return False
+        # Four threads share the columns of a part.
+        taken = sum(
+            self.columns.lanes // 4 * element_bytes(element_type_of(port.value)) // 4
+            for index, port in enumerate(self.segment.ports)
+            if port.kind.has_columns and port.kind not in TILE_PORTS
+            for _ in self.segment.port_args(index)
+        )
+        return self.order.period == 1 or taken <= MOST_AHEAD
 
     def _descriptor(
         self, value: SSAValue, slot: SlotShape, default: str, *, transposed: bool
@@ -363,27 +310,26 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
-        self.helpers.add("put")
         port = self._port_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
         shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
-        outer, self.lines = self.lines, []
-        corner = ("first_row", self._first_column(columns))
+        column = self._first_column(columns)
         if joined > 1:
             held = self.names.fresh("held")
-            outer += self._hold(held, value, self.order.begins_holding(joined))
+            self.lines += self._hold(held, value, self.order.begins_holding(joined))
             value = self._joined(held, self.order.held(joined))
-            corner = ("first_row", corner[1].replace("part_tile", f"(part_tile - {joined - 1})"))
-        slot = self._slot_of_store(shape)
+            column = column.replace("part_tile", f"(part_tile - {joined - 1})")
         if is_transposed:
-            corner, value = corner[::-1], f"tl.permute({value}, (1, 0))"
+            value = f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
         descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
-        self.lines += call("put", (descriptor, *corner, slot, value))
-        last = f"if part % {joined} == {joined - 1}:"
-        self.lines = [*outer, *([last, *indented(self.lines)] if joined > 1 else self.lines)]
+        slot = self._slot_of_store(shape, joined)
+        box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
+        self.lines += self.tile_moves.write(box, value)
+        if self.tile_moves.is_written:
+            self.lines += self.tile_moves.hand_over()
 
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:
@@ -404,22 +350,20 @@ class GroupSegmentEmitter(SegmentEmitter):
             f"join_columns({self._joined(held, parts[:half])}, {self._joined(held, parts[half:])})"
         )
 
-    def _slot_of_store(self, shape: SlotShape) -> str:
-        """The slot of the next store, which it waits for where stores take turns."""
-        store = self.stores
-        load = self.staging.in_place(self.moves).get(store)
-        self.stores += 1
+    def _slot_of_store(self, shape: SlotShape, joined: int) -> str:
+        """The slot of the next result of a part, or of so many parts."""
+        moves = self.tile_moves
+        load = self.tile_moves.staging.in_place(self.moves).get(len(moves.stores))
         if load is not None:
-            return f"port{load}_slots.index({self._slot('part')})"
-        count, before = self.staging.stores[shape], self.turns.get(shape, 0)
+            return f"port{load}_slots.index({moves.place_of_loads})"
+        count, before = self.tile_moves.staging.stores[shape], self.turns.get(shape, 0)
         self.turns[shape] = before + 1
-        self.lines.append(f"tma.store_wait({self.staging.pending(self.moves, store)})")
-        per_part = self.staging.turns(self.moves).count(shape)
-        box = self.order.box(self.moves.every(shape))
+        per_part = self.tile_moves.staging.shapes_by_turns(self.moves).count(shape)
+        box = self.order.box(joined)
         position = f"{per_part} * {box}" if per_part > 1 else box
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
-        slot = self._of_group(count, "" if count == 1 else number)
-        return f"{slots_name(self.staging, shape)}.index({slot})"
+        slot = self.protocol.of_group(count, "" if count == 1 else number)
+        return f"{slots_name(self.tile_moves.staging, shape)}.index({slot})"
 
     def _port_of(self, output: SSAValue) -> ResultPortAttr:
         return self.segment.results[list(self.segment.outputs).index(output)].port

@@ -34,7 +34,6 @@ func.func @f(%x : tensor<?x128xbf16>, %w : tensor<512x128xbf16>, %cos : tensor<?
 // CHECK-NEXT:         if place < 1:
 // CHECK-NEXT:             ahead = [[NAME]]_ports({{.*}}, place + 1, LAYOUT)
 // CHECK-NEXT:         for part in gl.static_range(place, 4, 2):
-// CHECK-NEXT:             part_tile = tile_n * 4 + part
 // CHECK-NEXT:             p = p_parts[part]
 // CHECK-NEXT:             q = q_parts[part]
 
@@ -45,10 +44,15 @@ func.func @f(%x : tensor<?x128xbf16>, %w : tensor<512x128xbf16>, %cos : tensor<?
 // CHECK-NEXT:             else:
 // CHECK-NEXT:                 held = held + (gluon_to_bf16(y0),)
 // CHECK-NEXT:             if part % 2 == 1:
-// CHECK-NEXT:                 tma.store_wait(3)
-// CHECK-NEXT:                 put(
+// CHECK-NEXT:                 slots.index(2 * (part // 2) % 4).store(join_columns(held[part // 2], held[2 + part // 2]))
+// CHECK:      def [[NAME]]_move(
+// CHECK:          for place in gl.static_range(2):
+// CHECK-NEXT:         for part in gl.static_range(place, 4, 2):
+// CHECK-NEXT:             part_tile = tile_n * 4 + part
+// CHECK-NEXT:             if part % 2 == 1:
+// CHECK-NEXT:                 mbarrier.wait(done.index(moved % 4), (moved // 4) & 1)
+// CHECK-NEXT:                 moved += 1
+// CHECK-NEXT:                 tma_store(
 // CHECK-NEXT:                     y_desc,
-// CHECK-NEXT:                     first_row,
-// CHECK-NEXT:                     (part_tile - 1) * 32 // 64 * 128 + (part_tile - 1) * 32 % 64,
+// CHECK-NEXT:                     [first_row, (part_tile - 1) * 32 // 64 * 128 + (part_tile - 1) * 32 % 64],
 // CHECK-NEXT:                     slots.index(2 * (part // 2) % 4),
-// CHECK-NEXT:                     join_columns(held[part // 2], held[2 + part // 2]),

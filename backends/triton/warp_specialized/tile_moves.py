@@ -1,0 +1,273 @@
+"""How tiles of an epilogue move between memory and slots: by a warp that does nothing else.
+
+The warps that compute use no TMA, for which they would have to wait for each other. Three kinds of
+barriers say who may use which slots:
+
+    ready  for each of the parts that are loaded ahead: the tiles of its ports are there
+    free   the next results may be written to their slots
+    done   a part has read its tiles and written its results
+
+A tile begins with all slots free. It has at most as many parts as there are barriers `done`: the
+warps that compute wait for `ready` or `free` in the first part of a tile, which are signaled when
+all parts of the tile before have been seen, so that they are never ahead by more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
+
+from coda_ir.backends.triton.kernel import indented
+from coda_ir.backends.triton.warp_specialized.gluon import call
+from coda_ir.backends.triton.warp_specialized.part_order import PartOrder
+from coda_ir.dialects.gemm.slots import Moves, Staging
+
+READY, FREE, DONE = "ready", "free", "done"
+"""The barriers."""
+LOADED, FREED, MOVED = "loaded", "freed", "moved"
+"""How often they were signaled, for all tiles; there is a variable for those that are needed."""
+
+_Block: TypeAlias = tuple[int, list[str]]
+"""Statements for the last of so many parts."""
+
+
+@dataclass(frozen=True)
+class BoxMove:
+    """A box of a port or of a result that moves with a part."""
+
+    descriptor: str
+    column: str
+    """Its first column: an expression of `part_tile`."""
+    slot: str
+    """Where it is in shared memory: an expression of `part`."""
+    is_transposed: bool
+    """Whether columns of the tile are rows of the box."""
+    bytes: int
+    joined: int = 1
+    """How many parts are in it, of which this is the last."""
+
+    def corner(self, part_tile: str = "part_tile") -> str:
+        """The first row and column of the box of a part."""
+        corner = ("first_row", self.column.replace("part_tile", part_tile))
+        return f"[{', '.join(corner[::-1] if self.is_transposed else corner)}]"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What the column ranges of a kernel have in common: slots and barriers."""
+
+    staging: Staging
+    groups: int
+    """Groups of warps that compute, each with slots and barriers of its own."""
+    barriers: int
+    """How many barriers `done` a group has."""
+    counters: tuple[str, ...]
+    """The variables of the warps that compute."""
+
+    def of_group(self, count: int, number: str = "") -> str:
+        """A number among `count` of the group's own (nothing for 0), as one among those of all."""
+        if self.groups == 1:
+            return number or "0"
+        first = "GROUP" if count == 1 else f"{count} * GROUP"
+        return f"{first} + {number}" if number else first
+
+    def allocated(self) -> dict[str, int]:
+        """How many barriers there are by each name."""
+        found = {READY: self.groups * self.staging.depth} if self.staging.loads else {}
+        found |= {FREE: self.groups} if self.staging.stores else {}
+        return found | ({DONE: self.groups * self.barriers} if self.counters else {})
+
+
+def protocol_of(staging: Staging, groups: int, parts: Sequence[int]) -> Protocol:
+    """What column ranges of so many parts each have in common."""
+    counters = [MOVED] if staging.loads or staging.stores else []
+    if staging.loads and any(count // staging.depth % 2 for count in parts):
+        counters.append(LOADED)
+    if staging.loads and staging.stores:
+        # Without loads, slots are asked for as often as parts are done.
+        counters.append(FREED)
+    return Protocol(staging, groups, 1 << (max(parts) - 1).bit_length(), tuple(counters))
+
+
+@dataclass
+class TileMoves:
+    """What moves for the tiles of a column range, and the statements of both sides."""
+
+    protocol: Protocol
+    moves: Moves
+    order: PartOrder
+    loads: list[BoxMove] = field(default_factory=list[BoxMove])
+    stores: list[BoxMove] = field(default_factory=list[BoxMove])
+
+    @property
+    def staging(self) -> Staging:
+        return self.protocol.staging
+
+    @property
+    def place_of_loads(self) -> str:
+        """The number of the slots and of the barrier of `part`."""
+        depth = self.staging.depth
+        return self.protocol.of_group(depth, "" if depth == 1 else f"part % {depth}")
+
+    @property
+    def _free(self) -> str:
+        return f"{FREE}.index({self.protocol.of_group(1)})"
+
+    @property
+    def _done(self) -> str:
+        count = self.protocol.barriers
+        number = "" if count == 1 else f"{MOVED} % {count}"
+        return f"{DONE}.index({self.protocol.of_group(count, number)})"
+
+    @property
+    def _turns(self) -> int:
+        """After how many parts there are results that take turns in slots; 0 where none do."""
+        turning = self.staging.turns(self.moves)
+        return min((self.moves.joined[store] for store in turning), default=0)
+
+    @property
+    def _asks_again(self) -> bool:
+        """Whether all parts ask for slots, not only the first one of a tile that needs some."""
+        is_counted = FREED in self.protocol.counters
+        return not is_counted or self.staging.under_way(self.moves) is not None
+
+    @property
+    def _stored(self) -> int:
+        """After how many parts there are results."""
+        return min(self.moves.joined)
+
+    @property
+    def _every(self) -> int:
+        """After how many parts slots are handed over."""
+        return 1 if self.loads else self._stored
+
+    # The warps that compute
+
+    def wait_for_loads(self) -> str:
+        """Waits for the tiles of a part."""
+        depth, count = self.staging.depth, LOADED if LOADED in self.protocol.counters else ""
+        turn = "" if depth == self.order.parts else "part" if depth == 1 else f"part // {depth}"
+        if count and turn:
+            turn = f"({count} + {turn})"
+        elif "//" in turn:
+            turn = f"({turn})"
+        return f"mbarrier.wait({READY}.index({self.place_of_loads}), {turn or count} & 1)"
+
+    def count_loads(self) -> list[str]:
+        """The end of a tile: counts how often its tiles were loaded to each slot."""
+        if not self.loads or LOADED not in self.protocol.counters:
+            return []
+        return [f"{LOADED} += {self.order.parts // self.staging.depth}"]
+
+    def ask_for_slots(self) -> list[str]:
+        """Before the epilogue of a part: waits for slots that are free by then.
+
+        A wait between its values and their stores would keep more of them in registers.
+        """
+        return _in_blocks([(self._turns, self._wait_for_slots())]) if self._asks_early else []
+
+    def write(self, box: BoxMove, value: str) -> list[str]:
+        """Writes a result of a part, or of several parts, to the slot that it is stored from."""
+        is_first = [len(self.stores)] == self.staging.turns(self.moves)[:1]
+        self.stores.append(box)
+        waits = is_first and not self._asks_early
+        wait = [(self._turns, self._wait_for_slots())] if waits else []
+        return _in_blocks([*wait, (box.joined, [f"{box.slot}.store({value})"])])
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all results of a part are written, of which it has some."""
+        return 0 < len(self.stores) == len(self.moves.stores)
+
+    @property
+    def _asks_early(self) -> bool:
+        """Whether the slots of a part are free while the part before is stored."""
+        pending = self.staging.under_way(self.moves)
+        return self._turns > 0 and (pending is None or pending >= len(self.moves.stores))
+
+    def _wait_for_slots(self) -> list[str]:
+        if FREED not in self.protocol.counters:
+            return [f"mbarrier.wait({self._free}, {MOVED} & 1)"]
+        lines = [f"mbarrier.wait({self._free}, {FREED} & 1)", f"{FREED} += 1"]
+        if self._asks_again or self._turns == self.order.parts:
+            return lines
+        return [f"if part == {self._turns - 1}:", *indented(lines)]
+
+    def hand_over(self) -> list[str]:
+        """The end of a part: says that its slots were read and written."""
+        fence = [(self._stored, ["fence_async_shared()"])] if self.stores else []
+        arrive = [f"mbarrier.arrive({self._done})", f"{MOVED} += 1"]
+        return _in_blocks([*fence, (self._every, arrive)]) if self.loads or fence else []
+
+    # The warp that moves
+
+    def emit(self, program_tile: str) -> list[str]:
+        """The statements of the warp that moves for tile number `program_tile`."""
+        if not self.loads and not self.stores:
+            return []
+        part_tile = f"part_tile = {program_tile} * {self.order.parts} + part"
+        load = self._load_further()
+        stores = [
+            (box.joined, call("tma_store", (box.descriptor, box.corner(), box.slot)))
+            for box in self.stores
+        ]
+        free = self._free_slots()
+        moves = [*stores, *load, *free] if self._is_in_place else [*load, *stores, *free]
+        wait = f"mbarrier.wait({self._done}, ({MOVED} // {self.protocol.barriers}) & 1)"
+        body = _in_blocks([(self._every, [wait, f"{MOVED} += 1"]), *moves])
+        loop = self.order.loops([], indented([part_tile, *body]))
+        return [*self._begin(part_tile), *loop]
+
+    @property
+    def _is_in_place(self) -> bool:
+        """Whether tiles are loaded to slots that results are stored from."""
+        return bool(self.loads and self.staging.in_place(self.moves))
+
+    def _begin(self, part_tile: str) -> list[str]:
+        """What the first parts need, when the tile before is done."""
+        first = [part_tile, *self._load("part_tile")]
+        loop = [f"for part in tl.static_range({self.staging.depth}):", *indented(first)]
+        lines = loop if self.loads else []
+        wait = ["tma.store_wait(0)"] if self._is_in_place or self._turns else []
+        lines = [*wait, *lines] if self._is_in_place else [*lines, *wait]
+        return [*lines, *([f"mbarrier.arrive({self._free})"] if self._turns else [])]
+
+    def _load(self, part_tile: str) -> list[str]:
+        place = self.place_of_loads
+        lines = [f"mbarrier.expect({READY}.index({place}), {sum(box.bytes for box in self.loads)})"]
+        for box in self.loads:
+            arguments = (box.descriptor, box.corner(part_tile), f"{READY}.index({place})", box.slot)
+            lines += call("tma_load", arguments)
+        return lines
+
+    def _load_further(self) -> list[_Block]:
+        """The tiles of the part that gets the slots of this one."""
+        depth, parts = self.staging.depth, self.order.parts
+        if not self.loads or depth == parts:
+            return []
+        wait = ["tma.store_wait(0)"] if self._is_in_place else []
+        lines = [*wait, *self._load(f"(part_tile + {depth})")]
+        return [(1, [f"if part < {parts - depth}:", *indented(lines)])]
+
+    def _free_slots(self) -> list[_Block]:
+        """Wait until the slots of the next results are free, but for those of the next tile."""
+        if not self._turns or not self._asks_again:
+            return []
+        last = self.order.parts // self._turns - 1
+        pending = self.staging.under_way(self.moves)
+        wait = [] if pending is None else [f"tma.store_wait({pending})"]
+        lines = [*wait, f"mbarrier.arrive({self._free})"]
+        return [(self._turns, [f"if {self.order.box(self._turns)} < {last}:", *indented(lines)])]
+
+
+def _in_blocks(statements: Sequence[_Block]) -> list[str]:
+    """Statements under the conditions that they are for, neighbours under one."""
+    lines: list[str] = []
+    for joined, blocks in groupby(statements, key=itemgetter(0)):
+        body = [line for _, block in blocks for line in block]
+        is_last = f"if part % {joined} == {joined - 1}:"
+        lines += [is_last, *indented(body)] if joined > 1 else body
+    return lines
