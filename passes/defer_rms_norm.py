@@ -69,14 +69,7 @@ def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDefer
 def _scale_after(
     rope: coda.RopeOp, x: SSAValue, rstd: SSAValue, insert: OpInserter, scale: OpInserter
 ) -> None:
-    rotated = coda.RopeOp(
-        x,
-        rope.cos,
-        rope.sin,
-        head_dim=rope.head_dim.value.data,
-        layout=rope.layout.data,
-        transposed=rope.transposed is not None,
-    )
+    rotated = rope.with_operand(x, transposed=rope.transposed is not None)
     value = insert.insert(rotated, rope.result.name_hint)
     value = scale.mul(scale.cast(value, element_type_of(rstd)), rstd)
     replace_value(rope, scale.cast(value, element_type_of(rope.result)))

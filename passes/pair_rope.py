@@ -73,8 +73,8 @@ def rotate_lanes(
 ) -> None:
     """Rotate the two columns of a pair in segment `number`, in place of `op`."""
     segment = editor.segments[number]
-    (cos,) = segment.add_port(PortKind.HALF_TABLE, op.cos)
-    (sin,) = segment.add_port(PortKind.HALF_TABLE, op.sin)
+    kind = PortKind.TABLE if op.is_per_column else PortKind.HALF_TABLE
+    cos, sin = (segment.add_port(kind, table) for table in (op.cos, op.sin))
     a, b = lanes
     builder = editor.builder(number, op.location)
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))

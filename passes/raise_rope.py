@@ -34,6 +34,8 @@ class _Rotated:
     width: int
     cos: SSAValue
     sin: SSAValue
+    per_column: bool
+    """Whether these have an entry for each column, and not for each pair."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -41,7 +43,7 @@ class _Rotated:
         heads = self.heads
         tables = tuple((shape_of(t)[:-1], element_type_of(t)) for t in (self.cos, self.sin))
         place = (heads.x, heads.first, heads.count, heads.period)
-        return (*place, self.rotation.layout, self.width, tables)
+        return (*place, self.rotation.layout, self.width, tables, self.per_column)
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,9 @@ class RaiseRopePass(FunctionPass):
     columns of one projection are rotated together.
 
     Legal where the heads are columns of one tensor, and where both columns of a pair are known to
-    have the same angle. Columns that are not rotated pass through x · 1 − y · 0, which keeps every
-    finite value.
+    have the same angle. Where they are not, as in tables that are arguments, and whole heads are
+    rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
+    pass through x · 1 − y · 0, which keeps every finite value.
     """
 
     name: ClassVar[str] = "raise-rope"
@@ -99,19 +102,29 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
     if heads.period % 2 or first % 2:
         return Refusal("pairs begin at even columns", "the rotation runs by itself")
     insert = OpInserter(rewriter, rotation.op, rotation.op.location)
-    cos, sin = (
-        pair_table(insert, table, heads, rotation.layout, is_full=rotation.is_full)
-        for table in (rotation.cos, rotation.sin)
-    )
-    if cos is None or sin is None:
+    tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
+    if tables is None and rotation.is_full and width == heads.period:
+        tables, per_column = _tables(insert, rotation, heads, is_full=False), True
+    if tables is None:
         return Refusal(
             "both columns of a pair have the same angle, for all heads",
             "the rotation runs by itself: its tables are not known to repeat their columns",
             "compute the angles of half of the columns in the model, and concatenate them",
         )
+    cos, sin = tables
     if rotation.is_reversed:
         sin = insert.insert(coda.NegOp(sin))
-    return _Rotated(rotation, heads, first, width, cos, sin)
+    return _Rotated(rotation, heads, first, width, cos, sin, per_column)
+
+
+def _tables(
+    insert: OpInserter, rotation: Rotation, heads: Heads, *, is_full: bool
+) -> tuple[SSAValue, SSAValue] | None:
+    """Cosines and sines, of one of the columns of each pair where they `is_full`."""
+    layout = rotation.layout
+    cos = pair_table(insert, rotation.cos, heads, layout, is_full=is_full)
+    sin = pair_table(insert, rotation.sin, heads, layout, is_full=is_full) if cos else None
+    return None if cos is None or sin is None else (cos, sin)
 
 
 def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
@@ -124,27 +137,32 @@ def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
     if not rewriter.order.hoist(tables, anchor):
         return
     insert = OpInserter(rewriter, anchor, group[0].rotation.op.location)
-    pairs = heads.period // 2
-    cos, sin = (
-        joined_table(
-            insert,
-            [(rotated.first // 2, table) for rotated, table in zip(group, parts, strict=True)],
-            pairs,
-            rest,
-        )
-        for parts, rest in (
-            ([rotated.cos for rotated in group], 1.0),
-            ([rotated.sin for rotated in group], 0.0),
-        )
-    )
+    cos, sin = _joined_tables(group, insert)
     head_dim = group[0].width if layout == HALF_SPLIT else heads.period
-    rope = coda.RopeOp(heads.columns(insert), cos, sin, head_dim=head_dim, layout=layout)
+    rope = coda.RopeOp(
+        heads.columns(insert),
+        cos,
+        sin,
+        head_dim=head_dim,
+        layout=layout,
+        per_column=group[0].per_column,
+    )
     name = group[0].rotation.op.results[0].name_hint
     value = insert.insert(rope, name)
     for rotated in group:
         _replace(rotated, value, rewriter)
     if not is_alone:
         _read_rotated(group, value, rewriter)
+
+
+def _joined_tables(group: Sequence[_Rotated], insert: OpInserter) -> tuple[SSAValue, SSAValue]:
+    """The tables of all columns of the heads, with those of each rotation at its place."""
+    if group[0].per_column:
+        return group[0].cos, group[0].sin
+    pairs, places = group[0].heads.period // 2, [rotated.first // 2 for rotated in group]
+    cos = zip(places, (rotated.cos for rotated in group), strict=True)
+    sin = zip(places, (rotated.sin for rotated in group), strict=True)
+    return joined_table(insert, list(cos), pairs, 1.0), joined_table(insert, list(sin), pairs, 0.0)
 
 
 def _disjoint(group: Sequence[_Rotated]) -> list[_Rotated]:

@@ -184,23 +184,29 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, cos, sin = operands
     half_split = op.layout.data == "half_split"
     # (..., periods, heads, 2, head_dim/2), or with the last two dimensions swapped where pairs are
-    # adjacent; the tables are (..., 1, heads, head_dim/2).
-    half = op.head_dim.value.data // 2
-    heads = split_columns(x, cos.shape[-1] // half, *((2, half) if half_split else (half, 2)))
-    first, second = heads.unbind(-2 if half_split else -1)
-    cos, sin = (split_columns(table, half).unsqueeze(-3) for table in (cos, sin))
+    # adjacent; the tables are (..., 1, heads, head_dim/2), for both columns of a pair.
+    pair_dim, half = -2 if half_split else -1, op.head_dim.value.data // 2
+    pairs = (2, half) if half_split else (half, 2)
+    first, second = split_columns(x, cos.shape[-1] // op.table_columns, *pairs).unbind(pair_dim)
+
+    def of_pairs(table: torch.Tensor) -> Sequence[torch.Tensor]:
+        if op.is_per_column:
+            return split_columns(table, *pairs).unsqueeze(-4).unbind(pair_dim)
+        return [split_columns(table, half).unsqueeze(-3)] * 2
+
+    (cos_a, cos_b), (sin_a, sin_b) = of_pairs(cos), of_pairs(sin)
     product = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos)).product
 
     def times(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return numerics.step(a * b, product)
 
     if op.transposed is not None:
-        sin = -sin
+        sin_a, sin_b = -sin_b, -sin_a
     rotated = (
-        times(first, cos) - times(second, sin),
-        times(second, cos) + times(first, sin),
+        times(first, cos_a) - times(second, sin_a),
+        times(second, cos_b) + times(first, sin_b),
     )
-    return [torch.stack(rotated, -2 if half_split else -1).reshape(x.shape)]
+    return [torch.stack(rotated, pair_dim).reshape(x.shape)]
 
 
 def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics) -> Tensors:

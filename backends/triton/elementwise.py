@@ -197,18 +197,25 @@ def lower_glu(op: GluOp) -> LoweredMap:
 
 def lower_rope(op: RopeOp) -> LoweredMap:
     """The rotation of the pairs of each head."""
-    block = Block(arg_types=[f32] * 4)
-    first, second, cos, sin = block.args
-    for argument, name in zip(block.args, ("first", "second", "cos", "sin"), strict=True):
+    kind, names = PortKind.HALF_TABLE, ["first", "second", "cos", "sin"]
+    if op.is_per_column:
+        kind, names = (
+            PortKind.TABLE,
+            [*names[:2], "cos_first", "cos_second", "sin_first", "sin_second"],
+        )
+    block = Block(arg_types=[f32] * len(names))
+    for argument, name in zip(block.args, names, strict=True):
         argument.name_hint = name
+    first, second, *tables = block.args
+    cos, sin = tables[: len(tables) // 2], tables[len(tables) // 2 :]
     builder = ScalarBuilder(block, op.location, numerics_mode(op))
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
     transposed = op.transposed is not None
     block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types, transposed=transposed)))
     ports = [
         Port(PortKind.TILE, op.x),
-        Port(PortKind.HALF_TABLE, op.cos),
-        Port(PortKind.HALF_TABLE, op.sin),
+        Port(kind, op.cos),
+        Port(kind, op.sin),
     ]
     pairing = (
         PairingAttr.halves(op.head_dim.value.data)

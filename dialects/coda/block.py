@@ -87,8 +87,10 @@ class RopeOp(CodaOp):
     (a, b) becomes (a·cos − b·sin, b·cos + a·sin); `layout` says which columns of a head pair up:
     `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1). Tables of several times
     head_dim/2 columns are those of as many heads, and then repeat: with cosines of 1 and sines of
-    0 for columns that stay, this is partial rotary embedding. With `transposed`, pairs turn the
-    other way, (a·cos + b·sin, b·cos − a·sin): the adjoint, which takes gradients back.
+    0 for columns that stay, this is partial rotary embedding. With `per_column`, tables have an
+    entry for each column of a head instead of each pair, as models keep them: a pair becomes
+    (a·cos_a − b·sin_a, b·cos_b + a·sin_b). With `transposed`, pairs turn the other way,
+    (a·cos_a + b·sin_b, b·cos_b − a·sin_a): the adjoint, which takes gradients back.
 
     `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
     """
@@ -99,6 +101,7 @@ class RopeOp(CodaOp):
     sin = operand_def(TensorType)
     head_dim = prop_def(IntegerAttr)
     layout = prop_def(StringAttr)
+    per_column = opt_prop_def(UnitAttr)
     transposed = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
@@ -111,6 +114,7 @@ class RopeOp(CodaOp):
         *,
         head_dim: int,
         layout: str = "half_split",
+        per_column: bool = False,
         transposed: bool = False,
     ):
         x = SSAValue.get(x)
@@ -119,10 +123,33 @@ class RopeOp(CodaOp):
             properties={
                 "head_dim": IntegerAttr(head_dim, 64),
                 "layout": StringAttr(layout),
+                "per_column": UnitAttr() if per_column else None,
                 "transposed": UnitAttr() if transposed else None,
             },
             result_types=[x.type],
         )
+
+    def with_operand(self, x: SSAValue | Operation, *, transposed: bool) -> "RopeOp":
+        """The same rotation of `x`, or its adjoint."""
+        return RopeOp(
+            x,
+            self.cos,
+            self.sin,
+            head_dim=self.head_dim.value.data,
+            layout=self.layout.data,
+            per_column=self.is_per_column,
+            transposed=transposed,
+        )
+
+    @property
+    def is_per_column(self) -> bool:
+        """Whether the tables have an entry for each column, and not for each pair."""
+        return self.per_column is not None
+
+    @property
+    def table_columns(self) -> int:
+        """The columns of the tables that are those of a head."""
+        return self.head_dim.value.data // (1 if self.is_per_column else 2)
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
@@ -144,23 +171,24 @@ class RopeOp(CodaOp):
                 )
             rows = leading[len(leading) - rank + 1 :]
             expect_shape(f"operand {what}", table, (*rows, shape_of(self.cos)[-1]))
-        self._verify_pairs()
+        self._verify_columns()
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
 
-    def _verify_pairs(self) -> None:
-        """The columns of the tables are the pairs of whole heads, of which x has a multiple."""
-        pairs, half = shape_of(self.cos)[-1], self.head_dim.value.data // 2
-        if pairs == DYNAMIC_INDEX:
+    def _verify_columns(self) -> None:
+        """The columns of the tables are those of whole heads, of which x has a multiple."""
+        given, least = shape_of(self.cos)[-1], self.table_columns
+        if given == DYNAMIC_INDEX:
             return
-        if pairs < half or pairs % half:
+        if given < least or given % least:
+            expected = "head_dim" if self.is_per_column else "head_dim/2"
             raise VerifyException(
-                f"operand cos has {pairs} columns, expected head_dim/2 = {half} or a multiple"
+                f"operand cos has {given} columns, expected {expected} = {least} or a multiple"
             )
-        columns = shape_of(self.x)[-1]
-        if columns != DYNAMIC_INDEX and columns % (2 * pairs):
+        columns, rotated = shape_of(self.x)[-1], given // least * self.head_dim.value.data
+        if columns != DYNAMIC_INDEX and columns % rotated:
             raise VerifyException(
-                f"operand cos has {pairs} columns, those of {2 * pairs} columns of x, expected a "
+                f"operand cos has {given} columns, those of {rotated} columns of x, expected a "
                 f"divisor of its {columns} columns"
             )
 

@@ -1,6 +1,6 @@
 """Scalar code of epilogue regions, built from `arith` and `math` operators on float32."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import c_float
 from math import pi, sqrt
 from typing import NamedTuple
@@ -175,24 +175,27 @@ class ScalarBuilder:
         self,
         a: SSAValue,
         b: SSAValue,
-        cos: SSAValue,
-        sin: SSAValue,
+        cos: Sequence[SSAValue],
+        sin: Sequence[SSAValue],
         types: RotationTypes,
         *,
         transposed: bool = False,
     ) -> list[SSAValue]:
         """(a·cos − b·sin, b·cos + a·sin): products and sums of PyTorch, and a cast.
 
-        `transposed`, (a·cos + b·sin, b·cos − a·sin).
+        `cos` and `sin` are one value for the pair, or one for each of its columns. `transposed`,
+        the adjoint, (a·cos + b·sin, b·cos − a·sin), with the sines of the other column.
         """
+        cos_a, cos_b = cos[0], cos[-1]
+        sin_a, sin_b = (sin[-1], sin[0]) if transposed else (sin[0], sin[-1])
 
         def product(x: SSAValue, y: SSAValue) -> SSAValue:
             return self.result(self.mul(x, y), types.product)
 
         first, second = (self.add, self.sub) if transposed else (self.sub, self.add)
         rotated = [
-            first(product(a, cos), product(b, sin)),
-            second(product(b, cos), product(a, sin)),
+            first(product(a, cos_a), product(b, sin_a)),
+            second(product(b, cos_b), product(a, sin_b)),
         ]
         return [self.result(value, types.stored) for value in rotated]
 

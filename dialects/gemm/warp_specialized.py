@@ -1,7 +1,8 @@
 """When and how a GEMM runs warp-specialized on Hopper.
 
-One warp loads the stages of the main loop. Eight warps compute every tile together, or each of two
-groups of four every other tile (`ping_pong`). See `slots` for what is in shared memory.
+One warp loads the stages of the main loop, and another one moves the tiles of the epilogue. Eight
+warps compute every tile together, or each of two groups of four every other tile (`ping_pong`, with
+a warp that moves for each). See `slots` for what is in shared memory.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -302,5 +302,7 @@ def _property_text(name: str, value: Attribute) -> str:
             return number_text(value.value.data)
         case StringAttr():
             return f'"{value.data}"'
+        case UnitAttr() if name == "per_column":
+            return "true"
         case _:
             raise Inexpressible(f"the property {name}")

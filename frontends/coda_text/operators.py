@@ -190,33 +190,34 @@ def rope(call: Invocation) -> TensorValue:
     call.expect_heads("head_dim", head_dim, "x", x)
     if head_dim % 2:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
-    pairs = _rope_pairs(call, x, head_dim)
-    tables = [_rope_table(call, name, x, pairs) for name in ("cos", "sin")]
+    per_column = call.boolean("per_column", False)
+    tables = _rope_tables(call, x, head_dim, "head_dim" if per_column else "head_dim/2")
     layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
     cos, sin = (table.ssa for table in tables)
-    return call.emit(coda.RopeOp(x.ssa, cos, sin, head_dim=head_dim, layout=layout), x.dims)
+    op = coda.RopeOp(x.ssa, cos, sin, head_dim=head_dim, layout=layout, per_column=per_column)
+    return call.emit(op, x.dims)
 
 
-def _rope_pairs(call: Invocation, x: TensorValue, head_dim: int) -> int:
-    """The columns of the tables: head_dim/2, or as many for each of several heads."""
-    pairs, columns = call.float_tensor("cos", least_rank=2).dims[-1], x.dims[-1]
+def _rope_tables(
+    call: Invocation, x: TensorValue, head_dim: int, columns: str
+) -> list[TensorValue]:
+    """cos and sin: `columns` of them or as many for each of several heads, and the last leading
+    dimensions of x as rows."""
+    least = head_dim if columns == "head_dim" else head_dim // 2
+    given, available = call.float_tensor("cos", least_rank=2).dims[-1], x.dims[-1]
     if (
-        isinstance(pairs, int)
-        and isinstance(columns, int)
-        and pairs > 0
-        and pairs % (head_dim // 2) == 0
-        and columns % (2 * pairs) == 0
+        not isinstance(given, int)
+        or not isinstance(available, int)
+        or given <= 0
+        or given % least
+        or available % (given // least * head_dim)
     ):
-        return pairs
-    return head_dim // 2
-
-
-def _rope_table(call: Invocation, name: str, x: TensorValue, pairs: int) -> TensorValue:
-    """cos or sin: `pairs` columns, and the last leading dimensions of x as rows."""
-    table = call.float_tensor(name, least_rank=2)
-    rows = x.dims[:-1][-(len(table.dims) - 1) :]
-    call.expect_dims(name, table, (*rows, pairs), "the positions of x by head_dim/2")
-    return table
+        given = least
+    tables = [call.float_tensor(name, least_rank=2) for name in ("cos", "sin")]
+    for name, table in zip(("cos", "sin"), tables, strict=True):
+        rows = x.dims[:-1][-(len(table.dims) - 1) :]
+        call.expect_dims(name, table, (*rows, given), f"the positions of x by {columns}")
+    return tables
 
 
 def cross_entropy(call: Invocation) -> TensorValue:
@@ -271,7 +272,8 @@ _RULES: dict[str, Rule] = {
     "gelu_tanh(x)": gelu("tanh"),
     "softcap(x, cap: number)": softcap,
     "cast(x, dtype: type)": cast,
-    'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split")': rope,
+    'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
+    "per_column: boolean = false)": rope,
     ATTENTION: attention,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,

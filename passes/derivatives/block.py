@@ -45,15 +45,8 @@ def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
 
 
 def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
-    """A rotation of pairs is orthogonal: the gradient turns back."""
-    back = coda.RopeOp(
-        adjoint.dy,
-        op.cos,
-        op.sin,
-        head_dim=op.head_dim.value.data,
-        layout=op.layout.data,
-        transposed=op.transposed is None,
-    )
+    """A linear map of pairs: the gradient goes back by its adjoint, which turns the other way."""
+    back = op.with_operand(adjoint.dy, transposed=op.transposed is None)
     adjoint.give(op.x, adjoint.insert(back))
 
 

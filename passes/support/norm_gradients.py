@@ -92,13 +92,9 @@ class MapGradient:
 
 
 def _is_adjoint(rope: coda.RopeOp, back: coda.RopeOp) -> bool:
-    same = (rope.cos, rope.sin, rope.head_dim, rope.layout) == (
-        back.cos,
-        back.sin,
-        back.head_dim,
-        back.layout,
-    )
-    return same and rope.transposed is None
+    tables = (rope.cos, rope.sin) == (back.cos, back.sin)
+    adjoint = {**rope.properties, "transposed": back.transposed}
+    return tables and rope.transposed is None and adjoint == back.properties
 
 
 def uncast(value: SSAValue) -> SSAValue:

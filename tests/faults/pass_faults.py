@@ -229,6 +229,24 @@ PASS_FAULTS = (
         "first, second = (self.add, self.sub) if not transposed",
     ),
     Fault(
+        "rope: both columns of a pair take one cosine",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.rotate",
+        "cos_a, cos_b = cos[0], cos[-1]",
+        "cos_a, cos_b = cos[0], cos[0]",
+    ),
+    Fault(
+        "rope: the adjoint takes the sines of its own columns",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.rotate",
+        "(sin[-1], sin[0]) if transposed",
+        "(sin[0], sin[-1]) if transposed",
+    ),
+    Fault(
+        "rope: tables of columns are read as those of pairs",
+        f"{P}pair_rope:rotate_lanes",
+        "if op.is_per_column",
+        "if False",
+    ),
+    Fault(
         "rope: cosine and sine swapped",
         f"{P}pair_rope:rotate_lanes",
         "builder.rotate(a, b, cos, sin, types",

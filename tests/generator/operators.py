@@ -200,11 +200,14 @@ def group_norm(b: FunctionBuilder, x: SSAValue, group: int) -> SSAValue:
 def rope(b: FunctionBuilder, x: SSAValue, layout: str) -> SSAValue:
     """Rotary embedding by tables of positions, or of every row."""
     head, rows = b.style.head, b.style.rows
-    dims = (*rows[-1:], head // 2) if b.choices.chance(70) else (*rows, head // 2)
+    positions = rows[-1:] if b.choices.chance(70) else rows
     element = element_type_of(x) if b.choices.chance(60) else f32
+    per_column = b.choices.chance(30)
+    dims = (*positions, head if per_column else head // 2)
     cos = b.parameter(dims, element, hint="cos")
     sin = b.parameter(dims, element, hint="sin")
-    return b.add(coda.RopeOp(x, cos, sin, head_dim=head, layout=layout), "rotated")
+    op = coda.RopeOp(x, cos, sin, head_dim=head, layout=layout, per_column=per_column)
+    return b.add(op, "rotated")
 
 
 def heads_of(b: FunctionBuilder, x: SSAValue) -> int:

@@ -271,10 +271,19 @@ CASES: dict[str, Case] = {
         for name in coda.ACTIVATIONS
     },
     **{
-        f"rope {layout}{' transposed' if transposed else ''}": Case(
-            TABLES, of(coda.RopeOp, head_dim=4, layout=layout, transposed=transposed), wrt=("x",)
+        f"rope {layout}{' per column' * per_column}{' transposed' * transposed}": Case(
+            TABLES | ({"cos": ("T", 4), "sin": ("T", 4)} if per_column else {}),
+            of(
+                coda.RopeOp,
+                head_dim=4,
+                layout=layout,
+                per_column=per_column,
+                transposed=transposed,
+            ),
+            wrt=("x",),
         )
         for layout in coda.ROPE_LAYOUTS
+        for per_column in (False, True)
         for transposed in (False, True)
     },
     "attention": Case(QKV, attention()),

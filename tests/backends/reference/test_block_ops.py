@@ -209,6 +209,27 @@ def test_rope_with_tables_of_two_heads(layout: str):
     assert_results_close([result], [torch.cat(heads, -2).reshape(2, 3, 16)], 1e-14)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("layout", ["half_split", "interleaved"])
+def test_rope_with_tables_of_each_column(layout: str, transposed: bool):
+    """As models have it, or its transpose, in which a column has the sine of the other one."""
+    x, cos, sin = normal(2, 3, 8), normal(3, 4, seed=1), normal(3, 4, seed=2)
+    operator = f'coda.rope {{head_dim = 4 : i64, layout = "{layout}", per_column'
+    operator += ", transposed}" if transposed else "}"
+    (result,) = run_operator(operator, x, cos, sin, results=type_of(x))
+
+    def turned(heads: torch.Tensor) -> torch.Tensor:
+        if layout == "half_split":
+            return torch.cat([-heads[..., 2:], heads[..., :2]], -1)
+        return torch.stack([-heads[..., 1::2], heads[..., ::2]], -1).flatten(-2)
+
+    heads = x.reshape(2, 3, 2, 4)
+    expected = heads * cos[:, None] + turned(heads) * sin[:, None]
+    if transposed:
+        expected = heads * cos[:, None] - turned(heads * sin[:, None])
+    assert_results_close([result], [expected.reshape(2, 3, 8)], 1e-14)
+
+
 def heads_of(x: torch.Tensor, head_dim: int) -> torch.Tensor:
     heads = x.reshape(*x.shape[:2], x.shape[-1] // head_dim, head_dim)
     return heads.transpose(1, 2)

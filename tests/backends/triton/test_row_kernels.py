@@ -285,6 +285,24 @@ def test_rope(layout: str, rank: int, dtype: torch.dtype) -> None:
     check(f'coda.rope {{head_dim = {head_dim} : i64, layout = "{layout}"}}', eager, x, cos, sin)
 
 
+@pytest.mark.parametrize("layout", ["half_split", "interleaved"])
+def test_rope_with_tables_of_each_column(layout: str) -> None:
+    batch, time, heads, head_dim = 2, 5, 3, 12
+    cos, sin = torch.randn(time, head_dim), torch.randn(time, head_dim)
+
+    def eager(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        h = x.reshape(batch, time, heads, head_dim)
+        if layout == "half_split":
+            turned = torch.cat([-h[..., head_dim // 2 :], h[..., : head_dim // 2]], -1)
+        else:
+            turned = torch.stack([-h[..., 1::2], h[..., ::2]], -1).flatten(-2)
+        return (h * cos.unsqueeze(-2) + turned * sin.unsqueeze(-2)).reshape(x.shape)
+
+    x = torch.randn(batch, time, heads * head_dim)
+    operator = f'coda.rope {{head_dim = {head_dim} : i64, layout = "{layout}", per_column}}'
+    check(operator, eager, x, cos, sin)
+
+
 def test_equal_operators_share_a_kernel() -> None:
     text = """
         func.func @f(%x : tensor<?x8xf32>) -> tensor<?x8xf32> {

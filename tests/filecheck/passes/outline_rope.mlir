@@ -27,6 +27,27 @@ func.func @rotated_back(%q: tensor<?x16xbf16>, %dq: tensor<?x16xbf16>, %cos: ten
 
 // -----
 
+// Tables with an entry for each column: back, a column takes the sine of the other one.
+
+func.func @per_column(%q: tensor<?x16xbf16>, %dq: tensor<?x16xbf16>, %cos: tensor<?x8xf32>, %sin: tensor<?x8xf32>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {
+  %dz = coda.rope %dq, %cos, %sin {head_dim = 8 : i64, layout = "half_split", per_column, transposed} : (tensor<?x16xbf16>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x16xbf16>
+  %p = coda.mul %q, %dq : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %dz, %p : tensor<?x16xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @per_column(
+// CHECK-NEXT:   %dz, %p = gemm.map pair<halves, 8> tile(%dq : tensor<?x16xbf16>) table(%cos : tensor<?x8xf32>, %sin : tensor<?x8xf32>) tile(%q : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%dq_1: f32, %dq_2: f32, %cos_1: f32, %cos_2: f32, %sin_1: f32, %sin_2: f32, %q_1: f32, %q_2: f32):
+// CHECK-NEXT:       %0 = arith.mulf %dq_1, %cos_1 : f32
+// CHECK-NEXT:       %1 = arith.mulf %dq_2, %sin_2 : f32
+// CHECK-NEXT:       %2 = arith.addf %0, %1 : f32
+// CHECK-NEXT:       %3 = arith.mulf %dq_2, %cos_2 : f32
+// CHECK-NEXT:       %4 = arith.mulf %dq_1, %sin_1 : f32
+// CHECK-NEXT:       %5 = arith.subf %3, %4 : f32
+
+// -----
+
 // Adjacent columns; the other code reads the rotated value and a conversion of the operand.
 
 func.func @interleaved(%x: tensor<?x?x8xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>) -> tensor<?x?x8xf32> {

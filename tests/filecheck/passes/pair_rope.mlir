@@ -31,6 +31,34 @@ func.func @half_split(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %cos: tensor<
 
 // -----
 
+// Tables with an entry for each column: a·cos_a − b·sin_a, b·cos_b + a·sin_b.
+
+func.func @per_column(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %cos: tensor<?x8xf32>, %sin: tensor<?x8xf32>) -> tensor<?x24xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<24x8xbf16>)
+      -> (tile : tensor<?x24xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %q = coda.rope %z, %cos, %sin {head_dim = 8 : i64, layout = "half_split", per_column} : (tensor<?x24xbf16>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x24xbf16>
+  func.return %q : tensor<?x24xbf16>
+}
+
+// CHECK:      func.func @per_column(
+// CHECK-NEXT:   %q = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<24x8xbf16>) pair<halves, 8> table(%cos : tensor<?x8xf32>, %sin : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32, %cos_1: f32, %cos_2: f32, %sin_1: f32, %sin_2: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %cos_1 : f32
+// CHECK-NEXT:       %1 = arith.mulf %acc_1, %sin_1 : f32
+// CHECK-NEXT:       %2 = arith.subf %0, %1 : f32
+// CHECK-NEXT:       %3 = arith.mulf %acc_1, %cos_2 : f32
+// CHECK-NEXT:       %4 = arith.mulf %acc, %sin_2 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       gemm.yield %2, %5 : f32, f32
+
+// -----
+
 // Interleaved: columns 2j and 2j + 1. The code before it is done for both columns.
 
 func.func @interleaved(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %b: tensor<24xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) -> (tensor<?x24xbf16>, tensor<?x24xbf16>) {

@@ -197,3 +197,33 @@ func.func @reversed(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %
 // CHECK-LABEL: func.func @reversed(
 // CHECK:         %6 = coda.neg %5 : (tensor<?x4xf32>) -> tensor<?x4xf32>
 // CHECK:         %y = coda.rope %q, %2, %6 {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x?x32xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x32xf32>
+
+// -----
+
+// Different angles in the two halves: the tables keep an entry for each column.
+
+func.func @angles(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
+  %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %angles = coda.concat %f, %g {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %cos = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sin = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reshape %cos : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %s = coda.reshape %sin : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
+  %a = coda.mul %h, %c : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %h1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %h2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %neg = coda.neg %h2 : (tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %rotated = coda.concat %neg, %h1 {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
+  %b = coda.mul %rotated, %s : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @angles(
+// CHECK:         %[[COS:.*]] = torch.call "aten.cos.default"
+// CHECK:         %[[SIN:.*]] = torch.call "aten.sin.default"
+// CHECK-NOT:     coda.neg
+// CHECK:         coda.rope %q, {{.*}} {head_dim = 8 : i64, layout = "half_split", per_column} : (tensor<?x?x32xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x?x32xf32>
+// CHECK-NOT:     coda.add
+// CHECK:         func.return

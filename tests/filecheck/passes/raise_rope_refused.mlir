@@ -1,13 +1,12 @@
 // RUN: coda-opt %s -p raise-rope,dce --split-input-file | filecheck %s
 
-// Different angles in the two halves.
+// Different angles in the two halves of the columns that are rotated, which are not all of a head.
 
-func.func @angles(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
-  %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
-  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
-  %angles = coda.concat %f, %g {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
-  %cos = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
-  %sin = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+func.func @angles(%q: tensor<?x?x64xf32> {coda.dims = ["B", "T", 64 : i64]}, %cos: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %sin: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}) -> tensor<?x4x?x16xf32> {
+  %split = coda.reshape %q : (tensor<?x?x64xf32>) -> tensor<?x?x4x16xf32>
+  %heads = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x16xf32>) -> tensor<?x4x?x16xf32>
+  %h = coda.slice %heads {dim = 3 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<?x4x?x16xf32>) -> tensor<?x4x?x8xf32>
+  %rest = coda.slice %heads {dim = 3 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<?x4x?x16xf32>) -> tensor<?x4x?x8xf32>
   %c = coda.reshape %cos : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
   %s = coda.reshape %sin : (tensor<?x8xf32>) -> tensor<1x1x?x8xf32>
   %a = coda.mul %h, %c : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
@@ -16,8 +15,9 @@ func.func @angles(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f:
   %neg = coda.neg %h2 : (tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
   %rotated = coda.concat %neg, %h1 {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
   %b = coda.mul %rotated, %s : (tensor<?x4x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<?x4x?x8xf32>
-  %y = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
-  func.return %y : tensor<?x4x?x8xf32>
+  %turned = coda.add %a, %b : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.concat %turned, %rest {dim = 3 : i64} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x16xf32>
+  func.return %y : tensor<?x4x?x16xf32>
 }
 
 // CHECK-LABEL: func.func @angles(

@@ -177,6 +177,25 @@ def interleaved_apart(x: Tensor, w: Tensor) -> Tensor:
     return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
 
 
+def column_tables(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of which nothing says that both columns of a pair have the same angle."""
+    position = torch.arange(x.shape[1], dtype=torch.float32)
+    table = position[:, None] / 100 ** (torch.arange(HEAD) / HEAD)
+    return table.cos().to(x.dtype), table.sin().to(x.dtype)
+
+
+def tables_of_columns(x: Tensor, w: Tensor) -> Tensor:
+    cos, sin = column_tables(x)
+    h = heads(x * w)
+    return h * cos + rotate_half(h) * sin
+
+
+def tables_of_neighbours(x: Tensor, w: Tensor) -> Tensor:
+    cos, sin = column_tables(x)
+    h = heads(x * w)
+    return h * cos + rotate_neighbours(h) * sin
+
+
 def partial(x: Tensor, w: Tensor) -> Tensor:
     table = torch.cat((angles(x)[:, ::2], angles(x)[:, ::2]), -1)
     cos, sin = table.cos().to(x.dtype), table.sin().to(x.dtype)
@@ -193,6 +212,8 @@ ROTATIONS: Mapping[str, Spelling] = {
         half_split_apart,
         interleaved,
         interleaved_apart,
+        tables_of_columns,
+        tables_of_neighbours,
         partial,
     )
 }
