@@ -10,6 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.passes.legality import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.matching import taken_norm
 from coda_ir.passes.support.norms import (
     OpInserter,
     bias_of,
@@ -35,8 +36,9 @@ class DeferRMSNormPass(FunctionPass):
 
     Legal iff x is computed in this function (so that its statistics cost nothing), every consumer
     of the norm is a GEMM, a rotation, or code in the epilogue of another GEMM, which computes
-    x·r ⊙ w again, and the type is not float16, whose range x ⊙ w may leave. Where only the
-    first holds, the norm is split into its statistics and a pointwise operator.
+    x·r ⊙ w again, and the type is not float16, whose range x ⊙ w may leave. A norm in float32 that
+    GEMMs take in bfloat16, as autocast has it, leaves x ⊙ w in bfloat16. Where only the first
+    holds, the norm is split into its statistics and a pointwise operator.
     """
 
     name: ClassVar[str] = "defer-rms-norm"
@@ -49,8 +51,8 @@ class DeferRMSNormPass(FunctionPass):
 
 
 def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
-    before = OpInserter(rewriter, norm, norm.location)
-    x = scaled_input(before, norm.x, norm.weight)
+    before, taken = OpInserter(rewriter, norm, norm.location), taken_norm(norm)
+    x = before.cast(scaled_input(before, norm.x, norm.weight), element_type_of(taken))
     (rstd,) = norm_stats(before, norm)
     for gemm in deferral.consumers:
         insert = OpInserter(rewriter, gemm, gemm.location)
@@ -64,6 +66,8 @@ def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDefer
             value = insert.add(value, insert.cast(bias, element_type_of(value)))
         replace_value(gemm, insert.cast(value, element_type_of(gemm.result)))
         rewriter.order.erase(gemm)
+    if isinstance(taken.owner, coda.CastOp):
+        rewriter.order.erase(taken.owner)
 
 
 def _scale_after(

@@ -32,6 +32,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
+from coda_ir.passes.support.matching import taken_norm
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 
@@ -93,7 +94,7 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
 
 
 def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | Refusal:
-    """Deferral needs every consumer of the norm to be a GEMM that takes it as its rows.
+    """Deferral needs every consumer of the norm (see `taken_norm`) to be a GEMM of its rows.
 
     It also stores x times the weight in place of the norm, which is of order 1: in float16 that
     overflows above 65504 where PyTorch stays finite.
@@ -108,7 +109,8 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
             f"the norm is not deferred: its element type is {element_type}",
             "use f32, or the reference target",
         )
-    if isinstance(element_type, Float16Type):
+    taken = taken_norm(norm)
+    if isinstance(element_type_of(taken), Float16Type):
         return Refusal(
             "the element type has the range of float32",
             "the norm is not deferred: its input times its weight may overflow float16",
@@ -116,12 +118,12 @@ def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | R
         )
     consumers: list[coda.LinearOp | coda.MatmulOp | coda.RopeOp] = []
     others: list[Operation] = []
-    for use in sorted(norm.results[0].uses, key=lambda use: order.position(use.operation)):
+    for use in sorted(taken.uses, key=lambda use: order.position(use.operation)):
         op = use.operation
         kinds = _TAKES_SCALED_ROWS[isinstance(norm, coda.RMSNormOp)]
         if isinstance(op, kinds) and use.index == 0:
             consumers.append(op)
-        elif _joins_other_tile(op, norm.results[0]):
+        elif taken is norm.results[0] and _joins_other_tile(op, taken):
             others.append(op)
         else:
             return _not_deferred(op)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import TypeVar
 
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -66,3 +67,18 @@ def only_use(value: SSAValue) -> Operation | None:
 
 def same_type(a: SSAValue, b: SSAValue) -> bool:
     return element_type_of(a) == element_type_of(b)
+
+
+def taken_norm(norm: Operation) -> SSAValue:
+    """What consumers take of a norm: an RMSNorm rounded to a narrower type, if it only is.
+
+    Autocast has norms in float32 so, in front of products in bfloat16.
+    """
+    result = norm.results[0]
+    cast = only_use(result)
+    if not isinstance(norm, coda.RMSNormOp) or not isinstance(cast, coda.CastOp):
+        return result
+    is_rounded = isinstance(element_type_of(cast.result), BFloat16Type | Float16Type)
+    return (
+        cast.result if is_rounded and isinstance(element_type_of(result), Float32Type) else result
+    )

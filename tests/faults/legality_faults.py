@@ -19,6 +19,12 @@ LEGALITY_FAULTS = (
         "if True:",
     ),
     Fault(
+        "legality: a norm that is rounded has no other uses",
+        "coda_ir.passes.support.matching:taken_norm",
+        "cast = only_use(result)",
+        "cast = max((use.operation for use in result.uses), key=lambda op: op.name == 'coda.cast')",
+    ),
+    Fault(
         "legality: a norm may be the weight of a GEMM",
         f"{L}check_norm_consumers",
         " and use.index == 0:",

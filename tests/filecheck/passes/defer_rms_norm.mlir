@@ -21,6 +21,33 @@ func.func @linear(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>
 
 // -----
 
+// A norm in float32 in front of products in bfloat16, as autocast has it: what the GEMMs read is rounded once.
+
+func.func @rounded(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8xf32>, %w: tensor<16x8xbf16>, %u: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {
+  %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xf32>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %r = coda.cast %h : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %z = coda.linear %r, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  %t = coda.linear %r, %u : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z, %t : tensor<?x16xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @rounded(
+// CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %s_scaled_1 = coda.cast %s_scaled : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.linear %s_scaled_1, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %1 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %2 = coda.linear %s_scaled_1, %u : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %3 = coda.mul %2, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %t = coda.cast %3 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z, %t : tensor<?x16xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // Several consumers, in both layouts of the weight; a bias is added after the row scale.
 
 func.func @several_consumers(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xbf16>, %u: tensor<8x12xbf16>) -> (tensor<?x16xbf16>, tensor<?x12xf32>) {

@@ -39,6 +39,38 @@ func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf
 
 // -----
 
+// In float32, but rounded to float16, whose range x times the weight may leave; or read in float32 as well.
+
+func.func @rounded_to_f16(%x: tensor<?x4xf16>, %v: tensor<8x4xf16>, %g: tensor<8xf32>, %w: tensor<16x8xf16>) -> tensor<?x16xf16> {
+  %s = coda.linear %x, %v : (tensor<?x4xf16>, tensor<8x4xf16>) -> tensor<?x8xf32>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %r = coda.cast %h : (tensor<?x8xf32>) -> tensor<?x8xf16>
+  %z = coda.linear %r, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
+  func.return %z : tensor<?x16xf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32
+// CHECK-LABEL: func.func @rounded_to_f16(
+// CHECK:         %r = coda.cast {{.*}} -> tensor<?x8xf16>
+// CHECK-NEXT:    %z = coda.linear %r, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
+
+// -----
+
+func.func @rounded_and_not(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8xf32>, %w: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<?x8xf32>) {
+  %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xf32>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %r = coda.cast %h : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %z = coda.linear %r, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z, %h : tensor<?x16xbf16>, tensor<?x8xf32>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.cast uses it; failed condition: every consumer of the norm is a GEMM
+// CHECK-LABEL: func.func @rounded_and_not(
+// CHECK:         %r = coda.cast %h : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:    %z = coda.linear %r, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+
+// -----
+
 // Something non-linear stands between the norm and the GEMM: only split.
 
 func.func @non_linear(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
