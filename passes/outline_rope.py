@@ -9,8 +9,9 @@ from xdsl.ir import Block, Region
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import MapOp, PortKind, Segment, YieldOp
+from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.pair_rope import pairing_of, rotate_lanes
+from coda_ir.passes.pair_rope import rotate_lanes
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.groups import splits_columns

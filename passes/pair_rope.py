@@ -8,7 +8,8 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
-from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind, ResultPortAttr, RotationTypes
+from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, RotationTypes
+from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.passes.legality import check_pairing
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -54,13 +55,6 @@ def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     _fuse_rope(op, rewriter)
 
 
-def pairing_of(op: coda.RopeOp) -> PairingAttr:
-    """Which columns of a head a rotation pairs up."""
-    if op.layout.data == "interleaved":
-        return PairingAttr.adjacent_columns()
-    return PairingAttr.halves(op.head_dim.value.data)
-
-
 def _fuse_rope(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     site = Site.of(op.x)
     assert site is not None
@@ -73,8 +67,7 @@ def rotate_lanes(
 ) -> None:
     """Rotate the two columns of a pair in segment `number`, in place of `op`."""
     segment = editor.segments[number]
-    kind = PortKind.TABLE if op.is_per_column else PortKind.HALF_TABLE
-    cos, sin = (segment.add_port(kind, table) for table in (op.cos, op.sin))
+    cos, sin = (segment.add_port(table_kind(op), table) for table in (op.cos, op.sin))
     a, b = lanes
     builder = editor.builder(number, op.location)
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))

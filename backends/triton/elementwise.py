@@ -32,6 +32,7 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
     region_type,
 )
+from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.dialects.gemm.scalar_code import scalar_code
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
@@ -197,17 +198,13 @@ def lower_glu(op: GluOp) -> LoweredMap:
 
 def lower_rope(op: RopeOp) -> LoweredMap:
     """The rotation of the pairs of each head."""
-    kind, names = PortKind.HALF_TABLE, ["first", "second", "cos", "sin"]
-    if op.is_per_column:
-        kind, names = (
-            PortKind.TABLE,
-            [*names[:2], "cos_first", "cos_second", "sin_first", "sin_second"],
-        )
+    kind, of_pair = table_kind(op), ("_first", "_second") if op.is_per_column else ("",)
+    names = ["first", "second", *(f"{table}{of}" for table in ("cos", "sin") for of in of_pair)]
     block = Block(arg_types=[f32] * len(names))
     for argument, name in zip(block.args, names, strict=True):
         argument.name_hint = name
     first, second, *tables = block.args
-    cos, sin = tables[: len(tables) // 2], tables[len(tables) // 2 :]
+    cos, sin = tables[: len(of_pair)], tables[len(of_pair) :]
     builder = ScalarBuilder(block, op.location, numerics_mode(op))
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
     transposed = op.transposed is not None
@@ -217,10 +214,5 @@ def lower_rope(op: RopeOp) -> LoweredMap:
         Port(kind, op.cos),
         Port(kind, op.sin),
     ]
-    pairing = (
-        PairingAttr.halves(op.head_dim.value.data)
-        if op.layout.data == "half_split"
-        else PairingAttr.adjacent_columns()
-    )
     columns = _static_columns(op)
-    return LoweredMap(_segment(op, ports, ResultPortAttr.tile(), block, columns, pairing))
+    return LoweredMap(_segment(op, ports, ResultPortAttr.tile(), block, columns, pairing_of(op)))

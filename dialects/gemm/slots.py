@@ -226,7 +226,7 @@ def columns_summed(segment: Segment, ranges: Sequence[ColumnRange]) -> int:
     return max((columns.lanes for columns in ranges), default=0) if is_summed else 0
 
 
-def room(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> int:
+def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> int:
     """Of how many parts the tiles fit beside the stages, of a segment that is cut into `ranges`.
 
     0 where those of one part do not fit, 1 where they are loaded when the part before is done, and

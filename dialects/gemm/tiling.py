@@ -16,7 +16,7 @@ from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.slots import room
+from coda_ir.dialects.gemm.slots import fitting_parts
 
 FEWEST_LANES, FEWEST_AHEAD = 16, 32
 """Columns of the narrowest parts that move through shared memory, and of the narrowest that are
@@ -131,7 +131,7 @@ def _with_room(
     """
     found, narrow, most = ranges, ranges, 0
     while True:
-        fitting = room(segment, narrow, schedule)
+        fitting = fitting_parts(segment, narrow, schedule)
         if fitting > most:
             found, most = narrow, fitting
         fewest = FEWEST_LANES if most == 0 else FEWEST_AHEAD

@@ -191,7 +191,7 @@ def rope(call: Invocation) -> TensorValue:
     if head_dim % 2:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
     per_column = call.boolean("per_column", False)
-    tables = _rope_tables(call, x, head_dim, "head_dim" if per_column else "head_dim/2")
+    tables = _rope_tables(call, x, head_dim, per_column=per_column)
     layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
     cos, sin = (table.ssa for table in tables)
     op = coda.RopeOp(x.ssa, cos, sin, head_dim=head_dim, layout=layout, per_column=per_column)
@@ -199,11 +199,11 @@ def rope(call: Invocation) -> TensorValue:
 
 
 def _rope_tables(
-    call: Invocation, x: TensorValue, head_dim: int, columns: str
+    call: Invocation, x: TensorValue, head_dim: int, *, per_column: bool
 ) -> list[TensorValue]:
-    """cos and sin: `columns` of them or as many for each of several heads, and the last leading
-    dimensions of x as rows."""
-    least = head_dim if columns == "head_dim" else head_dim // 2
+    """cos and sin, with the columns of one or of several heads, and the last leading dimensions of
+    x as rows."""
+    least, columns = (head_dim, "head_dim") if per_column else (head_dim // 2, "head_dim/2")
     given, available = call.float_tensor("cos", least_rank=2).dims[-1], x.dims[-1]
     if (
         not isinstance(given, int)

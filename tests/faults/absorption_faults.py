@@ -1,13 +1,9 @@
 """Faults of GEMMs that combine the partials of their rows: which rows, which code."""
 
-from functools import partial
-
-from faults.fault import Fault
+from faults.fault import Fault, KernelFault
 
 T = "coda_ir.backends.triton."
 CODE = "coda_ir.passes.support.absorption:AbsorbedCode."
-
-_Kernel = partial(Fault, corpus="kernels")
 
 ABSORPTION_FAULTS = (
     Fault(
@@ -22,25 +18,25 @@ ABSORPTION_FAULTS = (
         "PortKind.partial(combiner)",
         "PortKind.PARTIAL_ADD",
     ),
-    _Kernel(
+    KernelFault(
         "partials: rows lie as if they had one each",
         f"{T}prelude:_HELPERS[row_partials]",
         "row[:, None] * TILES",
         "row[:, None]",
     ),
-    _Kernel(
+    KernelFault(
         "partials: what is not there counts",
         f"{T}ports:partial_extents",
         "tiles, 1 << (tiles - 1).bit_length()",
         "1 << (tiles - 1).bit_length(), 1 << (tiles - 1).bit_length()",
     ),
-    _Kernel(
+    KernelFault(
         "hopper: partials of the first rows",
         f"{T}warp_specialized.gluon:_HELPERS[group_partials]",
         "rows = first_row + gl.arange",
         "rows = first_row * 0 + gl.arange",
     ),
-    _Kernel(
+    KernelFault(
         "hopper: partials that are not there count as zeros",
         f"{T}warp_specialized.gluon:_HELPERS[group_partials]",
         "other=IDENTITY",

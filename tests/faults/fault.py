@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -79,6 +80,10 @@ def _extent(tree: ast.AST, path: list[str]) -> tuple[int, int]:
         )
     assert isinstance(tree, ast.FunctionDef) and tree.end_lineno is not None
     return tree.lineno - 1, tree.end_lineno
+
+
+KernelFault = partial(Fault, corpus="kernels")
+"""A fault that the programs of emitted kernels are to see."""
 
 
 def _codes(code: CodeType) -> list[CodeType]:

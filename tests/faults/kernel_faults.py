@@ -1,298 +1,294 @@
 """Faults of emitted kernels, of schedules and of the buffers of the host program."""
 
-from functools import partial
-
-from faults.fault import Fault
+from faults.fault import KernelFault
 
 T = "coda_ir.backends.triton."
 SEGMENT = f"{T}gemm_segment:SegmentEmitter."
 
-_Kernel = partial(Fault, corpus="kernels")
-
 KERNEL_FAULTS = (
-    _Kernel(
+    KernelFault(
         "kernel: rows are not masked",
         f"{T}ports:mask_of",
         'return f"{ROWS.mask}[:, None] & {columns.mask}[None, :]"',
         'return f"{columns.mask}[None, :]"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: columns are not masked",
         f"{T}ports:mask_of",
         "if columns.mask is None:",
         "if True:",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: rows are not clamped",
         f"{T}gemm_kernel:_GemmEmitter._clamped_rows",
         '"row = tl.minimum(rows, M - 1).to(tl.int64)"',
         '"row = rows.to(tl.int64)"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: columns are not wrapped",
         f"{SEGMENT}_emit_lane_columns",
         'self.lines.append(f"{name} = {name} % {columns.extent}")',
         "pass",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: one column too many",
         f"{SEGMENT}_emit_lane_columns",
         'f"{name} < {columns.extent}"',
         'f"{name} < {columns.extent + 1}"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: a tile too few",
         "coda_ir.dialects.gemm.tiling:ColumnRange.tiles",
         "-(-self.extent // self.per_tile)",
         "max(1, self.extent // self.per_tile)",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: a row of tiles too few",
         f"{T}gemm_kernel:_GemmEmitter._tiles",
         'f"triton.cdiv({{rows}}, {bm}) * {self.programs}"',
         'f"max(1, {{rows}} // {bm}) * {self.programs}"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: identity 0 for a maximum",
         f"{SEGMENT}_reduce",
         "{IDENTITY[combiner]}",
         "0.0",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: partial of all lanes",
         f"{SEGMENT}_reduce",
         "if mask is not None:",
         "if False:",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: sum in place of the stated combiner",
         f"{SEGMENT}_reduce",
         "reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]",
         'reduction = "tl.sum"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: partial stored at the next tile",
         f"{SEGMENT}_store_partial_row",
         'place = f"{self.first_partial} + {tile}" if self.first_partial else tile',
         'place = f"{self.first_partial} + {tile} + 1"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: partials of joined weights overwrite each other",
         f"{SEGMENT}_store_partial_row",
         'place = f"{self.first_partial} + {tile}" if self.first_partial else tile',
         "place = tile",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: a part takes the place of those before",
         f"{SEGMENT}_combine_parts",
         "{total} += {vector}",
         "{total} = {vector}",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: partials of one row in the place of another",
         f"{SEGMENT}_store_partial_row",
         "row * {self.segment_partials}",
         "row * {self.columns.partials}",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: rows past the end count in partials of columns",
         f"{SEGMENT}_store_partial_col",
         'self._reduce(index, value, 0, "row_mask[:, None]")',
         "self._reduce(index, value, 0, None)",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: selected column found in the wrong tile",
         f"{SEGMENT}_store_select",
         "{local} // {columns.per_tile}",
         "{local} // {columns.per_tile + 1}",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: nobody stores 0 for rows without a column",
         f"{SEGMENT}_store_select",
         'elsewhere = "0" if columns.extent == n else "-1"',
         'elsewhere = "-1"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: offset of a joined weight dropped",
         f"{SEGMENT}_emit_accumulator_columns",
         'f"{self.columns.offset} + {lane.name}"',
         'f"{lane.name}"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: second column of a pair is the next one",
         f"{SEGMENT}_emit_accumulator_columns",
         "step = group // 2\n",
         "step = group // 2 if group == n else 1\n",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: adjacent columns of a pair coincide",
         f"{SEGMENT}_emit_accumulator_columns",
         'f"2 * {pair}"',
         'f"{pair}"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: padding of a group is reduced",
         f"{SEGMENT}_group_reduce",
         "{IDENTITY[combiner]}",
         "1.0",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: groups of half their size",
         f"{SEGMENT}_group_reduce",
         "lanes_of_group = self.columns.padded_group",
         "lanes_of_group = self.columns.padded_group // 2",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: the place of a column in a padded group",
         f"{SEGMENT}_emit_padded_columns",
         "* {group} + {place}",
         "* {padded} + {place}",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: the parts of a program are one tile",
         f"{SEGMENT}_emit_part",
         'f"{self.tile} * {parts} + part"',
         'f"{self.tile} * {parts}"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: accumulators of a part",
         f"{T}prelude:_HELPERS[column_part]",
         "if part < PARTS // 2:",
         "if part >= PARTS // 2:",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: the modulo of a table's rows dropped",
         f"{T}ports:table_index",
         'f"({ROWS.numbers} % {height}).to(tl.int64)"',
         'f"{ROWS.name}"',
     ),
-    _Kernel(
+    KernelFault(
         "kernel: the modulo of a table's columns dropped",
         f"{T}ports:_table_column",
         'columns.name if width == columns.extent else f"({columns.name} % {width})"',
         "columns.name",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: a tile port read with another stride",
         f"{T}ports:load_port",
         "{row} * {pitch} + {column}",
         "{row} * {pitch - 1} + {column}",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: results truncated to bfloat16",
         f"{T}prelude:_HELPERS[to_bf16]",
         "(bits + 0x7FFF + ((bits >> 16) & 1)) >> 16",
         "bits >> 16",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: ties of bfloat16 away from even",
         f"{T}prelude:_HELPERS[to_bf16]",
         "(bits + 0x7FFF + ((bits >> 16) & 1)) >> 16",
         "(bits + 0xFFFF) >> 16",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: depth is not masked",
         f"{T}prelude:_HELPERS[load_depth]",
         "if K % BLOCK_K == 0:",
         "if K > 0:",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: last step of the depth left out",
         f"{T}prelude:_HELPERS[matmul_tile]",
         "for k in range(0, K, BLOCK_K):",
         "for k in range(0, K - BLOCK_K + 1, BLOCK_K):",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: both columns of a pair from the first weight",
         f"{T}prelude:_HELPERS[matmul_pair_tile]",
         "load_depth(b_second, k,",
         "load_depth(b_first, k,",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: weight of the wrong layout",
         f"{T}mainloop:PointerMainLoop._step",
         "if segment.layout == Layout.NK:",
         "if True:",
     ),
-    _Kernel(
+    KernelFault(
         "kernel: groups of rows of tiles of the wrong size",
         f"{T}prelude:_HELPERS[grouped_tile]",
         "rows = tl.minimum(tiles_m - first, GROUP_M)",
         "rows = GROUP_M",
     ),
-    _Kernel(
+    KernelFault(
         "finalize: a partial too many",
         f"{T}finalize_kernel:_Sweep._read",
         "(tile < {self.extent})",
         "(tile <= {self.extent})",
     ),
-    _Kernel(
+    KernelFault(
         "finalize: missing partials of a maximum are 0",
         f"{T}finalize_kernel:_FinalizeEmitter._combine",
         'sweep.reduce(total, "max", base, IDENTITY[kind])',
         'sweep.reduce(total, "max", base, "0.0")',
     ),
-    _Kernel(
+    KernelFault(
         "finalize: maxima are added",
         f"{T}finalize_kernel:_FinalizeEmitter._combine",
         'sweep.reduce(total, "max", base, IDENTITY[kind])',
         'sweep.reduce(total, "add", base, "0.0")',
     ),
-    _Kernel(
+    KernelFault(
         "finalize: logarithm without its shift",
         f"{T}finalize_kernel:_FinalizeEmitter._combine_lse",
         "{total} = {shift} + tl.log({exponentials})",
         "{total} = tl.log({exponentials})",
     ),
-    _Kernel(
+    KernelFault(
         "finalize: elements past the end are stored",
         f"{T}finalize_kernel:_FinalizeEmitter._store",
         ", mask=exists)",
         ")",
     ),
-    _Kernel(
+    KernelFault(
         "rows: columns past the end count",
         f"{T}row_kernel_text:Load.lines",
         "self.other)",
         "'1.0')",
     ),
-    _Kernel(
+    KernelFault(
         "rows: elements past the end are stored",
         f"{T}row_kernel_text:RowKernelText.store_column",
         ", mask=row < M)",
         ")",
     ),
-    _Kernel(
+    KernelFault(
         "rows: the mean is not subtracted from the variance",
         f"{T}row_kernels:_emit_moments",
         "tl.where(inside, x - mean, 0.0)",
         "x",
     ),
-    _Kernel(
+    KernelFault(
         "rows: ignored targets count",
         f"{T}row_kernels:loss_reduction_kernel",
         "(target != {ignored})",
         "(target == target)",
     ),
-    _Kernel(
+    KernelFault(
         "map: a row of tiles too few",
         f"{T}map_kernel:emit_map",
         'f"triton.cdiv({{rows}}, {tiling.rows})"',
         'f"max(1, {{rows}} // {tiling.rows})"',
     ),
-    _Kernel(
+    KernelFault(
         "packed weight: a block of the depth left out",
         f"{T}row_kernels:pack_weight_kernel",
         'f"while start < {extent}:"',
         'f"while start + {block_k} < {extent}:"',
     ),
-    _Kernel(
+    KernelFault(
         "buffers: taken again while still in use",
         "coda_ir.passes.plan_buffers:_last_uses",
         "for value in (*op.results, *op.operands):",
         "for value in op.results:",
     ),
-    _Kernel(
+    KernelFault(
         "buffers: freed before the results of the operator are placed",
         "coda_ir.passes.plan_buffers:plan_block",
         "        for result in (*placed, *op.results):\n"

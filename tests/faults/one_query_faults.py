@@ -1,58 +1,54 @@
 """Faults of the kernel of attention with one query for each head."""
 
-from functools import partial
-
-from faults.fault import Fault
+from faults.fault import KernelFault
 
 T = "coda_ir.backends.triton."
 KERNEL = f"{T}one_query_kernel:"
 
-_Kernel = partial(Fault, corpus="kernels")
-
 ONE_QUERY_FAULTS = (
-    _Kernel(
+    KernelFault(
         "one query: what was summed before a larger score keeps its scale",
         f"{T}prelude:_HELPERS[attend_keys]",
         "acc * before[:, None]",
         "acc",
     ),
-    _Kernel(
+    KernelFault(
         "one query: sums of other programs keep their scale",
         f"{T}prelude:_HELPERS[combine_attended]",
         "after[:, None] * tl.load",
         "tl.load",
     ),
-    _Kernel(
+    KernelFault(
         "one query: the sums of the first program are combined again",
         f"{KERNEL}_shared",
         "partials + part * PARTIALS",
         "partials",
     ),
-    _Kernel(
+    KernelFault(
         "one query: keys past the end have weight",
         f"{KERNEL}_masked",
         "tl.where(inside[None, :], {scaled}",
         "tl.where(inside[None, :] | True, {scaled}",
     ),
-    _Kernel(
+    KernelFault(
         "one query: all query heads have the mask of the first one",
         f"{KERNEL}_masked",
         "* {op.queries} + query)",
         "* {op.queries} + 0 * query)",
     ),
-    _Kernel(
+    KernelFault(
         "one query: all sequences have the mask of the first one",
         f"{KERNEL}_masked",
         "head // {tiling.groups} *",
         "0 *",
     ),
-    _Kernel(
+    KernelFault(
         "one query: query heads are those of the first head of keys",
         f"{KERNEL}_lines",
         "(head * {op.queries} + query)",
         "(head * 0 + query)",
     ),
-    _Kernel(
+    KernelFault(
         "one query: room for the sums of one program of a head",
         f"{KERNEL}one_query_kernel",
         'SharedTiles("{rows}", tiling.splits',

@@ -242,7 +242,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "rope: tables of columns are read as those of pairs",
-        f"{P}pair_rope:rotate_lanes",
+        "coda_ir.dialects.gemm.rotary:table_kind",
         "if op.is_per_column",
         "if False",
     ),
@@ -260,13 +260,13 @@ PASS_FAULTS = (
     ),
     Fault(
         "rope: interleaved pairs taken for half-split ones",
-        f"{P}pair_rope:pairing_of",
+        "coda_ir.dialects.gemm.rotary:pairing_of",
         'op.layout.data == "interleaved"',
         "False",
     ),
     Fault(
         "rope: pairs of the whole row instead of a head",
-        f"{P}pair_rope:pairing_of",
+        "coda_ir.dialects.gemm.rotary:pairing_of",
         "PairingAttr.halves(op.head_dim.value.data)",
         "PairingAttr.halves()",
     ),

@@ -94,8 +94,8 @@ class _Emitter:
         self.module_names = module_names
         self.ahead: list[Ahead] = []
         """Functions that load ports ahead of their part."""
-        self.moves: list[list[str]] = []
-        """For each range, what the warp does that moves tiles of the epilogue."""
+        self.computing: list[GroupSegmentEmitter] = []
+        """What writes the epilogue of each range, and then how its tiles move."""
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
@@ -267,7 +267,7 @@ class _Emitter:
             accumulators = f"acc = accumulators({self.schedule.tile_warps}, {bm}, {bn})"
             body = emitter.emit_with(self._products(), self._tile(index))
             bodies.append([accumulators, *body])
-            self.moves.append(emitter.emit_moves())
+            self.computing.append(emitter)
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
             first[key] = first.get(key, 0) + columns.partials
@@ -316,10 +316,11 @@ class _Emitter:
     # Moving
 
     def _emit_move(self) -> list[str]:
-        if not any(self.moves):
+        bodies = [emitter.emit_moves() for emitter in self.computing]
+        if not any(bodies):
             return []
-        has_stores = any("tma_store" in line for body in self.moves for line in body)
-        loop = [f"first_row = tile_m * {self.schedule.block_m.data}", *self._branches(self.moves)]
+        has_stores = any(emitter.tile_moves.stores for emitter in self.computing)
+        loop = [f"first_row = tile_m * {self.schedule.block_m.data}", *self._branches(bodies)]
         return [
             '"""Load tiles that the epilogue needs, and store its results."""',
             f"{MOVED} = 0",

@@ -148,13 +148,13 @@ class TileMoves:
 
     def wait_for_loads(self) -> str:
         """Waits for the tiles of a part."""
-        depth, count = self.staging.depth, LOADED if LOADED in self.protocol.counters else ""
-        turn = "" if depth == self.order.parts else "part" if depth == 1 else f"part // {depth}"
-        if count and turn:
-            turn = f"({count} + {turn})"
-        elif "//" in turn:
-            turn = f"({turn})"
-        return f"mbarrier.wait({READY}.index({self.place_of_loads}), {turn or count} & 1)"
+        depth = self.staging.depth
+        terms = [LOADED] if LOADED in self.protocol.counters else []
+        if depth < self.order.parts:
+            terms.append("part" if depth == 1 else f"part // {depth}")
+        turn = " + ".join(terms)
+        turn = turn if turn.isidentifier() else f"({turn})"
+        return f"mbarrier.wait({READY}.index({self.place_of_loads}), {turn} & 1)"
 
     def count_loads(self) -> list[str]:
         """The end of a tile: counts how often its tiles were loaded to each slot."""
