@@ -19,6 +19,7 @@ import torch
 
 from coda_ir.compiled import CompiledFunction, unpack
 from coda_ir.diagnostics import CodaError
+from coda_ir.launching.captures import captured
 from coda_ir.untraced import leave_untraced
 
 MOST_GRAPHS = 64
@@ -120,7 +121,7 @@ class GraphedFunction:
                 self.function.unchecked(*arguments)
         current.wait_stream(side)
         graph = cuda.CUDAGraph()
-        with torch.no_grad(), cuda.graph(graph):
+        with torch.no_grad(), captured(graph):
             results = self.function.unchecked(*arguments)
         return Recording(graph, copies, results)
 

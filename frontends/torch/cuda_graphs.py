@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
+from coda_ir.launching.captures import captured
+
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Run: TypeAlias = Callable[[list[torch.Tensor]], Tensors]
 Key: TypeAlias = tuple[object, ...]
@@ -60,7 +62,7 @@ class CudaRecorder:
             if self._pool is None:
                 self._pool = cuda.graph_pool_handle()
             graph = cuda.CUDAGraph()
-            with cuda.graph(graph, pool=self._pool):
+            with captured(graph, self._pool):
                 results = run()
             return graph.replay, results
 

@@ -9,6 +9,7 @@ from support.inputs import signature_inputs
 import coda_ir
 from coda_ir.api import CompiledFunction
 from coda_ir.diagnostics import CodaError
+from coda_ir.launching.captures import captured
 
 pytestmark = pytest.mark.gpu
 
@@ -68,3 +69,19 @@ def test_folded_weights_are_folded_in_each_replay_of_a_capture():
     exact = layer.reference(inputs)
     for result, expected in zip(results, exact, strict=True):
         assert (result.double() - expected).abs().max() <= 0.02 * expected.abs().max()
+
+
+def test_a_capture_that_fails_leaves_pytorch_as_it_was():
+    stream = torch.cuda.current_stream()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="capture"), captured(torch.cuda.CUDAGraph()):
+            torch.ones(8, device="cuda").sum().item()
+        assert torch.cuda.current_stream() == stream
+        drawn = [torch.randn(8, device="cuda") for _ in range(2)]
+        assert not torch.equal(*drawn)
+    graph, x = torch.cuda.CUDAGraph(), torch.ones(8, device="cuda")
+    with captured(graph):
+        y = x * 2
+    x.fill_(3)
+    graph.replay()
+    assert torch.equal(y, torch.full_like(x, 6))
