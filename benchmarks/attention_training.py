@@ -2,7 +2,8 @@
 
     python benchmarks/attention_training.py --json attention_training.json
 
-coda and PyTorch's attention by each of its kernels, in turn and in one process. bf16, causal,
+coda and PyTorch's attention by each of its kernels, flash attention also under PyTorch's
+deterministic algorithms, in turn and in one process. bf16, causal,
 random normal data. The gradients of the first tokens are compared with float64 in the same run, and
 the bits of two runs with one another. `--device cpu` with small sizes is for tests.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -85,14 +86,18 @@ class Variant:
 
     attend: Callable[..., torch.Tensor]
     kernel: SDPBackend | None = None
+    is_strict: bool = False
+    """Whether PyTorch is asked for deterministic algorithms."""
 
     @contextmanager
     def chosen(self) -> Generator[None]:
-        if self.kernel is None:
-            yield
-            return
-        with sdpa_kernel(self.kernel):
-            yield
+        before = torch.are_deterministic_algorithms_enabled()
+        with nullcontext() if self.kernel is None else sdpa_kernel(self.kernel):
+            torch.use_deterministic_algorithms(before or self.is_strict)
+            try:
+                yield
+            finally:
+                torch.use_deterministic_algorithms(before)
 
     def step(self, inputs: Tensors) -> Tensors:
         """The result and the gradients of q, k and v."""
@@ -112,7 +117,12 @@ class Variant:
         leaves = [x.detach().requires_grad_() for x in leaves]
         with self.chosen():
             y = self.attend(*leaves)
-        return lambda: grad(y, leaves, upstream, retain_graph=True)
+
+        def run() -> Any:
+            with self.chosen():
+                return grad(y, leaves, upstream, retain_graph=True)
+
+        return run
 
 
 def sdpa(head_dim: int) -> Callable[..., torch.Tensor]:
@@ -135,8 +145,9 @@ def make_variants(sizes: Sizes, inputs: Tensors) -> dict[str, Variant]:
     ours: Any = coda_ir.compile(PROGRAM, training=True, constants=constants, device=device)
     eager = sdpa(sizes.head_dim)
     variants = {CODA: Variant(ours), "PyTorch": Variant(eager)}
-    for name, kernel in KERNELS.items():
-        variant = Variant(eager, kernel)
+    others = {name: Variant(eager, kernel) for name, kernel in KERNELS.items()}
+    others["flash, deterministic"] = Variant(eager, SDPBackend.FLASH_ATTENTION, is_strict=True)
+    for name, variant in others.items():
         try:
             variant.step(inputs)
         except RuntimeError as error:

@@ -37,6 +37,7 @@ from coda_ir.dialects.coda import (
 )
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
+    AttentionSumOp,
     FinalizeOp,
     FusedOp,
     Layout,
@@ -241,11 +242,12 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
     rows = of[op.x][-1:] if op.is_transposed else of[op.x][:-1]
+    row_tile = op.schedule.block_m.data if op.schedule else None
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
         axis = 0 if segment.layout == Layout.NK else -1
         columns = _sum([of[weight][axis] for weight in segment.weights])
-        results += _results(segment, rows, columns, op, index)
+        results += _results(segment, rows, columns, _column_tiles(segment, op, index), row_tile)
     return results
 
 
@@ -269,12 +271,20 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     domain = broadcast_dims([(1,) * rank, *known])
     if not domain:
         # A single element is a domain of one column, but a tile of it has no dimension.
-        results = _results(segment, (), 1, None, 0)
+        results = _results(segment, (), 1, COLUMN_TILES)
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
         return [() if tile else dims for tile, dims in zip(tiles, results, strict=True)]
     # What is 1 in all ports may still be broadcast by the type of the result.
     *rows, columns = (UNKNOWN if dim == 1 else dim for dim in domain)
-    return _results(segment, tuple(rows), columns, None, 0)
+    return _results(segment, tuple(rows), columns, COLUMN_TILES)
+
+
+def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, AttentionSumOp)
+    of = dict(zip(op.operands, operands, strict=True))
+    *rows, columns = of[op.rows_of]
+    own = [of[op.lse]] * len(op.own_results)
+    return [*own, *_results(op.segment(), tuple(rows), columns, op.tile_heads)]
 
 
 def _domain_rank(segment: Segment) -> int:
@@ -293,14 +303,13 @@ def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
 
 
 def _results(
-    segment: Segment, rows: Dims, columns: Dim, op: FusedOp | None, index: int
+    segment: Segment, rows: Dims, columns: Dim, column_tiles: Dim, row_tile: int | None = None
 ) -> list[Dims]:
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
-    row_tile = op.schedule.block_m.data if op and op.schedule else None
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),
-        ResultKind.PARTIAL_ROW: (*rows, _column_tiles(segment, op, index)),
+        ResultKind.PARTIAL_ROW: (*rows, column_tiles),
         ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (columns, *rows),
@@ -312,9 +321,13 @@ def _results(
     ]
 
 
-def _column_tiles(segment: Segment, op: FusedOp | None, index: int) -> Dim:
+COLUMN_TILES = "?tiles0"
+"""The number of column tiles of an operator with one segment, where it is not known."""
+
+
+def _column_tiles(segment: Segment, op: FusedOp, index: int) -> Dim:
     """Number of column tiles of segment number `index`, known where the schedule is."""
-    if op is None or op.schedule is None or segment.columns == DYNAMIC_INDEX:
+    if op.schedule is None or segment.columns == DYNAMIC_INDEX:
         return f"?tiles{index}"
     return row_partial_tiles(segment, op.schedule, op.order)
 
@@ -380,6 +393,7 @@ RULES: dict[type, Rule] = {
     VjpOp: _vjp,
     FusedOp: _fused,
     MapOp: _map,
+    AttentionSumOp: _attention_sums,
     FinalizeOp: _finalize,
     LibraryOp: _library,
     PackWeightOp: _pack_weight,

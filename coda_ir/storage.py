@@ -17,7 +17,7 @@ from coda_ir.dialects.coda import (
     TransposeOp,
 )
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
+from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.torch import CallOp
 from coda_ir.symbolic_shapes import element_bytes
 
@@ -122,4 +122,4 @@ def may_be_overwritten(value: SSAValue) -> bool:
             return False
     if isinstance(value, BlockArgument):
         return is_donated(value)
-    return isinstance(value.owner, FusedOp | MapOp | FinalizeOp)
+    return isinstance(value.owner, FusedOp | MapOp | FinalizeOp | AttentionSumOp)

@@ -13,11 +13,13 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.align_scales import AlignScalesPass
+from coda_ir.passes.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.drop_barriers import DropBarriersPass
 from coda_ir.passes.drop_unused_results import DropUnusedResultsPass
+from coda_ir.passes.fuse_attention_grad import FuseAttentionGradPass
 from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fuse_groups import FuseGroupsPass
@@ -82,6 +84,9 @@ STEPS: tuple[ModulePass, ...] = (
     FuseFinalizePass(),
     RepeatColumnsPass(),
     OutlinePointwisePass(),
+    # The backward of attention takes the kernels that read its gradients as epilogues.
+    ConvertAttentionGradToGemmPass(),
+    FuseAttentionGradPass(),
     MergeSiblingGemmsPass(),
     # Nothing moves any more.
     DropBarriersPass(),

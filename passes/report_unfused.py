@@ -31,10 +31,6 @@ _REASONS: dict[type[Operation], Refusal] = {
         "the operator has a counterpart in the dialect coda",
         "is differentiated by PyTorch, which computes it again",
     ),
-    coda.AttentionGradOp: Refusal(
-        "a row needs no other rows of the sequence",
-        "runs as the derivative of PyTorch's attention",
-    ),
     coda.CrossEntropyGradOp: Refusal(
         "the epilogue knows the number of its column",
         "runs as a kernel of its own, which reads the logits once",

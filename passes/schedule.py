@@ -19,6 +19,7 @@ from coda_ir.cost_model import (
     Device,
     Ranked,
     Space,
+    attention_schedule,
     described,
     explanation,
     rank,
@@ -27,7 +28,7 @@ from coda_ir.cost_model.configurations import Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
+from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, AttentionSumOp, FusedOp, LibraryOp, MapOp
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.support.unfusing import BY, unfuse
@@ -43,7 +44,8 @@ FUSED: tuple[Form, ...] = ("fused",)
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Gives every `gemm.fused` without a schedule the cheapest one by the cost model.
+    """Gives every `gemm.fused` without a schedule the cheapest one by the cost model, and the
+    backward of attention the tiles that were measured to be the best.
 
         gemm.fused %x columns(...)
         ->  gemm.fused %x schedule<pointer, "128x256x64", warps = 8, ...> columns(...)
@@ -98,10 +100,23 @@ class SchedulePass(ModulePass):
         tuned: dict[Hashable, Answer] = {} if self.tune is None else self._tuned(first, rows)
         for key, gemm in zip(keys, gemms, strict=True):
             self._take(gemm, choices[key], tuned.get(key), rows.of(gemm))
+        for sums in op.walk():
+            if isinstance(sums, AttentionSumOp) and sums.schedule is None:
+                self._set_attention(sums)
         if self.absorb:
             AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
         if self.pdl:
             OverlapLaunchesPass(self.target).apply(ctx, op)
+
+    def _set_attention(self, op: AttentionSumOp) -> None:
+        """Give the backward of attention its schedule."""
+        op.schedule = schedule = attention_schedule(op, self.device, self.mainloop)
+        rows, step, columns = schedule.tile
+        text = (
+            f"tiles of {rows} rows of a head of {columns} columns, {step} rows at a time, "
+            f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} loads"
+        )
+        emit_remark(self._analysis(op, text))
 
     def _take(self, op: FusedOp, choice: Ranked, answer: Answer | None, rows: int | None) -> None:
         """Give `op` the schedule that was tuned, else the model's."""
@@ -231,7 +246,7 @@ class SchedulePass(ModulePass):
     def _tell(self, op: FusedOp, text: str) -> None:
         emit_remark(self._analysis(op, f"{' x '.join(_shape(op))}: {text}"))
 
-    def _analysis(self, op: FusedOp, text: str) -> Remark:
+    def _analysis(self, op: FusedOp | AttentionSumOp, text: str) -> Remark:
         function = enclosing_function(op)
         return Remark("analysis", self.name, op.name, op.location, text, function=function)
 

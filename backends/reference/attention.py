@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import NamedTuple
 
 import torch
 
@@ -27,26 +28,73 @@ def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numeri
     """
     d_out, out, lse, q, k, v, *added = operands
     sinks, mask = _added(op, added)
-    d_heads, lse = _heads(op, d_out), lse.unsqueeze(-1)
-    moment = (d_heads * _heads(op, out)).sum(-1, keepdim=True)
-    capped = _capped_scores(op, q, k)
-    weights = torch.exp(_hidden(op, capped, mask) - lse)
-    d_weights = product_of(d_heads, _shared_heads(op, v, q).transpose(-1, -2))
-    d_scores = weights * (d_weights - moment)
-    d_inside = _inside_cap(op, d_scores, capped) * _scale(op)
-    results = [
-        product_of(d_inside, _shared_heads(op, k, q)),
-        _summed_heads(op, product_of(d_inside.transpose(-1, -2), _heads(op, q)), k),
-        _summed_heads(op, product_of(weights.transpose(-1, -2), d_heads), v),
-    ]
-    results = [
-        x.transpose(1, 2).reshape(like.shape) for x, like in zip(results, (q, k, v), strict=True)
-    ]
+    moment = moment_of(op, d_out, out)
+    found = gradients_of_scores(op, d_out, moment, lse, q, k, v, mask)
+    results = [query_gradient(op, found, q, k), *key_gradients(op, found, d_out, q, k)]
+    moment, lse = moment.unsqueeze(-1), lse.unsqueeze(-1)
     if op.d_sinks is not None and sinks is not None:
         results.append(-(torch.exp(_column(sinks) - lse) * moment).sum((0, 2, 3)))
     if op.d_mask is not None and mask is not None:
-        results.append(d_scores.sum_to_size(mask.shape))
+        results.append(found.d_scores.sum_to_size(mask.shape))
     return results
+
+
+class ScoreGradients(NamedTuple):
+    """The weights of the softmax, the gradient of what it takes, and that of scale · Q·Kᵀ times
+    the scale: B x heads x queries x keys.
+    """
+
+    weights: torch.Tensor
+    d_scores: torch.Tensor
+    d_products: torch.Tensor
+
+
+def moment_of(op: coda.AttentionLike, d_out: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """sum(dO ⊙ O) of each row and head: B x heads x queries."""
+    return (_heads(op, d_out) * _heads(op, out)).sum(-1)
+
+
+def gradients_of_scores(
+    op: coda.AttentionLike,
+    d_out: torch.Tensor,
+    moment: torch.Tensor,
+    lse: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None = None,
+) -> ScoreGradients:
+    """With the weights P = exp(score - lse): P ⊙ (dO·Vᵀ - moment)."""
+    capped = _capped_scores(op, q, k)
+    weights = torch.exp(_hidden(op, capped, mask) - lse.unsqueeze(-1))
+    d_weights = product_of(_heads(op, d_out), _shared_heads(op, v, q).transpose(-1, -2))
+    d_scores = weights * (d_weights - moment.unsqueeze(-1))
+    return ScoreGradients(weights, d_scores, _inside_cap(op, d_scores, capped) * _scale(op))
+
+
+def query_gradient(
+    op: coda.AttentionLike, found: ScoreGradients, q: torch.Tensor, k: torch.Tensor
+) -> torch.Tensor:
+    """dQ, with the shape of q."""
+    return _joined(product_of(found.d_products, _shared_heads(op, k, q)), q)
+
+
+def key_gradients(
+    op: coda.AttentionLike,
+    found: ScoreGradients,
+    d_out: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+) -> list[torch.Tensor]:
+    """dK and dV, with the shape of k."""
+    pairs = ((found.d_products, q), (found.weights, d_out))
+    sums = [product_of(x.transpose(-1, -2), _heads(op, of)) for x, of in pairs]
+    return [_joined(_summed_heads(op, x, k), k) for x in sums]
+
+
+def _joined(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Heads side by side, as in `like`."""
+    return heads.transpose(1, 2).reshape(like.shape)
 
 
 def _added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:

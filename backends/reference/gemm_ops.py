@@ -153,7 +153,7 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
         columns = accumulator.shape[-1]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
         tiling = tiling_of(op, segment, frame.domain)
-        results += _epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
+        results += epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
     return results
 
 
@@ -224,7 +224,7 @@ def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     frame = Frame(shape[:-1], columns, pair_columns(segment.pairing, columns))
     domain = frame.domain
     tiling = default_tiling(domain) if op.order is None else stated_tiling(domain, op.order)
-    results = _epilogue(segment, [], operands, frame, tiling, numerics)
+    results = epilogue(segment, [], operands, frame, tiling, numerics)
     # A scalar is a domain of one element, but has no dimension.
     return results if shape else [result.reshape(()) for result in results]
 
@@ -254,7 +254,7 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
     return tuple(shape)
 
 
-def _epilogue(
+def epilogue(
     segment: Segment,
     accumulators: Tensors,
     inputs: Tensors,

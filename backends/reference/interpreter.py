@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
 from coda_ir.api import find_entry
+from coda_ir.backends.reference.attention_sums import ATTENTION_HANDLERS
 from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
 from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
 from coda_ir.backends.reference.gradient_ops import GRADIENT_HANDLERS
@@ -33,7 +34,7 @@ from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
-HANDLERS: Handlers = {**BLOCK_HANDLERS, **GRADIENT_HANDLERS, **GEMM_HANDLERS}
+HANDLERS: Handlers = {**BLOCK_HANDLERS, **GRADIENT_HANDLERS, **GEMM_HANDLERS, **ATTENTION_HANDLERS}
 
 
 def run_function(

@@ -1,5 +1,6 @@
 """The analytic cost model: which configuration of a GEMM is the fastest, and why."""
 
+from coda_ir.cost_model.attention import attention_schedule
 from coda_ir.cost_model.configurations import Configuration, Space, configurations
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.estimate import Estimate
@@ -18,6 +19,7 @@ __all__ = [
     "Ranked",
     "Space",
     "Workload",
+    "attention_schedule",
     "configurations",
     "described",
     "explanation",

@@ -5,6 +5,7 @@ This is the level on which the legality of fusion is decided.
 
 from xdsl.ir import Dialect
 
+from coda_ir.dialects.gemm.attention import AttentionDkvOp, AttentionDqOp, AttentionSumOp
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
@@ -41,6 +42,8 @@ Gemm = Dialect(
         FusedOp,
         MapOp,
         FinalizeOp,
+        AttentionDqOp,
+        AttentionDkvOp,
         LibraryOp,
         PackWeightOp,
         ScaleWeightOp,
@@ -67,6 +70,9 @@ __all__ = [
     "DEPENDENT_ATTRIBUTE",
     "NUMERICS_ATTRIBUTE",
     "TUNED_ATTRIBUTE",
+    "AttentionDkvOp",
+    "AttentionDqOp",
+    "AttentionSumOp",
     "ColumnOp",
     "Combiner",
     "CombinerAttr",

@@ -141,6 +141,22 @@ def verify_map(segment: Segment) -> None:
     verify_columns(segment, domain[-1] if domain else 1)
 
 
+def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
+    """The epilogue of sums over a domain, which a kernel other than a GEMM has on chip."""
+    for kind, _ in segment.ports:
+        if kind == PortKind.TILE_T or kind.combiner is not None:
+            raise VerifyException(f"a {kind.value} port, expected only in gemm.fused")
+    results = {result.port.kind.data for result in segment.results}
+    for kind in (ResultKind.TILE_T, ResultKind.SELECT, ResultKind.ACCUMULATE):
+        if kind in results:
+            raise VerifyException(f"a {kind.value} result, expected only in gemm.fused")
+    _verify_pairing(segment, domain[-1])
+    _verify_ports(segment, domain)
+    _verify_results(segment, domain)
+    verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+    verify_columns(segment, domain[-1])
+
+
 def _map_domain(segment: Segment) -> tuple[int, ...]:
     """The domain of a map is the shape of its first tile result, else of its first tile port."""
     for result in segment.results:

@@ -1,4 +1,4 @@
-"""Editing of the epilogues of `gemm.fused` and `gemm.map` operators."""
+"""Editing of epilogues: those of `gemm.fused`, `gemm.map` and of the backward of attention."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
+    AttentionSumOp,
     FusedOp,
     MapOp,
     PortKind,
@@ -27,7 +28,7 @@ from coda_ir.passes.support.ports import port_kind
 from coda_ir.remarks import fuse_locations
 from coda_ir.symbolic_shapes import element_bytes
 
-EpilogueOp: TypeAlias = FusedOp | MapOp
+EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
 
 
 @dataclass(frozen=True)
@@ -275,8 +276,11 @@ class EpilogueEditor:
         location = fuse_locations(*self.locations)
         if isinstance(self.op, FusedOp):
             new: EpilogueOp = self.op.with_segments(self.segments)
-        else:
+        elif isinstance(self.op, MapOp):
             new = MapOp(self.segments[0], self.op.order)
+        else:
+            new = self.op.with_segment(self.segments[0])
+            self.op.replace_own_results(new)
         new.location = location
         outputs = iter(new.outputs)
         for origins in self._origins:
@@ -312,7 +316,8 @@ class EpilogueEditor:
         segment = self.segments[number]
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
         has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)
-        return not segment.weights and not has_tile_port and tiles[index] and sum(tiles) == 1
+        is_map = isinstance(self.op, MapOp)
+        return is_map and not has_tile_port and tiles[index] and sum(tiles) == 1
 
 
 def _map_columns(segment: Segment) -> int | None:

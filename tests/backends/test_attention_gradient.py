@@ -129,6 +129,14 @@ class CudaKernels:
         )
         return y, lse.contiguous(), None, None, q.shape[2], k.shape[2], None, None, None
 
+    def _scaled_dot_product_cudnn_attention(
+        self, q: Any, k: Any, v: Any, mask: None, with_lse: bool, *rest: Any, scale: float
+    ) -> tuple[Any, ...]:
+        assert with_lse
+        self._check(q, k, v, columns=8)
+        y, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, *rest, scale=scale)
+        return y, lse[..., None].contiguous(), None, None, q.shape[2], k.shape[2], None, None, None
+
     def _scaled_dot_product_flash_attention_backward(
         self, d_y: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, *rest: Any, scale: float
     ) -> tuple[Any, ...]:
@@ -211,10 +219,14 @@ def with_cuda(emitted: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[
         def available(q: Any, k: Any, v: Any, softcap: Any, mask: Any, causal: bool) -> str | None:
             if usual(q, k, v, softcap, mask, causal) is None:
                 return None
-            return "flash" if kernel == "flash" and mask is None else "efficient"
+            return "efficient" if kernel == "efficient" or mask is not None else "flash"
+
+        def is_cudnn(*_: object) -> bool:
+            return kernel == "cudnn"
 
         monkeypatch.setattr(emitted, "available_kernel", available)
-        kernels = CudaKernels(heads_may_be_shared=kernel == "flash")
+        monkeypatch.setattr(emitted, "cudnn_attends", is_cudnn)
+        kernels = CudaKernels(heads_may_be_shared=kernel != "efficient")
         monkeypatch.setattr(emitted, "torch", TorchWith(kernels))
 
     return use
@@ -222,7 +234,7 @@ def with_cuda(emitted: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 @pytest.mark.parametrize(("queries", "keys", "options"), CASES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("kernel", ["flash", "efficient"])
+@pytest.mark.parametrize("kernel", ["flash", "cudnn", "efficient"])
 def test_calls_of_kernels_for_cuda(
     emitted: Any,
     with_cuda: Callable[[str], None],
@@ -250,15 +262,25 @@ def test_columns_that_a_kernel_adds(emitted: Any, with_cuda: Callable[[str], Non
         assert relative_error(actual, exact) < 2e-6 and actual.is_contiguous()
 
 
-@pytest.mark.parametrize("kernel", ["flash", "efficient"])
-@pytest.mark.parametrize("head_dim", [8, 12])
-def test_signatures_of_kernels_for_cuda(emitted: Any, kernel: str, head_dim: int):
+@pytest.mark.parametrize(
+    ("kernel", "head_dim"),
+    [("flash", 8), ("flash", 12), ("cudnn", 8), ("efficient", 8), ("efficient", 12)],
+)
+def test_signatures_of_kernels_for_cuda(
+    emitted: Any, kernel: str, head_dim: int, monkeypatch: pytest.MonkeyPatch
+):
     """The real operators take what is given to them, and give what is expected, without a GPU."""
 
     def heads(count: int) -> torch.Tensor:
         x = torch.empty(2, 10, count * head_dim, dtype=torch.bfloat16, device="meta")
         return emitted.split_heads(x, head_dim)
 
+    forward, kernel = kernel, "efficient" if kernel == "efficient" else "flash"
+
+    def is_cudnn(*_: object) -> bool:
+        return forward == "cudnn"
+
+    monkeypatch.setattr(emitted, "cudnn_attends", is_cudnn)
     q, k, v = heads(HEADS), heads(KV_HEADS), heads(KV_HEADS)
     mask = torch.empty(HEADS, 1, 10, dtype=torch.bfloat16, device="meta")
     for hidden in (None, mask) if kernel == "efficient" else (None,):

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
+from support.attention_sums import backward_of_attention
 from support.emitted import load_module
 from support.goldens import EXAMPLES
 from support.kernel_harness import assert_rounded, check_against_reference
@@ -312,6 +313,13 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
             {},
         ),
         "one query, added numbers": KernelCase(OneQuery(mask="1xSxf32").text, TILES, {}),
+        "attention backward": KernelCase(backward_of_attention("causal = true"), TILES, {}),
+        "attention backward, window": KernelCase(
+            backward_of_attention("causal = false, window = 21 : i64"), TILES, {}
+        ),
+        "attention backward, causal window": KernelCase(
+            backward_of_attention("causal = true, window = 17 : i64"), TILES, {}
+        ),
         "llama layer": KernelCase(
             EXAMPLES / "llama_layer.coda",
             FUSED,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from faults.absorption_faults import ABSORPTION_FAULTS
+from faults.attention_faults import ATTENTION_FAULTS
 from faults.fault import Check, Corpus, Fault
 from faults.hopper_faults import HOPPER_FAULTS
 from faults.kernel_cases import kernel_checks
@@ -23,6 +24,7 @@ FAULTS: tuple[Fault, ...] = (
     *UNFUSING_FAULTS,
     *HOPPER_FAULTS,
     *ABSORPTION_FAULTS,
+    *ATTENTION_FAULTS,
 )
 
 

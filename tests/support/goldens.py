@@ -133,6 +133,8 @@ def programs() -> list[Golden]:
     ]
 
 
-def small_example(path: Path) -> ModuleOp:
+def small_example(path: Path, **sizes: int) -> ModuleOp:
+    """An example with `SMALL` constants, and with others where `sizes` states them."""
     declared = set(re.findall(r"^const (\w+)", path.read_text(), re.MULTILINE))
-    return parse(path, constants={name: SMALL[name] for name in declared & set(SMALL)})
+    small = SMALL | sizes
+    return parse(path, constants={name: small[name] for name in declared & set(small)})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, Operation
 
+from coda_ir.backends.triton.attention_grad_kernel import emit_attention_sums
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.launches import launch_lines
@@ -21,9 +22,11 @@ from coda_ir.backends.triton.operators.launching import (
     rows_of,
 )
 from coda_ir.backends.triton.operators.library import write_library
+from coda_ir.backends.triton.operators.row_pitches import row_pitch, row_pitches
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
+    AttentionSumOp,
     FinalizeOp,
     FusedOp,
     Layout,
@@ -72,6 +75,28 @@ def _map_domain(host: HostProgram, op: MapOp) -> Dims:
         if result.port.kind.data == ResultKind.TILE:
             return host.dims(output)
     return next(host.dims(value) for kind, value in segment.ports if kind == PortKind.TILE)
+
+
+def _attention_sums(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, AttentionSumOp) and op.schedule is not None
+    segment = op.segment()
+    pitches = row_pitches(host, segment)
+    for value in (op.q, op.k, op.v):
+        pitch = row_pitch(host, value)
+        if pitch is not None:
+            pitches[value] = pitch
+    kernel = kernel_of(host, op, lambda names: emit_attention_sums(op, names, pitches))
+    operands = [
+        host.variable(value) if value in pitches else host.operand(value) for value in op.operands
+    ]
+    rows = host.dims(op.rows_of)[:-1]
+    tiles = f"triton.cdiv({host.extents.of(rows[-1])}, {op.schedule.block_m.data})"
+    if len(rows) == 2:
+        tiles = f"{host.extents.of(rows[0])} * {tiles}"
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data == ResultKind.PARTIAL_COL:
+            host.extents.bind(host.dims(output)[0], tiles)
+    launch(host, op, kernel, host.extents.size(rows), operands)
 
 
 def _finalize(host: HostProgram, op: Operation) -> None:
@@ -129,6 +154,7 @@ def _are_arguments(op: Operation) -> bool:
 WRITERS: Mapping[type, Writer] = {
     FusedOp: _fused,
     MapOp: _map,
+    AttentionSumOp: _attention_sums,
     FinalizeOp: _finalize,
     LibraryOp: write_library,
     PackWeightOp: _pack_weight,

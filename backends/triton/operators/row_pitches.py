@@ -18,13 +18,13 @@ def row_pitches(host: HostProgram, segment: Segment) -> dict[SSAValue, int]:
     for kind, value in segment.ports:
         is_whole = shape_of(value)[-1:] == (segment.columns,)
         if kind == PortKind.TILE and is_whole and value not in stored_in:
-            pitch = _row_pitch(host, value)
+            pitch = row_pitch(host, value)
             if pitch is not None:
                 pitches[value] = pitch
     return pitches
 
 
-def _row_pitch(host: HostProgram, value: SSAValue) -> int | None:
+def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
     """The columns of the dense tensor that `value` is a range of; None where its rows are not
     aligned, and where it is no range.
     """

@@ -126,6 +126,11 @@ class Heads:
             return aten._scaled_dot_product_flash_attention_for_cpu(
                 q, self.k, self.v, 0.0, self.is_causal, attn_mask=mask, scale=self.scale
             )
+        if self.kernel == "flash" and cudnn_attends(q, self.k, self.v, self.is_causal):
+            y, lse, *_ = aten._scaled_dot_product_cudnn_attention(
+                q, self.k, self.v, None, True, 0.0, self.is_causal, scale=self.factor()
+            )
+            return y, lse.reshape(q.shape[:3])
         if self.kernel == "flash":
             y, lse, *_ = aten._scaled_dot_product_flash_attention(
                 *map(padded_columns, (q, self.k, self.v)),
@@ -266,6 +271,17 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
         k, v = (x[:, :1].expand(-1, q.shape[1], -1, -1) for x in (k, v))
         params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, False)
         return "efficient" if cuda.can_use_efficient_attention(params) else None
+
+
+def cudnn_attends(q, k, v, is_causal):
+    """Whether cuDNN has the forward of what flash attention computes. On Hopper it is the fastest,
+    and gives the same bits each time; its gradients do not.
+    """
+    cuda = torch.backends.cuda
+    if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
+        return False
+    params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
+    return cuda.can_use_cudnn_attention(params)
 
 
 def padded_columns(x):

@@ -151,12 +151,23 @@ def column_part(x, part: tl.constexpr, PARTS: tl.constexpr):
     if PARTS == 1:
         return x
     else:
-        halves = tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
-        left, right = tl.split(halves)
+        left, right = column_halves(x)
         if part < PARTS // 2:
             return column_part(left, part, PARTS // 2)
         else:
             return column_part(right, part - PARTS // 2, PARTS // 2)
+
+
+@triton.jit
+def column_halves(x):
+    """The first and the second half of the columns: a choice of registers only."""
+    return tl.split(tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1)))
+
+
+@triton.jit
+def column_neighbours(x):
+    """The even and the odd columns."""
+    return tl.split(tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
 
 
 @triton.jit
@@ -167,8 +178,7 @@ def tree_sum(x, axis: tl.constexpr):
     elif x.shape[1] == 1:
         return tl.reshape(x, (x.shape[0],))
     else:
-        halves = tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
-        left, right = tl.split(halves)
+        left, right = column_halves(x)
         return tree_sum(left + right, 1)
 
 

@@ -1,0 +1,53 @@
+"""The kernels of the backward of attention: sums over keys or queries, and their epilogues."""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+
+from coda_ir.backends.reference.attention import (
+    gradients_of_scores,
+    key_gradients,
+    moment_of,
+    query_gradient,
+)
+from coda_ir.backends.reference.gemm_ops import (
+    DEFAULT_BLOCK,
+    Cut,
+    Frame,
+    Tiling,
+    epilogue,
+    pair_columns,
+)
+from coda_ir.backends.reference.numerics import Handlers, Numerics
+from coda_ir.dialects.gemm import AttentionDkvOp, AttentionDqOp, AttentionSumOp
+
+Tensors = Sequence[torch.Tensor]
+
+
+def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    d_out, out, lse, *ports, q, k, v = operands
+    moment = moment_of(op, d_out, out)
+    found = gradients_of_scores(op, d_out, moment, lse, q, k, v)
+    return [moment, *_stored(op, [query_gradient(op, found, q, k)], ports, numerics)]
+
+
+def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    d_out, moment, lse, *ports, q, k, v = operands
+    found = gradients_of_scores(op, d_out, moment, lse, q, k, v)
+    return _stored(op, key_gradients(op, found, d_out, q, k), ports, numerics)
+
+
+def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:
+    """What the epilogue of `sums`, which are alike in shape, stores."""
+    segment, (*rows, columns) = op.segment(), sums[0].shape
+    frame = Frame(tuple(rows), columns, pair_columns(segment.pairing, columns))
+    accumulators = [x for total in sums for x in frame.gather(total.reshape(prod(rows), columns))]
+    domain = frame.domain
+    head = op.head_dim.value.data // domain.columns_per_element
+    block = DEFAULT_BLOCK if op.schedule is None else op.schedule.block_m.data
+    tiling = Tiling(block, [Cut(0, domain.columns, head)])
+    return epilogue(segment, accumulators, ports, frame, tiling, numerics)
+
+
+ATTENTION_HANDLERS: Handlers = {AttentionDqOp: attention_dq, AttentionDkvOp: attention_dkv}

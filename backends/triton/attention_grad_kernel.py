@@ -1,0 +1,271 @@
+"""The kernels of the backward of attention, with their epilogues: `emit_attention_sums`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton.gemm_names import segment_features
+from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    KernelArgument,
+    NameAllocator,
+    triton_type,
+)
+from coda_ir.backends.triton.kernel_text import function
+from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
+from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
+from coda_ir.remarks import format_location
+
+_RESERVED = (
+    *("T", "S", "BATCHES", "BLOCK_M", "BLOCK_N", "HEADS", "SHARED", "HEAD_DIM", "PITCHES"),
+    *("SCALE", "CAUSAL", "WINDOW", "blocks", "batch", "head", "block", "start", "number"),
+    *("tile_m", "rows", "row", "row_mask", "of_batch"),
+)
+
+
+@dataclass
+class _SumEmitter(SegmentEmitter):
+    """The epilogue of sums that are there already, for the columns of one head."""
+
+    def emit_sums(self, sums: list[str], head: str) -> list[str]:
+        """The statements for `sums`, tensors of the columns of `head`."""
+        self.tile = self.program_tile = head
+        self._set_columns(self.columns.lanes)
+        self._emit_tile([part for total in sums for part in self._accumulators_of(total)])
+        return self.lines
+
+    def _accumulators_of(self, total: str) -> list[str]:
+        """`total`, or in pair mode its first and its second columns."""
+        pairing = self.segment.pairing
+        if pairing is None:
+            return [total]
+        helper = "column_neighbours" if pairing.is_adjacent else "column_halves"
+        self.helpers.add(helper)
+        names = [self.names.fresh(f"{total}_{which}") for which in ("first", "second")]
+        self.lines.append(f"{', '.join(names)} = {helper}({total})")
+        return names
+
+
+def emit_attention_sums(
+    op: AttentionSumOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
+) -> EmittedKernel:
+    """The kernel of a scheduled `gemm.attention_dq` or `gemm.attention_dkv`.
+
+    One program computes a tile: BM rows of one head. `pitches` has the elements between the starts
+    of the rows of those operands that are ranges of columns. Raises CodaError without a schedule.
+    """
+    if op.schedule is None:
+        raise CodaError(
+            f"{format_location(op.location)}: {op.name} has no schedule",
+            "run the pass 'schedule' first",
+        )
+    return _Kernel(op, op.schedule, names, pitches or {}).emit()
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """An operand, and how many of its rows are loaded at a time."""
+
+    name: str
+    value: SSAValue
+    rows: int | None
+    """None of numbers of queries, which are no rows of heads."""
+
+
+class _Kernel:
+    def __init__(
+        self,
+        op: AttentionSumOp,
+        schedule: ScheduleAttr,
+        names: NameAllocator,
+        pitches: Mapping[SSAValue, int],
+    ):
+        self.op, self.schedule, self.pitches = op, schedule, pitches
+        self.is_dq = isinstance(op, AttentionDqOp)
+        self.name = names.fresh(self._title())
+        self.arguments = ArgumentList(
+            op, NameAllocator((*_RESERVED, *helper_names(), self.name)), pitches=pitches
+        )
+        self.helpers = {"tile_of_heads", self._sums()}
+
+    @property
+    def is_tma(self) -> bool:
+        return self.schedule.mainloop == "tma"
+
+    def _sums(self) -> str:
+        return "dq_of_tile" if self.is_dq else "dkv_of_tile"
+
+    def _title(self) -> str:
+        features = [name for name in segment_features(self.op.segment()) if name != "tile"]
+        return "_".join([self.op.name.removeprefix("gemm."), *dict.fromkeys(features)])[:60]
+
+    def emit(self) -> EmittedKernel:
+        lines = [*self._constants(), *self._place(), *self._call(), *self._epilogue()]
+        bm, bn, _ = self.schedule.tile
+        rows, steps = ("queries", "keys") if self.is_dq else ("keys", "queries")
+        what = "dQ" if self.is_dq else "dK and dV"
+        summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
+        parameters = (*self.arguments.arguments, *self._extents())
+        return EmittedKernel(
+            name=self.name,
+            source=function(self.name, parameters, summary, lines),
+            arguments=parameters,
+            grid=f"triton.cdiv({self._extent_of(self.op.rows_of)}, {bm}) * {self._heads()}",
+            helpers=frozenset(self.helpers),
+            num_warps=self.schedule.warps.data,
+            num_stages=self.schedule.stages.data,
+            imports=frozenset(
+                {"from triton.tools.tensor_descriptor import TensorDescriptor"}
+                if self.is_tma
+                else ()
+            ),
+            description=summary,
+        )
+
+    # Extents
+
+    def _operand(self, value: SSAValue) -> str:
+        return f"{{operands[{list(self.op.operands).index(value)}]}}"
+
+    def _batches(self) -> str:
+        """How many batches there are: an expression of the host."""
+        return f"{self._operand(self.op.q)}.shape[0]" if len(shape_of(self.op.q)) == 3 else "1"
+
+    def _extent_of(self, value: SSAValue) -> str:
+        """The rows of a tensor of heads."""
+        return f"{self._operand(value)}.shape[{len(shape_of(value)) - 2}]"
+
+    def _heads(self) -> str:
+        """All heads that have tiles."""
+        return f"{self._batches()} * {self.op.tile_heads}"
+
+    def _rows(self) -> str:
+        """The rows of the sums, in the kernel."""
+        return "T" if self.is_dq else "S"
+
+    def _extents(self) -> list[KernelArgument]:
+        return [
+            KernelArgument("BATCHES", "i32", self._batches()),
+            KernelArgument("T", "i32", self._extent_of(self.op.q)),
+            KernelArgument("S", "i32", self._extent_of(self.op.k)),
+        ]
+
+    # The body
+
+    def _constants(self) -> list[str]:
+        op, (bm, bn, head_dim) = self.op, self.schedule.tile
+        window = 0 if op.window is None else op.window.value.data
+        scale = head_dim**-0.5 if op.scale is None else op.scale.value.data
+        values = {
+            "BLOCK_M": bm,
+            "BLOCK_N": bn,
+            "HEAD_DIM": head_dim,
+            "SCALE": scale,
+            "CAUSAL": bool(op.causal.value.data),
+            "WINDOW": window,
+        }
+        return [f"{name}: tl.constexpr = {value!r}" for name, value in values.items()]
+
+    def _place(self) -> list[str]:
+        """The tile of a program. Blocks with the most steps begin first."""
+        heads, group = self.op.tile_heads, self.schedule.group_m.data
+        is_last_first = self.is_dq and self.op.causal.value.data
+        block = "blocks - 1 - number" if is_last_first else "number"
+        return [
+            f"blocks = tl.cdiv({self._rows()}, BLOCK_M)",
+            "of_batch, number = tile_of_heads("
+            f"tl.program_id(0), blocks, BATCHES * {heads}, {group})",
+            f"batch, head, block = of_batch // {heads}, of_batch % {heads}, {block}",
+            "start = block * BLOCK_M",
+        ]
+
+    def _tensors(self) -> list[_Tensor]:
+        """The operands before the ports, by what they are for: one tensor may be several."""
+        op, (bm, bn, _) = self.op, self.schedule.tile
+        queries, keys = (bm, bn) if self.is_dq else (bn, bm)
+        stored = ("out", op.stored, queries) if self.is_dq else ("moment", op.stored, None)
+        return [
+            _Tensor("d_out", op.d_out, queries),
+            _Tensor(*stored),
+            _Tensor("lse", op.lse, None),
+            _Tensor("q", op.q, queries),
+            _Tensor("k", op.k, keys),
+            _Tensor("v", op.v, keys),
+        ]
+
+    def _call(self) -> list[str]:
+        """The sums of the tile."""
+        op, tensors = self.op, self._tensors()
+        arguments = [self._argument(tensor) for tensor in tensors]
+        if isinstance(op, AttentionDqOp):
+            arguments.insert(3, self.arguments.output(op.moment, "moment"))
+        of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
+        pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
+        shared = op.heads // (shape_of(op.k)[-1] // op.head_dim.value.data)
+        return [
+            f"{', '.join(self._names())} = {self._sums()}(",
+            *(f"    {argument}," for argument in arguments),
+            "    batch, head, start, T, S,",
+            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}),",
+            "    SCALE, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
+            ")",
+        ]
+
+    def _names(self) -> list[str]:
+        """The variables of the sums."""
+        return ["dq"] if self.is_dq else ["dk", "dv"]
+
+    def _pitch(self, value: SSAValue) -> int:
+        """The elements from one row to the next."""
+        return self.pitches.get(value, shape_of(value)[-1])
+
+    def _argument(self, tensor: _Tensor) -> str:
+        """The parameter of a tensor: a descriptor of boxes of a head, or a pointer."""
+        value = tensor.value
+        if not self.is_tma or tensor.rows is None:
+            return self.arguments.operand(value, tensor.name)
+        extent, pitch = self._extent_of(value), self._pitch(value)
+        box = f"[1, {tensor.rows}, {self.schedule.tile[2]}]"
+        shape = f"[{self._batches()}, {extent}, {shape_of(value)[-1]}]"
+        strides = f"[{extent} * {pitch}, {pitch}, 1]"
+        return self.arguments.add(
+            f"{value.name_hint or tensor.name}_desc",
+            f"tensordesc<{triton_type(element_type_of(value))}{box}>",
+            f"TensorDescriptor({self._operand(value)}, {shape}, {strides}, {box})",
+        )
+
+    def _epilogue(self) -> list[str]:
+        segment = self.op.segment()
+        paired = 2 if segment.pairing else 1
+        head_dim = self.schedule.tile[2]
+        group = max(1, max(group_sizes(segment), default=1) // paired)
+        extent = self._rows()
+        columns = ColumnRange((), 0, segment.columns // paired, head_dim // paired, group)
+        emitter = _SumEmitter(
+            segment=segment,
+            columns=columns,
+            first_partial=0,
+            segment_partials=columns.tiles,
+            arguments=self.arguments,
+            main_loop=None,
+            names=self.arguments.names,
+            helpers=self.helpers,
+        )
+        return [
+            "",
+            "number = start + tl.arange(0, BLOCK_M)",
+            f"row_mask = number < {extent}",
+            f"rows = batch * {extent} + number",
+            "# Rows past the end repeat the last one, so that loads need no mask.",
+            f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
+            "tile_m = batch * blocks + block",
+            *emitter.emit_sums(self._names(), "head"),
+        ]

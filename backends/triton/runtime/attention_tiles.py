@@ -1,0 +1,237 @@
+# pyright: basic, reportGeneralTypeIssues=false
+"""Device functions of the backward of attention: the sums over the keys for a tile of queries, and
+over the queries for a tile of keys (FlashAttention-2, arXiv 2307.08691, section 3.2).
+
+Heads lie side by side in the columns. The last query has the position of the last key. A query
+that sees no key has an lse of inf: its weights are 0, and so are those of rows past the end.
+"""
+
+import triton
+import triton.language as tl
+
+from coda_ir.backends.triton.runtime.device import bound, dot, to_bf16
+from coda_ir.backends.triton.runtime.header import INTERPRET
+
+# Weights are powers of 2: scores and their logsumexp are multiplied by this.
+LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def tile_of_heads(program, blocks, heads, GROUP: tl.constexpr):
+    """Which head, and which of its blocks: blocks of the same number of some heads follow one
+    another, so that the longest ones begin first, and tensors of few heads are in L2.
+    """
+    first = program // (GROUP * blocks) * GROUP
+    count = tl.minimum(heads - first, GROUP)
+    within = program % (GROUP * blocks)
+    return first + within % count, within // count
+
+
+@triton.jit
+def head_rows(
+    x, batch, start, rows, head, PITCH: tl.constexpr, ROWS: tl.constexpr, HEAD_DIM: tl.constexpr
+):
+    """ROWS rows of a head, from row `start` of `rows` of a batch on; zeros past the last one.
+
+    `x` is a descriptor of boxes of 1 x ROWS x HEAD_DIM, or a pointer where PITCH is not 0.
+    """
+    if PITCH == 0:
+        return tl.reshape(x.load((batch, start, head * HEAD_DIM)), (ROWS, HEAD_DIM))
+    else:
+        row = start + tl.arange(0, ROWS)
+        place = (batch * rows + row).to(tl.int64)[:, None] * PITCH
+        column = head * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :]
+        return tl.load(x + place + column, mask=(row < rows)[:, None], other=0.0)
+
+
+@triton.jit
+def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr):
+    """The numbers of ROWS queries of a head, OTHER past the last one."""
+    row = start + tl.arange(0, ROWS)
+    return tl.load(x + head.to(tl.int64) * rows + row, mask=row < rows, other=OTHER)
+
+
+@triton.jit
+def narrowed(x, like):
+    """x in the type of `like`."""
+    if like.dtype == tl.bfloat16:
+        return to_bf16(x)
+    else:
+        return x.to(like.dtype)
+
+
+@triton.jit
+def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
+    """Whether the key is there and the query sees it, by their positions."""
+    seen = key < keys
+    if CAUSAL:
+        seen = seen & (key <= query)
+    if WINDOW > 0:
+        seen = seen & (key > query - WINDOW) & (key < query + WINDOW)
+    return seen
+
+
+@triton.jit
+def row_products(a, b):
+    """The sums over the columns of a ⊙ b, which are rounded once."""
+    products = a.to(tl.float32) * b.to(tl.float32)
+    if INTERPRET:
+        return tl.sum(products.to(tl.float64), 1).to(tl.float32)
+    else:
+        return tl.sum(products, 1)
+
+
+@triton.jit
+def weights_of(products, lse, SCALE: tl.constexpr):
+    """The weights of the softmax: exp(scale · product - lse), with `lse` in powers of 2."""
+    return tl.exp2(products * (SCALE * LOG2_E) - lse)
+
+
+@triton.jit
+def keys_of_queries(
+    start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
+):
+    """The keys that some of the queries see: from the first to the last, and before which of them
+    all queries see whole blocks.
+    """
+    shift = keys - queries
+    first, last = tl.full((), 0, tl.int32), keys
+    whole = last // BLOCK_N * BLOCK_N
+    if CAUSAL:
+        last = tl.minimum(keys, start + BLOCK_M + shift)
+        whole = tl.minimum(whole, tl.maximum(start + shift + 1, 0) // BLOCK_N * BLOCK_N)
+    if WINDOW > 0:
+        first = tl.maximum(start + shift - WINDOW + 1, 0) // BLOCK_N * BLOCK_N
+        last = tl.minimum(last, start + BLOCK_M + shift + WINDOW - 1)
+        whole = first
+    return first, whole, last
+
+
+@triton.jit
+def dq_of_tile(
+    d_out_rows,
+    out_rows,
+    lse_pointer,
+    moment_pointer,
+    q_rows,
+    k_rows,
+    v_rows,
+    batch,
+    head,
+    start,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    SHARED: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    PITCHES: tl.constexpr,
+    SCALE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """The gradient of BLOCK_M queries of a head in float32; stores their sums of dO ⊙ O."""
+    d_out = head_rows(d_out_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
+    out = head_rows(out_rows, batch, start, queries, head, PITCHES[1], BLOCK_M, HEAD_DIM)
+    moment = row_products(d_out, out)
+    of_head, row = batch * HEADS + head, start + tl.arange(0, BLOCK_M)
+    place = of_head.to(tl.int64) * queries + row
+    tl.store(moment_pointer + place, moment, mask=row < queries)
+    lse = head_numbers(lse_pointer, of_head, start, queries, BLOCK_M, float("inf")) * LOG2_E
+    q = head_rows(q_rows, batch, start, queries, head, PITCHES[2], BLOCK_M, HEAD_DIM)
+    query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
+    zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    of_keys = head // SHARED
+    for masked in tl.static_range(2):
+        begin, end = whole if masked else first, last if masked else whole
+        for at in range(bound(begin), bound(end), BLOCK_N):
+            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD_DIM)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD_DIM)
+            weights = weights_of(dot(q, tl.trans(k), zeros), lse[:, None], SCALE)
+            if masked:
+                key = (at + column)[None, :]
+                weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            d_scores = weights * (dot(d_out, tl.trans(v), zeros) - moment[:, None])
+            dq = dot(narrowed(d_scores, k), k, dq)
+    return dq * SCALE
+
+
+@triton.jit
+def queries_of_keys(
+    start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
+):
+    """The queries that see some of BLOCK_M keys: from the first to the last, and from which of them
+    on all see the whole block.
+    """
+    shift = keys - queries
+    first, last = tl.full((), 0, tl.int32), queries
+    whole = first
+    if CAUSAL:
+        first = tl.maximum(start - shift, 0)
+        whole = tl.maximum(start + BLOCK_M - 1 - shift, 0)
+    if WINDOW > 0:
+        if not CAUSAL:
+            first = tl.maximum(start - shift - WINDOW + 1, 0)
+        last = tl.maximum(tl.minimum(last, start + BLOCK_M + WINDOW - 1 - shift), 0)
+        whole = last
+    first = first // BLOCK_N * BLOCK_N
+    return first, tl.minimum(tl.cdiv(whole, BLOCK_N), tl.cdiv(last, BLOCK_N)) * BLOCK_N, last
+
+
+@triton.jit
+def dkv_of_tile(
+    d_out_rows,
+    moment_pointer,
+    lse_pointer,
+    q_rows,
+    k_rows,
+    v_rows,
+    batch,
+    head,
+    start,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    SHARED: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    PITCHES: tl.constexpr,
+    SCALE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """The gradients of BLOCK_M keys and values in float32, over the SHARED heads of queries that
+    a head of keys has, one after the other.
+    """
+    k = head_rows(k_rows, batch, start, keys, head, PITCHES[2], BLOCK_M, HEAD_DIM)
+    v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, HEAD_DIM)
+    key = (start + tl.arange(0, BLOCK_M))[:, None]
+    column, zeros = tl.arange(0, BLOCK_N), tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    first, whole, last = queries_of_keys(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    dk = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    dv = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    for seen_whole in tl.static_range(2):
+        begin, end = whole if seen_whole else first, last if seen_whole else whole
+        steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
+        for step in range(0, bound(steps * SHARED)):
+            of_queries = head * SHARED + step // steps
+            at = begin + step % steps * BLOCK_N
+            q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD_DIM)
+            d_out = head_rows(
+                d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, HEAD_DIM
+            )
+            of_head = batch * HEADS + of_queries
+            lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf")) * LOG2_E
+            moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0)
+            weights = weights_of(dot(k, tl.trans(q), zeros), lse[None, :], SCALE)
+            if not seen_whole:
+                query = (at + column + keys - queries)[None, :]
+                weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            dv = dot(narrowed(weights, q), d_out, dv)
+            d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])
+            dk = dot(narrowed(d_scores, q), q, dk)
+    return dk * SCALE, dv

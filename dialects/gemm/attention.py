@@ -1,0 +1,320 @@
+"""The backward of attention as kernels with epilogues: `gemm.attention_dq`, `gemm.attention_dkv`.
+
+The backward recomputes the weights of a tile, P = exp(scale·Q·Kᵀ - lse), from the logsumexp that
+the forward kept (FlashAttention-2, arXiv 2307.08691). It is two chains of GEMMs whose sums stay on
+chip: over the keys for the gradient of a tile of queries, and over the queries for those of a tile
+of keys and values. Each sum has one order, so that two runs give the same bits. Like the
+accumulator of `gemm.fused`, that of such a sum takes an epilogue.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.attention import AttentionLike
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_element_type,
+    expect_shape,
+    shape_of,
+)
+from coda_ir.dialects.gemm import verify
+from coda_ir.dialects.gemm.assembly import (
+    ParsedSegments,
+    parse_segment,
+    parse_typed_value,
+    print_segment,
+    print_typed_values,
+    segment_attr,
+)
+from coda_ir.dialects.gemm.attrs import PairingAttr, ScheduleAttr, SegmentAttr
+from coda_ir.dialects.gemm.region_ops import GroupReduceOp
+from coda_ir.dialects.gemm.segment import Port, Result, Segment
+from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
+
+_OPTIONS = ("head_dim", "causal", "window", "scale")
+
+
+@dataclass
+class SumSegment(Segment):
+    """A segment whose accumulators are sums that an operator makes of several tensors."""
+
+    sum_columns: int = 1
+    sums: int = 1
+
+    @property
+    def accumulator_count(self) -> int:
+        return self.sums * (2 if self.pairing else 1)
+
+    @property
+    def columns(self) -> int:
+        return self.sum_columns
+
+
+def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
+    """Whether both columns of each pair belong to one head."""
+    return pairing is None or pairing.is_adjacent or pairing.group_size == head_dim
+
+
+def groups_in_heads(segment: Segment, head_dim: int) -> bool:
+    """Whether the columns that the region reduces together belong to one head."""
+    groups = [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+    return not any(head_dim % size for size in groups)
+
+
+class AttentionSumOp(AttentionLike, ABC):
+    """What both kernels have in common.
+
+    `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
+    of a head as BK.
+    """
+
+    d_out = operand_def(TensorType)
+    stored = operand_def(TensorType)
+    lse = operand_def(TensorType)
+    ports = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    segment_attr = prop_def(SegmentAttr, prop_name="segment")
+    schedule = opt_prop_def(ScheduleAttr)
+    body = region_def("single_block")
+    traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = None
+
+    SUMS: ClassVar[int]
+    """How many sums there are, each with columns as the rows of the tile have."""
+
+    @property
+    @abstractmethod
+    def rows_of(self) -> SSAValue:
+        """The tensor that has the rows and columns of the sums."""
+
+    @property
+    @abstractmethod
+    def steps_of(self) -> SSAValue:
+        """The tensor over whose rows they go."""
+
+    @property
+    def tile_heads(self) -> int:
+        """Heads that lie side by side in the columns of the sums."""
+        return shape_of(self.rows_of)[-1] // self.head_dim.value.data
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The operands before the ports."""
+        return (self.d_out, self.stored, self.lse, self.q, self.k, self.v)
+
+    def segment(self) -> SumSegment:
+        """The ports, results and region, for reading."""
+        attr = self.segment_attr
+        return SumSegment(
+            weights=[],
+            ports=[
+                Port(kind.data, value) for kind, value in zip(attr.ports, self.ports, strict=True)
+            ],
+            results=[
+                Result(port, value.type)  # pyright: ignore[reportArgumentType]
+                for port, value in zip(attr.results, self.outputs, strict=True)
+            ],
+            body=self.body,
+            pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
+            outputs=self.outputs,
+            sum_columns=shape_of(self.rows_of)[-1],
+            sums=self.SUMS,
+        )
+
+    def take_segment(self) -> SumSegment:
+        """The ports and results with a copy of the region, for building a changed operator."""
+        segment = self.segment()
+        segment.body = segment.body.clone()
+        return segment
+
+    def with_segment(self, segment: Segment) -> Self:
+        """The same sums with another epilogue."""
+        properties = {name: self.properties.get(name) for name in (*_OPTIONS, "schedule")}
+        return self.made(self.tensors, properties, segment)
+
+    @property
+    def own_results(self) -> Sequence[SSAValue]:
+        """The results before those of the epilogue."""
+        return self.results[: len(self.results) - len(self.outputs)]
+
+    def replace_own_results(self, other: Self) -> None:
+        """Let `other` take over their uses."""
+        for old, new in zip(self.own_results, other.own_results, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+
+    @classmethod
+    def made(
+        cls, tensors: Sequence[SSAValue], properties: dict[str, object], segment: Segment
+    ) -> Self:
+        """The operator with `properties` on `tensors`: those of the property of the same name."""
+        return cls._built(
+            tensors,
+            [port.value for port in segment.ports],
+            {**properties, "segment": segment_attr(segment)},
+            [result.type for result in segment.results],
+            segment.body,
+        )
+
+    @classmethod
+    def _built(
+        cls,
+        tensors: Sequence[SSAValue],
+        ports: Sequence[SSAValue],
+        properties: dict[str, object],
+        types: Sequence[object],
+        body: Region,
+    ) -> Self:
+        d_out, stored, lse, q, k, v = tensors
+        return cls.build(
+            operands=[d_out, stored, lse, list(ports), q, k, v, [], []],
+            properties={name: value for name, value in properties.items() if value is not None},
+            result_types=[*cls._own_types(lse), list(types)],
+            regions=[body],
+        )
+
+    @classmethod
+    def _own_types(cls, lse: SSAValue) -> list[object]:
+        """The types of the results before those of the epilogue."""
+        return []
+
+    def verify_(self) -> None:
+        self.verify_inputs()
+        if self.sinks is not None or self.mask is not None or self.softcap is not None:
+            raise VerifyException("attention with sinks, a mask or a softcap, expected none")
+        expect_shape("operand d_out", self.d_out, shape_of(self.q))
+        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
+        self.verify_lse("operand lse", self.lse)
+        segment, head_dim = self.segment(), self.head_dim.value.data
+        verify.verify_sums(segment, shape_of(self.rows_of))
+        if not pairs_in_heads(segment.pairing, head_dim):
+            raise VerifyException(
+                f"pair mode across heads, expected pairs within {head_dim} columns"
+            )
+        if not groups_in_heads(segment, head_dim):
+            raise VerifyException(
+                f"region reduces groups of several heads, expected divisors of {head_dim}"
+            )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_typed_values(printer, list(self.tensors))
+        options = {name: self.properties[name] for name in _OPTIONS if name in self.properties}
+        printer.print_op_attributes(options)
+        with printer.indented():
+            if self.schedule is not None:
+                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                printer.print_string("schedule")
+                self.schedule.print_parameters(printer)
+            print_segment(printer, self.segment())
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        tensors = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parse_typed_value(parser)
+        )
+        if len(tensors) != 6:
+            parser.raise_error(f"{len(tensors)} operands, expected 6", start, start + 1)
+        start = parser.pos
+        properties: dict[str, object] = dict(parser.parse_optional_attr_dict())
+        for name in sorted(set(properties) - set(_OPTIONS)):
+            message = f"unknown property {name}, expected {', '.join(_OPTIONS)}"
+            parser.raise_error(message, start, start + 1)
+        if parser.parse_optional_keyword("schedule"):
+            properties["schedule"] = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
+        parsed = ParsedSegments()
+        parse_segment(parser, parsed, inputs=0)
+        properties["segment"] = parsed.attrs[0]
+        op = cls._built(tensors, parsed.ports, properties, parsed.result_types, parsed.bodies[0])
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+@irdl_op_definition
+class AttentionDqOp(AttentionSumOp):
+    """The gradient for the queries of attention: dQ = scale · sum over keys of dS·K, where
+    dS = P ⊙ (dO·Vᵀ - moment) and moment = sum(dO ⊙ O) of each row and head.
+
+    The epilogue takes dQ in float32 (in pair mode: two columns of a head). The first result is the
+    moment, (B x heads x T) in float32, which `gemm.attention_dkv` needs.
+
+        %moment, %dz = gemm.attention_dq (%dy : t, %y : t, %lse : f, %q : t, %k : t, %v : t)
+            {head_dim = 128 : i64, causal = true}
+            pair<halves, 128> half_table(%cos : c, %sin : c) -> (tile : t) {
+        ^epilogue(%dq : f32, %dq2 : f32, %c : f32, %s : f32):
+          ...
+        }
+    """
+
+    name = "gemm.attention_dq"
+    moment = result_def(TensorType)
+    SUMS: ClassVar[int] = 1
+
+    @property
+    def rows_of(self) -> SSAValue:
+        return self.q
+
+    @property
+    def steps_of(self) -> SSAValue:
+        return self.k
+
+    @classmethod
+    def _own_types(cls, lse: SSAValue) -> list[object]:
+        return [lse.type]
+
+    def verify_(self) -> None:
+        super().verify_()
+        expect_shape("operand out", self.stored, shape_of(self.q))
+        expect_element_type("operand out", self.stored, element_type_of(self.q))
+        self.verify_lse("result moment", self.moment)
+
+
+@irdl_op_definition
+class AttentionDkvOp(AttentionSumOp):
+    """The gradients for keys and values: dK = scale · sum over queries of dSᵀ·Q and dV = sum of
+    Pᵀ·dO, also over the heads of queries that share those of keys.
+
+    The second operand is the `moment` of `gemm.attention_dq`. The epilogue takes dK, then dV, in
+    float32 (in pair mode: two columns of each).
+    """
+
+    name = "gemm.attention_dkv"
+    SUMS: ClassVar[int] = 2
+
+    @property
+    def rows_of(self) -> SSAValue:
+        return self.k
+
+    @property
+    def steps_of(self) -> SSAValue:
+        return self.q
+
+    def verify_(self) -> None:
+        super().verify_()
+        self.verify_lse("operand moment", self.stored)

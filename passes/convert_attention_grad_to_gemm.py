@@ -1,0 +1,101 @@
+"""Pass `convert-attention-grad-to-gemm`: the backward of attention as two chains of GEMMs."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32
+from xdsl.ir import Block, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
+from coda_ir.dialects.gemm import (
+    AttentionDkvOp,
+    AttentionDqOp,
+    NumericsMode,
+    Result,
+    ResultPortAttr,
+    Segment,
+    YieldOp,
+    numerics_mode,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+WIDEST_HEAD, NARROWEST_HEAD = 128, 16
+"""Columns of a head: both gradients of a tile of keys stay in registers."""
+
+
+@dataclass(frozen=True)
+class ConvertAttentionGradToGemmPass(FunctionPass):
+    """`coda.attention_grad` becomes `gemm.attention_dq` and `gemm.attention_dkv`.
+
+        %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {...}
+        ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
+            %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
+
+    Legal iff the scores are those of queries and keys alone, scaled and hidden by position; tensor
+    cores multiply the operands; heads have a power of two of columns, up to 128; and the function
+    does not ask for the bits of PyTorch.
+    """
+
+    name: ClassVar[str] = "convert-attention-grad-to-gemm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.AttentionGradOp):
+                refusal = _check(op)
+                if refusal is None:
+                    _convert(op, rewriter)
+                else:
+                    rewriter.missed(op, refusal)
+
+
+def _check(op: coda.AttentionGradOp) -> Refusal | None:
+    """Why PyTorch computes the gradients; None where kernels of ours do."""
+    instead = "runs as the derivative of PyTorch's attention"
+    added = {"sinks": op.sinks, "a mask": op.mask, "a softcap": op.softcap}
+    names = [name for name, value in added.items() if value is not None]
+    if names:
+        condition = "scores are products of queries and keys, hidden by position alone"
+        return Refusal(condition, f"{instead}, which has {names[0]}")
+    type, head_dim = element_type_of(op.q), op.head_dim.value.data
+    if not isinstance(type, BFloat16Type | Float16Type):
+        return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
+    if head_dim & (head_dim - 1) or not NARROWEST_HEAD <= head_dim <= WIDEST_HEAD:
+        condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, a power of two"
+        return Refusal(condition, f"{instead}, with {head_dim} columns")
+    if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
+        return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
+    if numerics_mode(op) != NumericsMode.FP32_EPILOGUE:
+        return Refusal("the function does not ask for the bits of PyTorch", instead)
+    return None
+
+
+def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
+    message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
+    rewriter.passed(op, message)
+    properties = {
+        name: op.properties.get(name) for name in ("head_dim", "causal", "window", "scale")
+    }
+    inputs = (op.q, op.k, op.v)
+    dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
+    dkv = AttentionDkvOp.made(
+        (op.d_out, dq.moment, op.lse, *inputs), properties, _stored(op.dk, op.dv)
+    )
+    dq.moment.name_hint = "moment"
+    for new in (dq, dkv):
+        new.location = op.location
+        rewriter.order.insert_before(new, op)
+    for old, new in zip((op.dq, op.dk, op.dv), (*dq.outputs, *dkv.outputs), strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    rewriter.order.erase(op)
+
+
+def _stored(*sums: SSAValue) -> Segment:
+    """An epilogue that stores sums as they are."""
+    block = Block(arg_types=[f32] * len(sums))
+    for argument, value in zip(block.args, sums, strict=True):
+        argument.name_hint = value.name_hint
+    block.add_op(YieldOp(*block.args))
+    results = [Result(ResultPortAttr.tile(), tensor_type(value)) for value in sums]
+    return Segment(weights=[], ports=[], results=results, body=Region(block))

@@ -1,0 +1,138 @@
+"""Pass `fuse-attention-grad`: what follows the backward of attention, in its epilogues."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Region, SSAValue
+
+from coda_ir.dialects.gemm import (
+    AttentionSumOp,
+    MapOp,
+    PairingAttr,
+    PortKind,
+    ResultKind,
+    Segment,
+    YieldOp,
+)
+from coda_ir.dialects.gemm.attention import groups_in_heads, pairs_in_heads
+from coda_ir.passes.support.editing import EpilogueEditor
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+_STORED = (ResultKind.TILE, ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL)
+
+
+@dataclass(frozen=True)
+class FuseAttentionGradPass(FunctionPass):
+    """A pointwise kernel on gradients of attention joins the epilogue that has them on chip.
+
+        %m, %dq = gemm.attention_dq (...) { yield dq }
+        %dz, %s = gemm.map pair<halves, 128> tile(%dq) half_table(%cos, %sin) tile(%z) { ... }
+        ->  %m, %dz, %s = gemm.attention_dq (...) pair<halves, 128> half_table(%cos, %sin)
+                tile(%z) { ... }
+
+    So rotary embedding is undone, norms of heads are differentiated and sums of rows are taken
+    before anything is stored. Legal iff pairs of columns lie in one head, sums over groups too, and
+    nothing else that the kernel reads depends on the gradients.
+    """
+
+    name: ClassVar[str] = "fuse-attention-grad"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, MapOp):
+                producer = _producer(op)
+                if producer is None:
+                    continue
+                refusal = _check(op, producer, rewriter)
+                if refusal is None:
+                    _fuse(op, producer, rewriter)
+                else:
+                    rewriter.missed(op, refusal)
+
+
+def _producer(op: MapOp) -> AttentionSumOp | None:
+    """The last of those whose results the kernel reads element by element."""
+    tiles = [value.owner for kind, value in op.segment().ports if kind == PortKind.TILE]
+    found = [owner for owner in tiles if isinstance(owner, AttentionSumOp)]
+    return found[-1] if found else None
+
+
+def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> Refusal | None:
+    segment, into = op.segment(), producer.segment()
+    refusal = _check_pairs(segment, into, producer)
+    if refusal is not None:
+        return refusal
+    if op.order is not None:
+        return Refusal("the kernel may choose the order of its sums", "it states an order")
+    if any(result.port.kind.data not in _STORED for result in segment.results):
+        return Refusal("tiles and partial sums are stored", "it has a result of another kind")
+    others = [value for value in op.ports if value not in producer.outputs]
+    if rewriter.order.slices_after(others, producer) is None:
+        found = "an operand is computed from them, by another kernel"
+        return Refusal("what is read with the gradients is there before them", found)
+    return None
+
+
+def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> Refusal | None:
+    head_dim = producer.head_dim.value.data
+    pairing = segment.pairing
+    if not pairs_in_heads(pairing, head_dim):
+        found = f"it takes pairs of columns of different heads, which have {head_dim} columns"
+        return Refusal("both columns of a pair belong to one head", found)
+    if pairing != into.pairing and not (pairing is not None and _is_plain(into)):
+        found = "it takes single columns, and the epilogue pairs"
+        if pairing is not None:
+            found = "it takes pairs of columns, and the epilogue has others"
+        return Refusal("the epilogue takes columns as the kernel does", found)
+    if not groups_in_heads(segment, head_dim):
+        found = f"it takes sums over more than the {head_dim} columns of a head"
+        return Refusal("groups of columns lie in one head", found)
+    return None
+
+
+def _is_plain(segment: Segment) -> bool:
+    """Whether the accumulators are stored as they are, column by column."""
+    by_column = all(result.port.kind.data.is_per_column for result in segment.results)
+    is_bare = by_column and len(segment.block.ops) == 1 and not segment.ports
+    return segment.pairing is None and is_bare
+
+
+def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> None:
+    rewriter.passed(op, f"fused into the epilogue of {producer.name}")
+    others = [value for value in op.ports if value not in producer.outputs]
+    rewriter.order.hoist(others, producer)
+    code, outputs = op.take_segment(), list(producer.outputs)
+    editor = EpilogueEditor(producer, rewriter.order)
+    into = editor.segments[0]
+    if code.pairing is not None and into.pairing is None:
+        _take_pairs(into, code.pairing)
+    values: dict[SSAValue, SSAValue] = {}
+    for index, (kind, value) in enumerate(code.ports):
+        found: Sequence[SSAValue] = (
+            into.yielded(outputs.index(value)) if value in outputs else into.add_port(kind, value)
+        )
+        values.update(zip(code.port_args(index), found, strict=True))
+    for inner in code.block.ops:
+        if not isinstance(inner, YieldOp):
+            assert into.block.last_op is not None
+            into.block.insert_op_before(inner.clone(values), into.block.last_op)
+    editor.locations.append(op.location)
+    for index, (result, old) in enumerate(zip(code.results, op.outputs, strict=True)):
+        yielded = [values[value] for value in code.yielded(index)]
+        editor.adopt(0, editor.add_result(0, result.port, result.type, yielded), old)
+    op.operands = ()
+    editor.commit()
+    rewriter.order.erase(op)
+
+
+def _take_pairs(segment: Segment, pairing: PairingAttr) -> None:
+    """Let a segment that stores its accumulators as they are have pairs of columns."""
+    block = Block(arg_types=[f32] * (2 * segment.accumulator_count))
+    for number, argument in enumerate(block.args):
+        argument.name_hint = segment.block.args[number // 2].name_hint
+    stored = [segment.yielded(index)[0] for index in range(len(segment.results))]
+    places = [2 * segment.block.args.index(value) for value in stored]  # pyright: ignore
+    block.add_op(YieldOp(*(block.args[place + lane] for place in places for lane in (0, 1))))
+    segment.pairing, segment.body = pairing, Region(block)

@@ -1,0 +1,153 @@
+"""The backward of attention as kernels with epilogues, compared with float64."""
+
+from functools import partial
+
+import pytest
+import torch
+from support.attention_heads import (
+    LEARNED,
+    Heads,
+    RandomProgram,
+    attend,
+    gradients,
+    rotated,
+    rotated_inputs,
+    rotated_text,
+)
+from support.joints import function_of
+
+import coda_ir
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.context import make_context
+from coda_ir.float64 import relative_error
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.lowering import Lowering
+from coda_ir.passes.derive_gradient import DeriveGradientPass
+from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.training.functions import TrainableFunction
+
+PROGRAMS = {
+    "causal": Heads(),
+    "all keys": Heads(options="causal=false"),
+    "one head of keys": Heads(3, 1, options="causal=true, scale=0.5"),
+    "as many heads of keys": Heads(2, 2, 32, element="f16"),
+    "window": Heads(options="causal=true, window=21"),
+    "window on both sides": Heads(options="window=18"),
+    "narrow window": Heads(options="causal=true, window=1"),
+    "no batch": Heads(batches=""),
+}
+
+SIZES = [(50, 50), (33, 90), (90, 33), (1, 40), (64, 64)]
+
+
+def trained(text: str) -> TrainableFunction:
+    return coda_ir.compile(text, device="cpu", training=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agrees_with_float64(name: str):
+    of = PROGRAMS[name]
+    compiled = trained(of.text)
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    for queries, keys in SIZES:
+        tensors = of.inputs(queries, keys)
+        d_y = torch.randn_like(tensors[0])
+        wide = [x.double() for x in tensors]
+        wanted = gradients(partial(attend, of), wide, d_y.double())
+        found = gradients(compiled, tensors, d_y)
+        for one, other in zip(found, wanted, strict=True):
+            assert relative_error(one, other) < 1e-2
+        for one, other in zip(gradients(compiled, tensors, d_y), found, strict=True):
+            assert torch.equal(one, other)
+
+
+ROTATED = {
+    "rotated": Heads(),
+    "rotated, wide heads": Heads(2, 1, 64, options="causal=true, window=40"),
+}
+
+
+@pytest.mark.parametrize("name", ROTATED)
+def test_epilogues_agree_with_float64(name: str):
+    of = ROTATED[name]
+    compiled = trained(rotated_text(of, 48))
+    assert "_rope_sum(" in compiled.source
+    assert "pointwise over" not in compiled.source, "no kernel reads the gradients again"
+    tensors = rotated_inputs(of, 48, 2, 45)
+    d_y = torch.randn_like(tensors[0])
+    wide = [x.double() for x in tensors]
+    wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
+    eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
+    found = gradients(compiled, tensors, d_y, LEARNED)
+    for one, spelled, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_agree_with_float64(seed: int):
+    """Projections with and without biases, norms of heads and rotations, of any heads and rows."""
+    program = RandomProgram(seed)
+    module = parse_text(program.text)
+    DeriveGradientPass().apply(make_context(), module)
+    inputs, d_y = program.inputs, program.d_y
+    joint, arguments = function_of(module, "f_joint"), [*inputs, d_y]
+    _, *exact = run_function(joint, arguments)
+    _, *rounded = run_function(joint, arguments, precision="stated")
+    compiled = trained(program.text)
+    assert "dq_of_tile(" in compiled.source and "dkv_of_tile(" in compiled.source
+    found = gradients(compiled, inputs, d_y, program.learned)
+    for one, spelled, wanted in zip(found, rounded, exact, strict=True):
+        assert relative_error(one, wanted) < max(1e-2, 1.25 * relative_error(spelled, wanted))
+
+
+def test_one_tensor_for_queries_keys_and_values():
+    of = Heads(2, 2, 32)
+    text = "fn f(x: bf16[B, T, 64]) { return attention(x, x, x, head_dim=32, causal=true) }"
+    x, d_y = torch.randn(2, 45, 64).bfloat16(), torch.randn(2, 45, 64).bfloat16()
+
+    def same(x: torch.Tensor) -> torch.Tensor:
+        return attend(of, x, x, x)
+
+    (wanted,) = gradients(same, [x.double()], d_y.double())
+    (found,) = gradients(trained(text), [x], d_y)
+    assert relative_error(found, wanted) < 1e-2
+
+
+def test_batches_do_not_see_each_other():
+    of = PROGRAMS["causal"]
+    tensors = of.inputs(50, 50)
+    d_y = torch.randn_like(tensors[0])
+    compiled = trained(of.text)
+    found = gradients(compiled, tensors, d_y)
+    for x in (*tensors, d_y):
+        x[1] = float("nan")
+    for one, other in zip(gradients(compiled, tensors, d_y), found, strict=True):
+        assert torch.equal(one[0], other[0]) and one[1].isnan().all()
+
+
+def test_keys_past_the_end_have_no_weight():
+    """Scores so low that a key of zeros would have an infinite one."""
+    of = PROGRAMS["all keys"]
+    q, k, v = of.inputs(33, 41)
+    tensors = [q.abs() * 20, -k.abs() * 20, v]
+    d_y = torch.randn_like(q)
+    wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
+    for one, other in zip(gradients(trained(of.text), tensors, d_y), wanted, strict=True):
+        assert one.isfinite().all() and relative_error(one, other) < 2e-2
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+@pytest.mark.parametrize("of", [Heads(8, 2, 128), Heads(4, 4, 64)], ids=["wide", "narrow"])
+def test_compiles_ahead_of_time(target: str, of: Heads):
+    module = parse_text(rotated_text(of, 256))
+    DifferentiatePass().apply(make_context(), module)
+    options = " mainloop=warp_specialized" if target == "sm_90" else ""
+    lowered = Lowering(module, f"target={target}{options}").module("scheduled")
+    kernels = emit_program(lowered, "f_backward").kernels
+    of_attention = [kernel for kernel in kernels if kernel.name.startswith("attention_d")]
+    assert [("tensordesc" in k.arguments[0].type) for k in of_attention] == [target == "sm_90"] * 2
+    for kernel in compile_kernels(of_attention, target):
+        # Registers that are spilled are those of the epilogue, which runs once for a tile.
+        assert kernel.resources.fits and kernel.resources.spills <= 256

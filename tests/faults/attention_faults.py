@@ -1,0 +1,113 @@
+"""Faults of the backward of attention: its kernels, and what joins their epilogues."""
+
+from faults.fault import Fault, KernelFault
+
+T = "coda_ir.backends.triton."
+TILES = f"{T}prelude:_HELPERS"
+KERNEL = f"{T}attention_grad_kernel:"
+FUSION = "coda_ir.passes.fuse_attention_grad:"
+
+ATTENTION_FAULTS = (
+    KernelFault(
+        "attention: a query does not see its own key",
+        f"{TILES}[is_seen]",
+        "key <= query",
+        "key < query",
+    ),
+    KernelFault(
+        "attention: a key too many in the window",
+        f"{TILES}[is_seen]",
+        "key > query - WINDOW",
+        "key >= query - WINDOW",
+    ),
+    KernelFault(
+        "attention: rows past the end are those of the next batch",
+        f"{TILES}[head_rows]",
+        "mask=(row < rows)[:, None]",
+        "mask=(row < rows + 1000)[:, None]",
+    ),
+    KernelFault(
+        "attention: a block of keys is not masked",
+        f"{TILES}[keys_of_queries]",
+        "tl.maximum(start + shift + 1, 0) // BLOCK_N",
+        "tl.cdiv(tl.maximum(start + shift + 1, 0), BLOCK_N)",
+    ),
+    KernelFault(
+        "attention: the last keys of a window are left out",
+        f"{TILES}[keys_of_queries]",
+        "start + BLOCK_M + shift + WINDOW - 1",
+        "start + BLOCK_M + shift + WINDOW - 2 - BLOCK_N",
+    ),
+    KernelFault(
+        "attention: the first queries of a block of keys are left out",
+        f"{TILES}[queries_of_keys]",
+        "first = tl.maximum(start - shift, 0)",
+        "first = tl.maximum(start - shift + BLOCK_N, 0)",
+    ),
+    KernelFault(
+        "attention: the last queries of a window are left out",
+        f"{TILES}[queries_of_keys]",
+        "start + BLOCK_M + WINDOW - 1 - shift",
+        "start + WINDOW - 1 - shift",
+    ),
+    KernelFault(
+        "attention: a head of keys has the queries of one head",
+        f"{TILES}[dkv_of_tile]",
+        "head * SHARED + step // steps",
+        "head * SHARED",
+    ),
+    KernelFault(
+        "attention: the sums of a row are those of the first head",
+        f"{TILES}[dq_of_tile]",
+        "of_head.to(tl.int64) * queries + row",
+        "(of_head * 0).to(tl.int64) * queries + row",
+    ),
+    KernelFault(
+        "attention: the gradient of keys is not scaled",
+        f"{TILES}[dkv_of_tile]",
+        "return dk * SCALE, dv",
+        "return dk, dv",
+    ),
+    KernelFault(
+        "attention: blocks of the same head only",
+        f"{TILES}[tile_of_heads]",
+        "first + within % count",
+        "first",
+    ),
+    KernelFault(
+        "attention: the columns of a pair change places",
+        f"{TILES}[column_halves]",
+        "(0, 2, 1)",
+        "(0, 1, 2)",
+    ),
+    KernelFault(
+        "attention: rows of the epilogue are those of the first batch",
+        f"{KERNEL}_Kernel._epilogue",
+        'f"rows = batch * {extent} + number"',
+        'f"rows = batch * 0 + number + 1"',
+    ),
+    KernelFault(
+        "attention: sums of columns of all batches in one place",
+        f"{KERNEL}_Kernel._epilogue",
+        '"tile_m = batch * blocks + block"',
+        '"tile_m = block"',
+    ),
+    Fault(
+        "fuse-attention-grad: the code reads the gradient of the keys for that of the values",
+        f"{FUSION}_fuse",
+        "into.yielded(outputs.index(value))",
+        "into.yielded(0)",
+    ),
+    Fault(
+        "fuse-attention-grad: pairs across heads join",
+        f"{FUSION}_check_pairs",
+        "if not pairs_in_heads(pairing, head_dim):",
+        "if False:",
+    ),
+    Fault(
+        "fuse-attention-grad: sums over several heads join",
+        f"{FUSION}_check_pairs",
+        "if not groups_in_heads(segment, head_dim):",
+        "if False:",
+    ),
+)

@@ -1,0 +1,134 @@
+// RUN: coda-opt %s --split-input-file --verify-diagnostics
+
+// What the verifier of the backward of attention refuses.
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{5 operands, expected 6}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{unknown property softcap, expected head_dim, causal, window, scale}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true, softcap = 2.0 : f64}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{operand d_out has shape ?x?x32, expected ?x?x64}}
+  %r:2 = gemm.attention_dq (%k : tensor<?x?x32xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{operand out has shape ?x?x32, expected ?x?x64}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>, %l: tensor<?x2x?xf32>) {
+  // expected-error@below {{operand lse has shape ?x2x?, expected ?x4x?}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %l : tensor<?x2x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{pair mode across heads, expected pairs within 16 columns}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true} pair<halves, 32>
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{a tile_t port, expected only in gemm.fused}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true} tile_t(%t : tensor<64x?x?xbf16>)
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{a tile_t result, expected only in gemm.fused}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile_t : tensor<64x?x?xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{region reduces groups of several heads, expected divisors of 16}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      %0 = gemm.group_reduce add %a over 32 : f32
+      gemm.yield %0 : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{region takes (f32, f32), expected (f32): the accumulators, then the ports}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %m: tensor<?x4x?xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
+  // expected-error@below {{operand moment has element type bf16, expected f32}}
+  %r = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %m : tensor<?x4x?xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x32xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}

@@ -1,0 +1,46 @@
+"""Programs of the backward of attention on the GEMM level, in float32: several tiles of queries and
+of keys, the last ones cut, and heads that share those of keys.
+"""
+
+QUERIES, KEYS, COLUMNS, SHARED = 45, 70, 64, 32
+
+
+def backward_of_attention(options: str) -> str:
+    """Both kernels, with epilogues of all kinds; `options` as of attention."""
+    q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{KEYS}x{SHARED}xf32>"
+    lse, table = f"tensor<2x4x{QUERIES}xf32>", f"tensor<{QUERIES}x8xf32>"
+    row_sum, column_sum = f"tensor<2x{QUERIES}x1xf32>", f"tensor<{SHARED}xf32>"
+    inputs = f"%lse : {lse}, %q : {q}, %k : {k}, %v : {k}"
+    properties = f"{{head_dim = 16 : i64, {options}}}"
+    return f"""
+func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q})
+    -> ({q}, {row_sum}, {k}, {k}, {column_sum}) {{
+  %moment, %dz, %p = gemm.attention_dq (%dy : {q}, %y : {q}, {inputs}) {properties}
+      pair<halves, 16> half_table(%cos : {table}) tile(%z : {q})
+      -> (tile : {q}, partial_row<add> : tensor<2x{QUERIES}x?xf32>) {{
+  ^epilogue(%a : f32, %b : f32, %c : f32, %za : f32, %zb : f32):
+    %first = arith.mulf %b, %c : f32
+    %second = arith.subf %a, %c : f32
+    %along = arith.mulf %first, %za : f32
+    %across = arith.mulf %second, %zb : f32
+    %s = arith.addf %along, %across : f32
+    gemm.yield %first, %second, %s : f32, f32, f32
+  }}
+  %sum = gemm.finalize row (add %p : tensor<2x{QUERIES}x?xf32>) -> ({row_sum}) {{
+  ^finalize(%t : f32):
+    gemm.yield %t : f32
+  }}
+  %dk, %dv, %pk = gemm.attention_dkv (%dy : {q}, %moment : {lse}, {inputs}) {properties}
+      -> (tile : {k}, tile : {k}, partial_col<add> : tensor<?x{SHARED}xf32>) {{
+  ^epilogue(%a : f32, %b : f32):
+    %g = gemm.group_reduce add %b over 16 : f32
+    %s = arith.addf %b, %g : f32
+    gemm.yield %a, %s, %a : f32, f32, f32
+  }}
+  %total = gemm.finalize col (add %pk : tensor<?x{SHARED}xf32>) -> ({column_sum}) {{
+  ^finalize(%t : f32):
+    gemm.yield %t : f32
+  }}
+  func.return %dz, %sum, %dk, %dv, %total : {q}, {row_sum}, {k}, {k}, {column_sum}
+}}
+"""
