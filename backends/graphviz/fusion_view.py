@@ -22,7 +22,7 @@ from coda_ir.backends.graphviz.values import (
     tooltip,
 )
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name
-from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp
 
 Part = tuple[int, int | None]
 """Number of an operator and of one of its kernels (None where it has none)."""
@@ -113,6 +113,8 @@ class FusionDrawing:
                 return title(f"{kernel + 1}. pointwise kernel")
             case FinalizeOp():
                 return title(f"{kernel + 1}. finalize", f"per {op.axis.data}")
+            case AttentionSumOp():
+                return title(f"{kernel + 1}. {short_name(op)}", ", ".join(op.SUMS))
             case _:
                 return title(f"{kernel + 1}. {short_name(op)}")
 
@@ -174,12 +176,12 @@ class FusionDrawing:
 
 def is_library_call(op: Operation) -> bool:
     """Whether an operator of the block level is left."""
-    return not isinstance(op, (FusedOp, MapOp, FinalizeOp, *PREPARED))
+    return not isinstance(op, (FusedOp, MapOp, FinalizeOp, AttentionSumOp, *PREPARED))
 
 
 def kernel_style(op: Operation) -> Attributes:
     match op:
-        case FusedOp():
+        case FusedOp() | AttentionSumOp():
             return theme.GEMM_BOX
         case MapOp():
             return theme.MAP_BOX

@@ -22,6 +22,7 @@ from coda_ir.backends.graphviz.values import (
 )
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import (
+    AttentionSumOp,
     Combiner,
     FinalizeOp,
     FusedOp,
@@ -34,7 +35,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.registry import get_all_passes
 from coda_ir.remarks import Remark, collect_remarks
 
-GEMM_LEVEL = (FusedOp, MapOp, FinalizeOp, PackWeightOp, ScaleWeightOp)
+GEMM_LEVEL = (FusedOp, MapOp, FinalizeOp, AttentionSumOp, PackWeightOp, ScaleWeightOp)
 VIEWS = (ConstantOp, ReshapeOp, SliceOp, TransposeOp)
 """Operators of the block level that cost nothing at run time."""
 
@@ -74,6 +75,8 @@ class FunctionDrawing:
                     self._map(op)
                 case FinalizeOp():
                     self._finalize(op)
+                case AttentionSumOp():
+                    self._attention(op)
                 case ConstantOp() if not _has_node(op):
                     continue  # its number is in the labels of its users
                 case _:
@@ -154,6 +157,25 @@ class FunctionDrawing:
         segment = op.segment()
         self._epilogue(EpilogueDrawing(box, self.values, segment.block), segment)
 
+    def _attention(self, op: AttentionSumOp) -> None:
+        box = self.box.box(
+            label=title(op.name, "", schedule_text(op)), tooltip=tooltip(op), **theme.GEMM_BOX
+        )
+        segment = op.segment()
+        drawing = EpilogueDrawing(box, self.values, segment.block)
+        names = ", ".join(op.SUMS)
+        sums = box.node(
+            label=label(names, "accumulates in f32"), tooltip=tooltip(op), **theme.MATMUL
+        )
+        for value in dict.fromkeys(op.tensors):
+            self._edge(value, sums)
+        sides = ("first", "second") if segment.pairing else ("",)
+        texts = [f"{name} {side}".strip() for name in op.SUMS for side in sides]
+        for text, accumulator in zip(texts, segment.accumulators, strict=True):
+            drawing.sources[accumulator] = Source(sums, text)
+        self.sources.update((result, Source(sums)) for result in op.own_results)
+        self._epilogue(drawing, segment)
+
     def _finalize(self, op: FinalizeOp) -> None:
         box = self.box.box(
             label=title("gemm.finalize", f"per {op.axis.data}"),
@@ -192,7 +214,7 @@ def unfused_remarks(func: FuncOp) -> list[Remark]:
     return remarks
 
 
-def schedule_text(op: FusedOp) -> str:
+def schedule_text(op: FusedOp | AttentionSumOp) -> str:
     if op.schedule is None:
         return ""
     tile = " × ".join(map(str, op.schedule.tile))

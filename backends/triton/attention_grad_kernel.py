@@ -111,7 +111,7 @@ class _Kernel:
         lines = [*self._constants(), *self._place(), *self._call(), *self._epilogue()]
         bm, bn, _ = self.schedule.tile
         rows, steps = ("queries", "keys") if self.is_dq else ("keys", "queries")
-        what = "dQ" if self.is_dq else "dK and dV"
+        what = " and ".join(self.op.SUMS)
         summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
         parameters = (*self.arguments.arguments, *self._extents())
         return EmittedKernel(
@@ -221,7 +221,7 @@ class _Kernel:
 
     def _names(self) -> list[str]:
         """The variables of the sums."""
-        return ["dq"] if self.is_dq else ["dk", "dv"]
+        return [name.lower() for name in self.op.SUMS]
 
     def _pitch(self, value: SSAValue) -> int:
         """The elements from one row to the next."""

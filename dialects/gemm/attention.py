@@ -101,18 +101,13 @@ class AttentionSumOp(AttentionLike, ABC):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = None
 
-    SUMS: ClassVar[int]
-    """How many sums there are, each with columns as the rows of the tile have."""
+    SUMS: ClassVar[tuple[str, ...]]
+    """The sums, each with the rows and columns of a tile."""
 
     @property
     @abstractmethod
     def rows_of(self) -> SSAValue:
         """The tensor that has the rows and columns of the sums."""
-
-    @property
-    @abstractmethod
-    def steps_of(self) -> SSAValue:
-        """The tensor over whose rows they go."""
 
     @property
     def tile_heads(self) -> int:
@@ -140,7 +135,7 @@ class AttentionSumOp(AttentionLike, ABC):
             pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
             outputs=self.outputs,
             sum_columns=shape_of(self.rows_of)[-1],
-            sums=self.SUMS,
+            sums=len(self.SUMS),
         )
 
     def take_segment(self) -> SumSegment:
@@ -274,15 +269,11 @@ class AttentionDqOp(AttentionSumOp):
 
     name = "gemm.attention_dq"
     moment = result_def(TensorType)
-    SUMS: ClassVar[int] = 1
+    SUMS: ClassVar[tuple[str, ...]] = ("dQ",)
 
     @property
     def rows_of(self) -> SSAValue:
         return self.q
-
-    @property
-    def steps_of(self) -> SSAValue:
-        return self.k
 
     @classmethod
     def _own_types(cls, lse: SSAValue) -> list[object]:
@@ -305,15 +296,11 @@ class AttentionDkvOp(AttentionSumOp):
     """
 
     name = "gemm.attention_dkv"
-    SUMS: ClassVar[int] = 2
+    SUMS: ClassVar[tuple[str, ...]] = ("dK", "dV")
 
     @property
     def rows_of(self) -> SSAValue:
         return self.k
-
-    @property
-    def steps_of(self) -> SSAValue:
-        return self.q
 
     def verify_(self) -> None:
         super().verify_()

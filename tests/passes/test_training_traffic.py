@@ -271,7 +271,7 @@ def test_gradients_of_heads_are_stored_once():
             stored = [v for v in op.outputs if shapes.dims(v) == ("B", "T", width)]
             loaded = [v for v in op.ports if shapes.dims(v) == ("B", "T", width)]
             # dq, or dk and dv; the projection before its norm, and the values.
-            assert len(stored) == len(set(loaded)) == op.SUMS
+            assert len(stored) == len(set(loaded)) == len(op.SUMS)
             assert not {use.operation.name for v in stored for use in v.uses} & {"gemm.map"}
 
 

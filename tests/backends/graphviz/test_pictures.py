@@ -14,8 +14,10 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.api import Level, Lowering, parse
 from coda_ir.backends.graphviz import draw_module, render_svg
 from coda_ir.backends.graphviz.fusion import analyze_fusion
+from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp
+from coda_ir.passes.differentiate import DifferentiatePass
 
 EDGE = re.compile(r"(n\d+) -> (n\d+)( \[.*\])?;")
 NODE = re.compile(r"(n\d+) \[(.*)\];")
@@ -247,3 +249,18 @@ def test_sums_of_products_and_gradients_of_weights():
     products = [label for label in picture.nodes.values() if "accumulates in f32" in label]
     assert any("dq · wq + dk · wk + dv · wv" in label for label in products)
     assert any("hᵀ · dk" in label for label in products)
+
+
+def test_backward_of_attention():
+    module = parse(EXAMPLES / "qwen3_block.coda")
+    DifferentiatePass().apply(make_context(), module)
+    fused = Lowering(module).module("gemm")
+    picture = Picture.of(draw_module(fused))
+    titles = " ".join(picture.boxes.values())
+    assert "gemm.attention_dq" in titles and "gemm.attention_dkv" in titles
+    sums = [label for label in picture.nodes.values() if "accumulates in f32" in label]
+    assert any("dK, dV" in label for label in sums)
+    sides = " ".join(attributes for _, _, attributes in picture.edges)
+    assert "dK first" in sides and "dV second" in sides
+    shown = " ".join(Picture.of(draw_module(module, "fusion")).boxes.values())
+    assert "gemm.attention_dkv" in shown
