@@ -20,7 +20,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
-WIDEST_HEAD, NARROWEST_HEAD = 128, 16
+WIDEST_HEAD, NARROWEST_HEAD = 256, 16
 """Columns of a head: both gradients of a tile of keys stay in registers."""
 
 
@@ -33,7 +33,7 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
     Legal iff the scores are those of queries and keys alone, scaled and hidden by position; tensor
-    cores multiply the operands; heads have a power of two of columns, up to 128; and the function
+    cores multiply the operands; heads have a power of two of columns, up to 256; and the function
     does not ask for the bits of PyTorch.
     """
 

@@ -15,9 +15,6 @@ from coda_ir.remarks import format_location
 HEADS_AT_A_TIME = 8
 """Heads whose tiles follow one another, so that what they share is in the L2 cache."""
 
-_WIDE = 128
-"""Columns of a head from which on two warpgroups share a tile."""
-
 
 @dataclass(frozen=True)
 class _Tile:
@@ -34,15 +31,23 @@ class _Tile:
         return 2 * 2 * head_dim * (self.rows + steps * self.step)
 
 
-_HOPPER_WIDE = _Tile(128, 64, 8, 3)
-"""H200, 2 x 8192 tokens, 32 heads of 128: dQ in 2.60 ms and dK, dV in 4.20; 64 x 64 with 4 warps
-takes 2.90 and 4.85."""
-
-_HOPPER_DQ, _HOPPER_DKV = _Tile(64, 64, 4, 3), _Tile(64, 64, 4, 2)
-"""16 heads of 64, 8 x 2048 tokens: 0.20 and 0.37 ms."""
+_HOPPER = {
+    ("dq", 256): _Tile(128, 32, 8, 2),
+    ("dkv", 256): _Tile(64, 64, 8, 2),
+    ("dq", 128): _Tile(128, 64, 8, 3),
+    ("dkv", 128): _Tile(128, 64, 8, 3),
+    ("dq", 64): _Tile(64, 64, 4, 3),
+    ("dkv", 64): _Tile(64, 64, 4, 2),
+}
+"""By the columns of a head, at most. H200, 2 x 8192 tokens: 32 heads of 128 in 2.60 and 4.20 ms (64
+x 64 with 4 warps in 2.90 and 4.85), 8 heads of 256 in 1.75 and 4.41; 16 heads of 64, 8 x 2048
+tokens, in 0.20 and 0.37."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
+
+MOST_ELEMENTS = 64 * 128
+"""Of a sum that four warps have in registers."""
 
 _INTERPRETED = _Tile(32, 16, 4, 1)
 """Small, so that the tensors of tests have several."""
@@ -69,10 +74,11 @@ def attention_schedule(op: AttentionSumOp, device: Device, mainloop: str) -> Sch
 
 
 def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[_Tile]:
+    head_dim = op.head_dim.value.data
     if device.threads == 1:
         return (_INTERPRETED,)
     if not is_tma:
-        return _PORTABLE
-    if op.head_dim.value.data >= _WIDE:
-        return (_HOPPER_WIDE,)
-    return (_HOPPER_DQ if isinstance(op, AttentionDqOp) else _HOPPER_DKV,)
+        return [tile for tile in _PORTABLE if tile.rows * head_dim <= MOST_ELEMENTS]
+    kind = "dq" if isinstance(op, AttentionDqOp) else "dkv"
+    widths = [width for of, width in _HOPPER if of == kind and width >= head_dim]
+    return [_HOPPER[kind, min(widths)]] if widths else []

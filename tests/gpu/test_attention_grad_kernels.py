@@ -26,6 +26,7 @@ pytestmark = pytest.mark.gpu
 
 PROGRAMS = {
     "causal": Heads(8, 2, 128),
+    "wide heads": Heads(4, 2, 256),
     "as many heads of keys": Heads(4, 4, 64, element="f16"),
     "all keys": Heads(4, 2, 64, options="causal=false"),
     "narrow heads": Heads(4, 1, 16),
@@ -58,7 +59,9 @@ def test_agrees_with_float64(name: str):
             assert torch.equal(one, same)
 
 
-@pytest.mark.parametrize("of", [Heads(8, 2, 128), Heads(4, 4, 64)], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    "of", [Heads(8, 2, 128), Heads(4, 4, 64), Heads(2, 2, 256)], ids=["wide", "narrow", "widest"]
+)
 @pytest.mark.parametrize("rows", [512, 333])
 def test_epilogues_agree_with_float64(of: Heads, rows: int):
     compiled: Any = coda_ir.compile(rotated_text(of, 256), device="cuda", training=True)

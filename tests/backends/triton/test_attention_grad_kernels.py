@@ -139,9 +139,9 @@ def test_keys_past_the_end_have_no_weight():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
-@pytest.mark.parametrize("of", [Heads(8, 2, 128), Heads(4, 4, 64)], ids=["wide", "narrow"])
-def test_compiles_ahead_of_time(target: str, of: Heads):
-    module = parse_text(rotated_text(of, 256))
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_compiles_ahead_of_time(target: str, width: int):
+    module = parse_text(rotated_text(Heads(4, 2, width), 256))
     DifferentiatePass().apply(make_context(), module)
     options = " mainloop=warp_specialized" if target == "sm_90" else ""
     lowered = Lowering(module, f"target={target}{options}").module("scheduled")
@@ -150,4 +150,4 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
     assert [("tensordesc" in k.arguments[0].type) for k in of_attention] == [target == "sm_90"] * 2
     for kernel in compile_kernels(of_attention, target):
         # Registers that are spilled are those of the epilogue, which runs once for a tile.
-        assert kernel.resources.fits and kernel.resources.spills <= 256
+        assert kernel.resources.fits and kernel.resources.spills <= 512
