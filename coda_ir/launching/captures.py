@@ -17,20 +17,19 @@ import torch
 
 
 @contextmanager
-def captured(graph: Any, pool: Any = None) -> Generator[None]:
-    """Capture what runs on the current device in `graph`, with memory of `pool`.
+def captured(graph: Any, **options: Any) -> Generator[None]:
+    """Capture what runs on the current device in `graph`, with the options of `torch.cuda.graph`.
 
     Raises RuntimeError where that fails, with everything else as it was before.
     """
     cuda: Any = torch.cuda  # partly without types
     stream = cuda.current_stream()
-    pool = cuda.graph_pool_handle() if pool is None else pool
     try:
-        with cuda.graph(graph, pool=pool):
+        with cuda.graph(graph, **options):
             yield
     except BaseException:
         cuda.set_stream(stream)
-        _end_capture(cuda, pool)
+        _end_capture(cuda, options.get("pool") or graph.pool())
         raise
 
 

@@ -62,7 +62,7 @@ class CudaRecorder:
             if self._pool is None:
                 self._pool = cuda.graph_pool_handle()
             graph = cuda.CUDAGraph()
-            with captured(graph, self._pool):
+            with captured(graph, pool=self._pool):
                 results = run()
             return graph.replay, results
 

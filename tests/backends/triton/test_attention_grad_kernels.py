@@ -8,6 +8,7 @@ from support.attention_heads import (
     LEARNED,
     Heads,
     RandomProgram,
+    any_width,
     attend,
     gradients,
     rotated,
@@ -27,6 +28,10 @@ from coda_ir.lowering import Lowering
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.differentiate import DifferentiatePass
 from coda_ir.training.functions import TrainableFunction
+
+pytestmark = pytest.mark.usefixtures("any_width")
+
+__all__ = ["any_width"]
 
 PROGRAMS = {
     "causal": Heads(),
@@ -139,7 +144,7 @@ def test_keys_past_the_end_have_no_weight():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
-@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("width", [64, 128])
 def test_compiles_ahead_of_time(target: str, width: int):
     module = parse_text(rotated_text(Heads(4, 2, width), 256))
     DifferentiatePass().apply(make_context(), module)
@@ -150,4 +155,4 @@ def test_compiles_ahead_of_time(target: str, width: int):
     assert [("tensordesc" in k.arguments[0].type) for k in of_attention] == [target == "sm_90"] * 2
     for kernel in compile_kernels(of_attention, target):
         # Registers that are spilled are those of the epilogue, which runs once for a tile.
-        assert kernel.resources.fits and kernel.resources.spills <= 512
+        assert kernel.resources.fits and kernel.resources.spills <= 256
