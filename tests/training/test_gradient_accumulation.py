@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -392,9 +395,11 @@ def test_an_exception_says_which_gradients_are_incomplete(monkeypatch: pytest.Mo
     )
 
 
-def test_distributed_data_parallel(reference: TrainableFunction, tmp_path: Path):
+def distributed_steps(store: Path) -> None:
+    """Steps of DistributedDataParallel with micro-batches, ours beside eager PyTorch's."""
     distributed: Any = import_module("torch.distributed")
     wrap: Any = import_module("torch.nn.parallel").DistributedDataParallel
+    function = network_of(target="reference")
 
     class Network(torch.nn.Module):
         def __init__(self):
@@ -402,25 +407,45 @@ def test_distributed_data_parallel(reference: TrainableFunction, tmp_path: Path)
             self.weights = torch.nn.ParameterDict(weights())
 
         def forward(self, x: torch.Tensor) -> Any:
-            return reference(x, **self.weights)
+            return function(x, **self.weights)
 
     theirs = weights()
-    store = f"file://{tmp_path / 'store'}"
-    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
-    try:
-        ours = Network()
-        parallel = wrap(ours)
-        for step in range(2):
-            for seed in range(2):
-                with parallel.no_sync():
-                    parallel(batch(seed)).square().sum().backward()
-                backward(eager, theirs, seed)
-            parallel(batch(step + 2)).square().sum().backward()
-            backward(eager, theirs, step + 2)
-    finally:
-        distributed.destroy_process_group()
+    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    ours = Network()
+    parallel = wrap(ours)
+    for step in range(2):
+        for seed in range(2):
+            with parallel.no_sync():
+                parallel(batch(seed)).square().sum().backward()
+            backward(eager, theirs, seed)
+        parallel(batch(step + 2)).square().sum().backward()
+        backward(eager, theirs, step + 2)
     found = [ours.weights[name].grad for name in theirs]
     torch.testing.assert_close(found, gradients(theirs), rtol=1e-5, atol=1e-5)
+
+
+DISTRIBUTED = """
+import os, sys, traceback
+from pathlib import Path
+try:
+    from test_gradient_accumulation import distributed_steps
+    distributed_steps(Path(sys.argv[1]))
+except BaseException:
+    traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(1)
+os._exit(0)
+"""
+"""A process of its own, which ends without destructors: see `support/distributed.py`."""
+
+
+def test_distributed_data_parallel(tmp_path: Path):
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent), str(here.parents[1])])
+    command = [sys.executable, "-W", "ignore", "-c", DISTRIBUTED, str(tmp_path / "store")]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_programs_can_be_made_before_the_first_call():
