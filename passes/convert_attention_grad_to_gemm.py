@@ -18,6 +18,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.attention import OPTIONS
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 WIDTHS = frozenset({128})
@@ -74,9 +75,7 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
 def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties = {
-        name: op.properties.get(name) for name in ("head_dim", "causal", "window", "scale")
-    }
+    properties = {name: op.properties.get(name) for name in OPTIONS}
     inputs = (op.q, op.k, op.v)
     dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
     dkv = AttentionDkvOp.made(

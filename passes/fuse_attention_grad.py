@@ -68,11 +68,15 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
         return Refusal("the kernel may choose the order of its sums", "it states an order")
     if any(result.port.kind.data not in _STORED for result in segment.results):
         return Refusal("tiles and partial sums are stored", "it has a result of another kind")
-    others = [value for value in op.ports if value not in producer.outputs]
-    if rewriter.order.slices_after(others, producer) is None:
+    if rewriter.order.slices_after(_others(op, producer), producer) is None:
         found = "an operand is computed from them, by another kernel"
         return Refusal("what is read with the gradients is there before them", found)
     return None
+
+
+def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
+    """What the kernel reads beside the gradients."""
+    return [value for value in op.ports if value not in producer.outputs]
 
 
 def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> Refusal | None:
@@ -101,8 +105,7 @@ def _is_plain(segment: Segment) -> bool:
 
 def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"fused into the epilogue of {producer.name}")
-    others = [value for value in op.ports if value not in producer.outputs]
-    rewriter.order.hoist(others, producer)
+    rewriter.order.hoist(_others(op, producer), producer)
     code, outputs = op.take_segment(), list(producer.outputs)
     editor = EpilogueEditor(producer, rewriter.order)
     into = editor.segments[0]

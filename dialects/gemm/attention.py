@@ -48,11 +48,13 @@ from coda_ir.dialects.gemm.assembly import (
     segment_attr,
 )
 from coda_ir.dialects.gemm.attrs import PairingAttr, ScheduleAttr, SegmentAttr
+from coda_ir.dialects.gemm.ops import read_segments
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
-from coda_ir.dialects.gemm.segment import Port, Result, Segment
+from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
-_OPTIONS = ("head_dim", "causal", "window", "scale")
+OPTIONS = ("head_dim", "causal", "window", "scale")
+"""The properties of attention that its kernels have, too."""
 
 
 @dataclass
@@ -121,19 +123,14 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def segment(self) -> SumSegment:
         """The ports, results and region, for reading."""
-        attr = self.segment_attr
+        (read,) = read_segments([self.segment_attr], [], self.ports, self.outputs, [self.body])
         return SumSegment(
             weights=[],
-            ports=[
-                Port(kind.data, value) for kind, value in zip(attr.ports, self.ports, strict=True)
-            ],
-            results=[
-                Result(port, value.type)  # pyright: ignore[reportArgumentType]
-                for port, value in zip(attr.results, self.outputs, strict=True)
-            ],
-            body=self.body,
-            pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
-            outputs=self.outputs,
+            ports=read.ports,
+            results=read.results,
+            body=read.body,
+            pairing=read.pairing,
+            outputs=read.outputs,
             sum_columns=shape_of(self.rows_of)[-1],
             sums=len(self.SUMS),
         )
@@ -146,7 +143,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def with_segment(self, segment: Segment) -> Self:
         """The same sums with another epilogue."""
-        properties = {name: self.properties.get(name) for name in (*_OPTIONS, "schedule")}
+        properties = {name: self.properties.get(name) for name in (*OPTIONS, "schedule")}
         return self.made(self.tensors, properties, segment)
 
     @property
@@ -216,7 +213,7 @@ class AttentionSumOp(AttentionLike, ABC):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_typed_values(printer, list(self.tensors))
-        options = {name: self.properties[name] for name in _OPTIONS if name in self.properties}
+        options = {name: self.properties[name] for name in OPTIONS if name in self.properties}
         printer.print_op_attributes(options)
         with printer.indented():
             if self.schedule is not None:
@@ -236,8 +233,8 @@ class AttentionSumOp(AttentionLike, ABC):
             parser.raise_error(f"{len(tensors)} operands, expected 6", start, start + 1)
         start = parser.pos
         properties: dict[str, object] = dict(parser.parse_optional_attr_dict())
-        for name in sorted(set(properties) - set(_OPTIONS)):
-            message = f"unknown property {name}, expected {', '.join(_OPTIONS)}"
+        for name in sorted(set(properties) - set(OPTIONS)):
+            message = f"unknown property {name}, expected {', '.join(OPTIONS)}"
             parser.raise_error(message, start, start + 1)
         if parser.parse_optional_keyword("schedule"):
             properties["schedule"] = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
