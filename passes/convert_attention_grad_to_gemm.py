@@ -21,9 +21,8 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.attention import OPTIONS
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
-WIDTHS = frozenset({128})
-"""Columns of a head. On an H200 two runs of narrower and of wider heads (64 and 256, tiles in two
-stages) were seen to differ in a few elements, for a reason that is not known (docs/kernels.md)."""
+WIDEST_HEAD, NARROWEST_HEAD = 256, 16
+"""Columns of a head: both gradients of a tile of keys stay in registers."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
     Legal iff the scores are those of queries and keys alone, scaled and hidden by position; tensor
-    cores multiply the operands; heads have a number of columns for which the kernels are known to
-    repeat their bits; and the function does not ask for those of PyTorch.
+    cores multiply the operands; heads have a power of two of columns, up to 256; and the function
+    does not ask for the bits of PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-grad-to-gemm"
@@ -62,9 +61,9 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
-    if head_dim not in WIDTHS:
-        widths = " or ".join(map(str, sorted(WIDTHS)))
-        return Refusal(f"heads have {widths} columns", f"{instead}, with {head_dim} columns")
+    if head_dim & (head_dim - 1) or not NARROWEST_HEAD <= head_dim <= WIDEST_HEAD:
+        condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, a power of two"
+        return Refusal(condition, f"{instead}, with {head_dim} columns")
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
         return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
     if numerics_mode(op) != NumericsMode.FP32_EPILOGUE:

@@ -32,13 +32,16 @@ class _Tile:
 
 
 _HOPPER = {
+    ("dq", 256): _Tile(128, 32, 8, 3),
+    ("dkv", 256): _Tile(64, 64, 8, 2),
     ("dq", 128): _Tile(128, 64, 8, 3),
     ("dkv", 128): _Tile(128, 64, 8, 3),
     ("dq", 64): _Tile(64, 64, 4, 3),
-    ("dkv", 64): _Tile(64, 64, 4, 3),
+    ("dkv", 64): _Tile(64, 128, 4, 2),
 }
-"""By the columns of a head, at most. H200, 2 x 8192 tokens: 32 heads of 128 in 2.60 and 4.20 ms (64
-x 64 with 4 warps in 2.90 and 4.85); 16 heads of 64, 8 x 2048 tokens, in 0.20 and 0.39."""
+"""By the columns of a head, at most. H200, 2 x 8192 tokens, both kernels in ms: 32 heads of 128 in
+7.7 (64 x 64 with 4 warps for dK and dV 8.0, but 7.5 instead of 7.8 with 8 heads of keys); 16 heads
+of 64 in 1.99 (64 x 64 there 2.14, 128 x 64 2.58); 8 heads of 256 in 5.8 (6.3 in two stages)."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""

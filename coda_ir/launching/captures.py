@@ -17,19 +17,21 @@ import torch
 
 
 @contextmanager
-def captured(graph: Any, **options: Any) -> Generator[None]:
-    """Capture what runs on the current device in `graph`, with the options of `torch.cuda.graph`.
+def captured(graph: Any, pool: Any = None) -> Generator[None]:
+    """Capture what runs on the current device in `graph`, with memory of `pool`, or of its own.
 
     Raises RuntimeError where that fails, with everything else as it was before.
     """
     cuda: Any = torch.cuda  # partly without types
     stream = cuda.current_stream()
+    if pool is None:
+        pool = cuda.graph_pool_handle()  # a graph that is not whole does not tell its own
     try:
-        with cuda.graph(graph, **options):
+        with cuda.graph(graph, pool=pool):
             yield
     except BaseException:
         cuda.set_stream(stream)
-        _end_capture(cuda, options.get("pool") or graph.pool())
+        _end_capture(cuda, pool)
         raise
 
 

@@ -12,7 +12,6 @@ import torch
 from support.attention_heads import (
     LEARNED,
     Heads,
-    any_width,
     attend,
     gradients,
     rotated,
@@ -23,12 +22,11 @@ from support.attention_heads import (
 import coda_ir
 from coda_ir.float64 import relative_error
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("any_width")]
-
-__all__ = ["any_width"]
+pytestmark = pytest.mark.gpu
 
 PROGRAMS = {
     "causal": Heads(8, 2, 128),
+    "wide heads": Heads(4, 2, 256),
     "as many heads of keys": Heads(4, 4, 64, element="f16"),
     "all keys": Heads(4, 2, 64, options="causal=false"),
     "narrow heads": Heads(4, 1, 16),
@@ -61,7 +59,27 @@ def test_agrees_with_float64(name: str):
             assert torch.equal(one, same)
 
 
-@pytest.mark.parametrize("of", [Heads(8, 2, 128), Heads(4, 4, 64)], ids=["wide", "narrow"])
+WIDTHS = {
+    "narrow": Heads(4, 4, 64),
+    "wide": Heads(8, 2, 128),
+    "widest": Heads(2, 2, 256),
+}
+
+
+@pytest.mark.parametrize("of", WIDTHS.values(), ids=WIDTHS)
+@pytest.mark.parametrize("rows", [8192, 8100])
+def test_repeats_its_bits(of: Heads, rows: int):
+    """With more tiles than the GPU has room for, so that some begin while others end."""
+    compiled: Any = coda_ir.compile(of.text, device="cuda", training=True)
+    tensors = on_gpu(of.inputs(rows, rows))
+    d_y = torch.randn_like(tensors[0])
+    first = gradients(compiled, tensors, d_y)
+    for _ in range(15):
+        for one, same in zip(gradients(compiled, tensors, d_y), first, strict=True):
+            assert torch.equal(one, same)
+
+
+@pytest.mark.parametrize("of", WIDTHS.values(), ids=WIDTHS)
 @pytest.mark.parametrize("rows", [512, 333])
 def test_epilogues_agree_with_float64(of: Heads, rows: int):
     compiled: Any = coda_ir.compile(rotated_text(of, 256), device="cuda", training=True)

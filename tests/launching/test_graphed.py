@@ -38,6 +38,7 @@ class Gpu:
             "current_stream": self._stream,
             "device": nullcontext,
             "graph": self._graph,
+            "graph_pool_handle": lambda: (0, 1),
             "is_current_stream_capturing": lambda: self.is_capturing,
             "stream": nullcontext,
         }.items():
@@ -52,7 +53,8 @@ class Gpu:
         return SimpleNamespace(cuda_stream=self.stream, wait_stream=id)
 
     @contextmanager
-    def _graph(self, graph: Any) -> Generator[None]:
+    def _graph(self, graph: Any, pool: tuple[int, int]) -> Generator[None]:
+        assert pool == (0, 1)
         yield
         self.recorded += 1
         arguments, results = self._last, self._results

@@ -8,7 +8,6 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from support.attention_heads import any_width
 from support.goldens import EXAMPLES, small_example
 from support.joints import function_of
 from xdsl.dialects.builtin import ModuleOp
@@ -27,10 +26,6 @@ from coda_ir.remarks import collect_remarks
 from coda_ir.storage import is_filled_in_place
 from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.traffic import total_traffic
-
-pytestmark = pytest.mark.usefixtures("any_width")
-
-__all__ = ["any_width"]
 
 D, F, KV = 64, 80, 16
 WIDTHS = {D: "D", F: "F", KV: "KV"}

@@ -5,17 +5,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import pytest
 import torch
 
 grad: Any = torch.autograd.grad
-
-
-@pytest.fixture
-def any_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the backward of heads of 16 to 128 columns be kernels: narrow heads make small tests."""
-    widths = frozenset({16, 32, 64, 128})
-    monkeypatch.setattr("coda_ir.passes.convert_attention_grad_to_gemm.WIDTHS", widths)
 
 
 @dataclass(frozen=True)

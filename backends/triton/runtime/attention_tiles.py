@@ -217,9 +217,10 @@ def dkv_of_tile(
     for seen_whole in tl.static_range(2):
         begin, end = whole if seen_whole else first, last if seen_whole else whole
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
-        for step in range(0, bound(steps * SHARED)):
-            of_queries = head * SHARED + step // steps
-            at = begin + step % steps * BLOCK_N
+        # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
+        # a division there would say that it has.
+        at, of_queries = begin, head * SHARED
+        for _ in range(0, bound(steps * SHARED)):
             q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD_DIM)
             d_out = head_rows(
                 d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, HEAD_DIM
@@ -234,4 +235,9 @@ def dkv_of_tile(
             dv = dot(narrowed(weights, q), d_out, dv)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])
             dk = dot(narrowed(d_scores, q), q, dk)
+            at += BLOCK_N
+            if SHARED > 1:
+                is_done = at >= end
+                at = tl.where(is_done, begin, at)
+                of_queries += is_done.to(tl.int32)
     return dk * SCALE, dv

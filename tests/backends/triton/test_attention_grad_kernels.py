@@ -1,5 +1,6 @@
 """The backward of attention as kernels with epilogues, compared with float64."""
 
+import re
 from functools import partial
 
 import pytest
@@ -8,7 +9,6 @@ from support.attention_heads import (
     LEARNED,
     Heads,
     RandomProgram,
-    any_width,
     attend,
     gradients,
     rotated,
@@ -28,10 +28,6 @@ from coda_ir.lowering import Lowering
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.differentiate import DifferentiatePass
 from coda_ir.training.functions import TrainableFunction
-
-pytestmark = pytest.mark.usefixtures("any_width")
-
-__all__ = ["any_width"]
 
 PROGRAMS = {
     "causal": Heads(),
@@ -133,18 +129,21 @@ def test_batches_do_not_see_each_other():
 
 
 def test_keys_past_the_end_have_no_weight():
-    """Scores so low that a key of zeros would have an infinite one."""
+    """Scores so low that a key of zeros would have an infinite weight.
+
+    One key has nearly all of it, so that little is left of what dq and dk are differences of.
+    """
     of = PROGRAMS["all keys"]
     q, k, v = of.inputs(33, 41)
     tensors = [q.abs() * 20, -k.abs() * 20, v]
     d_y = torch.randn_like(q)
     wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
     for one, other in zip(gradients(trained(of.text), tensors, d_y), wanted, strict=True):
-        assert one.isfinite().all() and relative_error(one, other) < 2e-2
+        assert one.isfinite().all() and relative_error(one, other) < 0.2
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 128, 256])
 def test_compiles_ahead_of_time(target: str, width: int):
     module = parse_text(rotated_text(Heads(4, 2, width), 256))
     DifferentiatePass().apply(make_context(), module)
@@ -153,6 +152,18 @@ def test_compiles_ahead_of_time(target: str, width: int):
     kernels = emit_program(lowered, "f_backward").kernels
     of_attention = [kernel for kernel in kernels if kernel.name.startswith("attention_d")]
     assert [("tensordesc" in k.arguments[0].type) for k in of_attention] == [target == "sm_90"] * 2
-    for kernel in compile_kernels(of_attention, target):
+    for kernel in compile_kernels(of_attention, target, level="ttgir"):
         # Registers that are spilled are those of the epilogue, which runs once for a tile.
-        assert kernel.resources.fits and kernel.resources.spills <= 256
+        assert kernel.resources.fits and kernel.resources.spills <= 512
+        assert not divisions_in_loops(kernel.text)
+
+
+def divisions_in_loops(ttgir: str) -> list[str]:
+    """Those by numbers that are no constants.
+
+    Pipelining computes the places of a loop's first loads ahead of it, also where the loop has no
+    steps. A division by their number among that tells LLVM that it is not 0: the loads are issued.
+    """
+    of_loops = re.findall(r"^ {6,}\S.*= arith\.(?:div|rem)[su]i .*", ttgir, re.MULTILINE)
+    assert "scf.for" in ttgir
+    return [line for line in of_loops if not re.search(r", %c\d+_i32\w* :", line)]
