@@ -1,17 +1,21 @@
 """A training step of Llama layers under autocast: products in bfloat16, residuals in float32.
 
     python benchmarks/autocast.py --sizes 2048,4096 --json autocast.json
+    python benchmarks/autocast.py --sizes 2048 --rank 16
     python benchmarks/autocast.py --sizes 2048 --variants coda --profile
 
 Weights in float32, batch 8 x 2048 tokens, with attention and without embeddings and logits, as
 `torch.compile(model, backend="coda")` under `torch.autocast` has it; beside PyTorch eager and
-torch.compile, in turn and in one process. The gradients of all variants are compared with float64
-in the same run. `--profile` lists the kernels of a step of each variant by the GPU's own clock.
+torch.compile, in turn and in one process. With `--rank`, linear maps are frozen, in bfloat16, and
+adapted by products of float32 matrices of that rank (LoRA). The gradients of all variants are
+compared with float64 in the same run. `--profile` lists the kernels of a step of each variant by
+the GPU's own clock.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,15 +61,27 @@ grad: Any = torch.autograd.grad
 Step = Callable[[], Sequence[torch.Tensor]]
 
 
-class Block(nn.Module):
-    """A layer of a Llama, with as many heads of keys as of queries."""
+class Adapted(nn.Module):
+    """A frozen linear map in bfloat16, and a product of two matrices that is learned (LoRA)."""
 
-    def __init__(self, d: int, head_dim: int):
+    def __init__(self, inputs: int, outputs: int, rank: int):
+        super().__init__()
+        self.base = nn.Linear(inputs, outputs, bias=False).bfloat16().requires_grad_(False)
+        self.a, self.b = nn.Linear(inputs, rank, bias=False), nn.Linear(rank, outputs, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) + self.b(self.a(x)) * 2.0
+
+
+class Block(nn.Module):
+    """A layer of a Llama, with as many heads of keys as of queries, adapted if there is a rank."""
+
+    def __init__(self, d: int, head_dim: int, rank: int):
         super().__init__()
         f = -(-int(d * 8 / 3) // 256) * 256
         self.head_dim = head_dim
         self.norm1, self.norm2 = nn.RMSNorm(d, 1e-5), nn.RMSNorm(d, 1e-5)
-        linear = partial(nn.Linear, bias=False)
+        linear = partial(Adapted, rank=rank) if rank else partial(nn.Linear, bias=False)
         self.q, self.k, self.v, self.o = (linear(d, d) for _ in range(4))
         self.gate, self.up, self.down = linear(d, f), linear(d, f), linear(f, d)
 
@@ -90,10 +106,12 @@ def rotated(x: torch.Tensor) -> torch.Tensor:
 class Layers(nn.Module):
     """Some of them, and the tables of their positions."""
 
-    def __init__(self, count: int, d: int, head_dim: int, time: int):
+    def __init__(self, count: int, d: int, head_dim: int, time: int, rank: int):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(d, head_dim) for _ in range(count))
+        self.blocks = nn.ModuleList(Block(d, head_dim, rank) for _ in range(count))
         self.norm = nn.RMSNorm(d, 1e-5)
+        for norm in filter(lambda part: isinstance(part, nn.RMSNorm), self.modules()):
+            norm.requires_grad_(not rank)
         rates = 10000.0 ** (-torch.arange(0, head_dim, 2) / head_dim)
         angles = torch.arange(time)[:, None] * torch.cat((rates, rates))
         self.cos, self.sin = nn.Buffer(angles.cos()), nn.Buffer(angles.sin())
@@ -115,13 +133,17 @@ class Problem:
     @staticmethod
     def of(d: int, options: argparse.Namespace) -> Problem:
         with torch.device(options.device):
-            model = Layers(options.layers, d, options.head_dim, options.time)
+            model = Layers(options.layers, d, options.head_dim, options.time, options.rank)
             x, upstream = (torch.randn(options.batch, options.time, d) for _ in range(2))
         return Problem(model, x, upstream)
 
+    def learned(self) -> dict[str, torch.Tensor]:
+        """The weights that have a gradient."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
     def step(self, model: Any, dtype: torch.dtype | None = torch.bfloat16) -> Step:
-        """Forward and backward, which give the gradients of all weights and of the input."""
-        weights = list(self.model.parameters())
+        """Forward and backward, which give the gradients of what is learned and of the input."""
+        weights = list(self.learned().values())
         x = self.x.to(weights[0].dtype).requires_grad_()
 
         def step() -> Sequence[torch.Tensor]:
@@ -133,19 +155,17 @@ class Problem:
 
     def exact(self) -> dict[str, torch.Tensor]:
         """The gradients in float64, by name: one sequence after the other, to spare memory."""
-        names = [name for name, _ in self.model.named_parameters()]
         sums: list[torch.Tensor] = []
         of_x: list[torch.Tensor] = []
-        self.model.double()
+        model = copy.deepcopy(self.model).double()
         for i in range(len(self.x)):
-            one = Problem(self.model, self.x[i : i + 1], self.upstream[i : i + 1])
-            found = one.step(self.model, None)()
+            one = Problem(model, self.x[i : i + 1], self.upstream[i : i + 1])
+            found = one.step(model, None)()
             gradients, dx = list(found[:-1]), found[-1]
             pairs = zip(sums, gradients, strict=True)
             sums = [total + gradient for total, gradient in pairs] if sums else gradients
             of_x.append(dx)
-        self.model.float()
-        return dict(zip([*names, "x"], [*sums, torch.cat(of_x)], strict=True))
+        return dict(zip([*self.learned(), "x"], [*sums, torch.cat(of_x)], strict=True))
 
 
 @dataclass
@@ -230,6 +250,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--time", type=int, default=2048, help="tokens of a sequence")
     parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--rank", type=int, default=0, help="of adapters; without: all is learned")
     parser.add_argument("--schedule", help="options of the pass schedule")
     parser.add_argument("--profile", action="store_true", help="list the kernels")
     add_common_options(parser)
