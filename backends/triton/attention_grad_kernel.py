@@ -26,8 +26,8 @@ from coda_ir.remarks import format_location
 
 _RESERVED = (
     *("T", "S", "BATCHES", "BLOCK_M", "BLOCK_N", "HEADS", "SHARED", "HEAD_DIM", "PITCHES"),
-    *("SCALE", "CAUSAL", "WINDOW", "blocks", "batch", "head", "block", "start", "number"),
-    *("tile_m", "rows", "row", "row_mask", "of_batch"),
+    *("SCALE", "CAUSAL", "WINDOW", "blocks", "batch", "head", "block", "start", "turn"),
+    *("tile_m", "number", "rows", "row", "row_mask", "of_batch"),
 )
 
 
@@ -178,11 +178,10 @@ class _Kernel:
         """The tile of a program. Blocks with the most steps begin first."""
         heads, group = self.op.tile_heads, self.schedule.group_m.data
         is_last_first = self.is_dq and self.op.causal.value.data
-        block = "blocks - 1 - number" if is_last_first else "number"
+        block = "blocks - 1 - turn" if is_last_first else "turn"
         return [
             f"blocks = tl.cdiv({self._rows()}, BLOCK_M)",
-            "of_batch, number = tile_of_heads("
-            f"tl.program_id(0), blocks, BATCHES * {heads}, {group})",
+            f"of_batch, turn = tile_of_heads(tl.program_id(0), blocks, BATCHES * {heads}, {group})",
             f"batch, head, block = of_batch // {heads}, of_batch % {heads}, {block}",
             "start = block * BLOCK_M",
         ]
@@ -209,12 +208,11 @@ class _Kernel:
             arguments.insert(3, self.arguments.output(op.moment, "moment"))
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
         pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
-        shared = op.heads // (shape_of(op.k)[-1] // op.head_dim.value.data)
         return [
             f"{', '.join(self._names())} = {self._sums()}(",
             *(f"    {argument}," for argument in arguments),
             "    batch, head, start, T, S,",
-            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}),",
+            f"    {op.heads}, {op.shared_heads}, HEAD_DIM, ({pitches}),",
             "    SCALE, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]

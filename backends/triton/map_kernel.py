@@ -26,6 +26,7 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
     CombinerAttr,
+    DomainSegment,
     MapOp,
     OrderAttr,
     Port,
@@ -46,15 +47,10 @@ _RESERVED = ("M", "BLOCK_M", "tile_m", "tile_n", "rows", "row", "row_mask", "ste
 
 
 @dataclass
-class MapSegment(Segment):
-    """A segment without weights: its region takes the ports only, over `domain_columns` columns."""
+class MapSegment(DomainSegment):
+    """The domain of a map, whose region takes the ports only."""
 
-    domain_columns: int = 1
     order: OrderAttr | None = None
-
-    @property
-    def columns(self) -> int:
-        return self.domain_columns
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,14 @@ from coda_ir.dialects.gemm.numerics import (
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
-from coda_ir.dialects.gemm.segment import Port, Result, Segment, partial_type, region_type
+from coda_ir.dialects.gemm.segment import (
+    DomainSegment,
+    Port,
+    Result,
+    Segment,
+    partial_type,
+    region_type,
+)
 from coda_ir.dialects.gemm.tuned import TUNED_ATTRIBUTE, TunedAttr
 from coda_ir.dialects.gemm.weight_ops import PackWeightOp, ScaleWeightOp
 
@@ -76,6 +83,7 @@ __all__ = [
     "ColumnOp",
     "Combiner",
     "CombinerAttr",
+    "DomainSegment",
     "FinalizeOp",
     "FusedOp",
     "Gemm",

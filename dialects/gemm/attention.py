@@ -50,7 +50,7 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import PairingAttr, ScheduleAttr, SegmentAttr
 from coda_ir.dialects.gemm.ops import read_segments
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
-from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.segment import DomainSegment, Segment
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 OPTIONS = ("head_dim", "causal", "window", "scale")
@@ -58,19 +58,14 @@ OPTIONS = ("head_dim", "causal", "window", "scale")
 
 
 @dataclass
-class SumSegment(Segment):
+class SumSegment(DomainSegment):
     """A segment whose accumulators are sums that an operator makes of several tensors."""
 
-    sum_columns: int = 1
     sums: int = 1
 
     @property
     def accumulator_count(self) -> int:
         return self.sums * (2 if self.pairing else 1)
-
-    @property
-    def columns(self) -> int:
-        return self.sum_columns
 
 
 def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
@@ -117,6 +112,11 @@ class AttentionSumOp(AttentionLike, ABC):
         return shape_of(self.rows_of)[-1] // self.head_dim.value.data
 
     @property
+    def shared_heads(self) -> int:
+        """Heads of queries that have one of keys."""
+        return self.heads // (shape_of(self.k)[-1] // self.head_dim.value.data)
+
+    @property
     def tensors(self) -> tuple[SSAValue, ...]:
         """The operands before the ports."""
         return (self.d_out, self.stored, self.lse, self.q, self.k, self.v)
@@ -131,7 +131,7 @@ class AttentionSumOp(AttentionLike, ABC):
             body=read.body,
             pairing=read.pairing,
             outputs=read.outputs,
-            sum_columns=shape_of(self.rows_of)[-1],
+            domain_columns=shape_of(self.rows_of)[-1],
             sums=len(self.SUMS),
         )
 

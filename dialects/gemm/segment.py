@@ -169,6 +169,17 @@ class Segment:
         self.block.last_op.operands = values
 
 
+@dataclass
+class DomainSegment(Segment):
+    """A segment without weights, over columns that are stated."""
+
+    domain_columns: int = 1
+
+    @property
+    def columns(self) -> int:
+        return self.domain_columns
+
+
 def region_type(element_type: Attribute) -> Attribute:
     """The type in a region of an element stored as `element_type`: floats compute in float32."""
     return f32 if is_float(element_type) else element_type
