@@ -53,8 +53,14 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: a head of keys has the queries of one head",
         f"{TILES}[dkv_of_tile]",
-        "head * SHARED + step // steps",
-        "head * SHARED",
+        "of_queries += is_done.to(tl.int32)",
+        "of_queries += 0",
+    ),
+    KernelFault(
+        "attention: the second head that shares keys begins where the first one ends",
+        f"{TILES}[dkv_of_tile]",
+        "at = tl.where(is_done, begin, at)",
+        "at = at",
     ),
     KernelFault(
         "attention: the sums of a row are those of the first head",
