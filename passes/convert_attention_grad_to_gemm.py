@@ -33,9 +33,9 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
         ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
-    Legal iff the scores are those of queries and keys alone, scaled and hidden by position; tensor
-    cores multiply the operands; heads have a power of two of columns, up to 256; and the function
-    does not ask for the bits of PyTorch.
+    Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position;
+    tensor cores multiply the operands; heads have a power of two of columns, up to 256; and the
+    function does not ask for the bits of PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-grad-to-gemm"
@@ -53,11 +53,10 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
 def _check(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
-    added = {"sinks": op.sinks, "a mask": op.mask, "a softcap": op.softcap}
-    names = [name for name, value in added.items() if value is not None]
-    if names:
+    if op.sinks is not None or op.mask is not None:
+        what = "a mask" if op.sinks is None else "sinks"
         condition = "scores are products of queries and keys, hidden by position alone"
-        return Refusal(condition, f"{instead}, which has {names[0]}")
+        return Refusal(condition, f"{instead}, which has {what}")
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")

@@ -26,7 +26,7 @@ from coda_ir.remarks import format_location
 
 _RESERVED = (
     *("T", "S", "BATCHES", "BLOCK_M", "BLOCK_N", "HEADS", "SHARED", "HEAD_DIM", "PITCHES"),
-    *("SCALE", "CAUSAL", "WINDOW", "blocks", "batch", "head", "block", "start", "turn"),
+    *("SCALE", "SOFTCAP", "CAUSAL", "WINDOW", "blocks", "batch", "head", "block", "start", "turn"),
     *("tile_m", "number", "rows", "row", "row_mask", "of_batch"),
 )
 
@@ -169,6 +169,7 @@ class _Kernel:
             "BLOCK_N": bn,
             "HEAD_DIM": head_dim,
             "SCALE": scale,
+            "SOFTCAP": 0.0 if op.softcap is None else op.softcap.value.data,
             "CAUSAL": bool(op.causal.value.data),
             "WINDOW": window,
         }
@@ -213,7 +214,7 @@ class _Kernel:
             *(f"    {argument}," for argument in arguments),
             "    batch, head, start, T, S,",
             f"    {op.heads}, {op.shared_heads}, HEAD_DIM, ({pitches}),",
-            "    SCALE, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
+            "    SCALE, SOFTCAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]
 

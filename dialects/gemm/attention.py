@@ -53,7 +53,7 @@ from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.segment import DomainSegment, Segment
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
-OPTIONS = ("head_dim", "causal", "window", "scale")
+OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")
 """The properties of attention that its kernels have, too."""
 
 
@@ -194,8 +194,8 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def verify_(self) -> None:
         self.verify_inputs()
-        if self.sinks is not None or self.mask is not None or self.softcap is not None:
-            raise VerifyException("attention with sinks, a mask or a softcap, expected none")
+        if self.sinks is not None or self.mask is not None:
+            raise VerifyException("attention with sinks or a mask, expected none")
         expect_shape("operand d_out", self.d_out, shape_of(self.q))
         expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
         self.verify_lse("operand lse", self.lse)

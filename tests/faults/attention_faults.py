@@ -63,6 +63,18 @@ ATTENTION_FAULTS = (
         "at = at",
     ),
     KernelFault(
+        "attention: a cap has the derivative 1",
+        f"{TILES}[inside_cap]",
+        "1.0 - part * part",
+        "1.0",
+    ),
+    KernelFault(
+        "attention: scores are not capped",
+        f"{TILES}[scores_of]",
+        "(1.0 - 2.0 / (power + 1.0)) * (SOFTCAP * LOG2_E)",
+        "products * (SCALE * LOG2_E)",
+    ),
+    KernelFault(
         "attention: the sums of a row are those of the first head",
         f"{TILES}[dq_of_tile]",
         "of_head.to(tl.int64) * queries + row",

@@ -317,6 +317,9 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "attention backward, window": KernelCase(
             backward_of_attention("causal = false, window = 21 : i64"), TILES, {}
         ),
+        "attention backward, capped": KernelCase(
+            backward_of_attention("causal = true, softcap = 1.5 : f64"), TILES, {}
+        ),
         "attention backward, causal window": KernelCase(
             backward_of_attention("causal = true, window = 17 : i64"), TILES, {}
         ),

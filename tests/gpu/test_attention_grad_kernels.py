@@ -32,6 +32,8 @@ PROGRAMS = {
     "narrow heads": Heads(4, 1, 16),
     "window": Heads(4, 2, 128, options="causal=true, window=100"),
     "window on both sides": Heads(4, 2, 64, options="window=70"),
+    "capped": Heads(4, 2, 128, options="causal=true, softcap=2.0"),
+    "wide heads, capped": Heads(2, 1, 256, options="causal=true, scale=0.1, softcap=30.0"),
 }
 
 SIZES = [(512, 512), (300, 300), (70, 515), (400, 130), (1, 77)]

@@ -202,7 +202,7 @@ OTHERS: list[tuple[str, str | None, int, dict[str, int], int]] = [
     ("qwen3_block", None, 8, ATTENTION, 4232),
     # The norms behind the projections need whole rows of what a GEMM gives, and of a result's
     # gradient, which one kernel reads once.
-    ("gemma_block", None, 8, {"coda.attention_grad": 1, "gemm.map": 4}, 3952),
+    ("gemma_block", None, 8, {**ATTENTION, "gemm.map": 2}, 4512),
     ("llama_mlp", None, 4, {}, 1420),
     ("relu2_mlp", RELU2, 6, {}, 1292),
     ("scaled", SCALED, 4, {}, 456),

@@ -53,6 +53,8 @@ def attend(of: Heads, *tensors: torch.Tensor) -> torch.Tensor:
     k, v = (x.repeat_interleave(of.heads // of.kv_heads, 1) for x in (k, v))
     options = of.numbers
     scores = q @ k.mT * (options["scale"] if "scale" in options else of.width**-0.5)
+    if "softcap" in options:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
     distance = (
         torch.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None] - torch.arange(k.shape[2])
     ).to(q.device)

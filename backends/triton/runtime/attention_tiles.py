@@ -82,9 +82,25 @@ def row_products(a, b):
 
 
 @triton.jit
-def weights_of(products, lse, SCALE: tl.constexpr):
-    """The weights of the softmax: exp(scale · product - lse), with `lse` in powers of 2."""
-    return tl.exp2(products * (SCALE * LOG2_E) - lse)
+def scores_of(products, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
+    """The scores in powers of 2: scale · product, or where SOFTCAP is not 0 its
+    cap · tanh(scale · product / cap), to 1e-7 of the cap.
+    """
+    if SOFTCAP > 0:
+        power = tl.exp2(products * (2 * SCALE * LOG2_E / SOFTCAP))
+        return (1.0 - 2.0 / (power + 1.0)) * (SOFTCAP * LOG2_E)
+    else:
+        return products * (SCALE * LOG2_E)
+
+
+@triton.jit
+def inside_cap(weights, scores, SOFTCAP: tl.constexpr):
+    """The weights, by the derivative of the cap at scores in powers of 2: 1 - (score / cap)²."""
+    if SOFTCAP > 0:
+        part = scores * (1 / (SOFTCAP * LOG2_E))
+        return weights * (1.0 - part * part)
+    else:
+        return weights
 
 
 @triton.jit
@@ -126,6 +142,7 @@ def dq_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -150,10 +167,12 @@ def dq_of_tile(
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD_DIM)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD_DIM)
-            weights = weights_of(dot(q, tl.trans(k), zeros), lse[:, None], SCALE)
+            scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
+            weights = tl.exp2(scores - lse[:, None])
             if masked:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(d_out, tl.trans(v), zeros) - moment[:, None])
             dq = dot(narrowed(d_scores, k), k, dq)
     return dq * SCALE
@@ -199,6 +218,7 @@ def dkv_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -228,11 +248,13 @@ def dkv_of_tile(
             of_head = batch * HEADS + of_queries
             lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf")) * LOG2_E
             moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0)
-            weights = weights_of(dot(k, tl.trans(q), zeros), lse[None, :], SCALE)
+            scores = scores_of(dot(k, tl.trans(q), zeros), SCALE, SOFTCAP)
+            weights = tl.exp2(scores - lse[None, :])
             if not seen_whole:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
             dv = dot(narrowed(weights, q), d_out, dv)
+            weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])
             dk = dot(narrowed(d_scores, q), q, dk)
             at += BLOCK_N

@@ -37,6 +37,8 @@ PROGRAMS = {
     "window": Heads(options="causal=true, window=21"),
     "window on both sides": Heads(options="window=18"),
     "narrow window": Heads(options="causal=true, window=1"),
+    "capped": Heads(options="causal=true, softcap=1.5"),
+    "capped in a window": Heads(options="window=30, scale=0.3, softcap=0.7"),
     "no batch": Heads(batches=""),
 }
 
@@ -143,9 +145,17 @@ def test_keys_past_the_end_have_no_weight():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
-@pytest.mark.parametrize("width", [64, 128, 256])
-def test_compiles_ahead_of_time(target: str, width: int):
-    module = parse_text(rotated_text(Heads(4, 2, width), 256))
+@pytest.mark.parametrize(
+    "of",
+    [
+        *(Heads(4, 2, width) for width in (64, 128, 256)),
+        Heads(4, 4, 128),
+        *(Heads(4, 2, width, "causal=true, softcap=50.0") for width in (128, 256)),
+    ],
+    ids=lambda of: f"{of.heads}-{of.kv_heads}-{of.width}-{of.options}",
+)
+def test_compiles_ahead_of_time(target: str, of: Heads):
+    module = parse_text(rotated_text(of, 256))
     DifferentiatePass().apply(make_context(), module)
     options = " mainloop=warp_specialized" if target == "sm_90" else ""
     lowered = Lowering(module, f"target={target}{options}").module("scheduled")

@@ -15,8 +15,8 @@ func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4
 // -----
 
 func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
-  // expected-error@below {{unknown property softcap, expected head_dim, causal, window, scale}}
-  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true, softcap = 2.0 : f64}
+  // expected-error@below {{unknown property dropout, expected head_dim, causal, window, scale, softcap}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true, dropout = 2.0 : f64}
       -> (tile : tensor<?x?x64xbf16>) {
     ^bb0(%a: f32):
       gemm.yield %a : f32
