@@ -251,7 +251,8 @@ class AttentionSumOp(AttentionLike, ABC):
 @irdl_op_definition
 class AttentionDqOp(AttentionSumOp):
     """The gradient for the queries of attention: dQ = scale · sum over keys of dS·K, where
-    dS = P ⊙ (dO·Vᵀ - moment) and moment = sum(dO ⊙ O) of each row and head.
+    dS = P ⊙ (dO·Vᵀ - moment) and moment = sum(dO ⊙ O) of each row and head. Scores that a softcap
+    c bounds, c·tanh(scale·q·k / c), give dS the factor 1 - (score / c)².
 
     The epilogue takes dQ in float32 (in pair mode: two columns of a head). The first result is the
     moment, (B x heads x T) in float32, which `gemm.attention_dkv` needs.
