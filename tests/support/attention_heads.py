@@ -148,7 +148,8 @@ class RandomProgram:
         self.rows = draw.randint(1, 80)
         self.has_bias, self.has_norm = draw.random() < 0.4, draw.random() < 0.4
         self.layout = draw.choice(["half_split", "interleaved", None])
-        self.options = draw.choice(["causal=true", "causal=false", "causal=true, window=19"])
+        seen = draw.choice(["causal=true", "causal=false", "causal=true, window=19"])
+        self.options = seen + draw.choice(["", ", softcap=1.2"])
         self.generator = torch.Generator().manual_seed(seed)
 
     @property
