@@ -1,12 +1,5 @@
-"""Gradients of DistributedDataParallel, ours beside PyTorch's: `python distributed.py STORE`.
+"""Gradients of DistributedDataParallel, ours beside PyTorch's."""
 
-A process of its own, which ends without destructors: that of gloo's process group waits for threads
-that may wait for the interpreter.
-"""
-
-import os
-import sys
-import traceback
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -41,7 +34,8 @@ def pytorch(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tens
     return nn.functional.silu(x @ up.T) @ down.T
 
 
-def main(store: str) -> None:
+def compare_gradients(store: str) -> None:
+    """With micro-batches; for a process of its own (`own_process`). `store` is a new file."""
     distributed: Any = import_module("torch.distributed")
     wrap: Any = import_module("torch.nn.parallel").DistributedDataParallel
     compiled: Any = coda_ir.compile(PROGRAM, training=True, device="cpu", target="reference")
@@ -56,14 +50,3 @@ def main(store: str) -> None:
         theirs(x).square().mean().backward()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, other.grad, rtol=1e-5, atol=1e-5)
-
-
-if __name__ == "__main__":
-    status = 0
-    try:
-        main(sys.argv[1])
-    except BaseException:
-        traceback.print_exc()
-        status = 1
-    sys.stderr.flush()
-    os._exit(status)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -15,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from support.added_gradients import Sums
+from support.own_process import run_apart
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
@@ -395,8 +393,10 @@ def test_an_exception_says_which_gradients_are_incomplete(monkeypatch: pytest.Mo
     )
 
 
-def distributed_steps(store: Path) -> None:
-    """Steps of DistributedDataParallel with micro-batches, ours beside eager PyTorch's."""
+def distributed_steps(store: str) -> None:
+    """Steps of DistributedDataParallel with micro-batches, ours beside eager PyTorch's; for a
+    process of its own (`own_process`). `store` is a new file.
+    """
     distributed: Any = import_module("torch.distributed")
     wrap: Any = import_module("torch.nn.parallel").DistributedDataParallel
     function = network_of(target="reference")
@@ -424,28 +424,8 @@ def distributed_steps(store: Path) -> None:
     torch.testing.assert_close(found, gradients(theirs), rtol=1e-5, atol=1e-5)
 
 
-DISTRIBUTED = """
-import os, sys, traceback
-from pathlib import Path
-try:
-    from test_gradient_accumulation import distributed_steps
-    distributed_steps(Path(sys.argv[1]))
-except BaseException:
-    traceback.print_exc()
-    sys.stderr.flush()
-    os._exit(1)
-os._exit(0)
-"""
-"""A process of its own, which ends without destructors: see `support/distributed.py`."""
-
-
 def test_distributed_data_parallel(tmp_path: Path):
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent), str(here.parents[1])])
-    command = [sys.executable, "-W", "ignore", "-c", DISTRIBUTED, str(tmp_path / "store")]
-    environment = {**os.environ, "PYTHONPATH": paths}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
+    run_apart(distributed_steps, str(tmp_path / "store"))
 
 
 def test_programs_can_be_made_before_the_first_call():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
@@ -12,8 +10,9 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from support import distributed
+from support.distributed import compare_gradients
 from support.examples import DTYPES, Example, mean_errors
+from support.own_process import run_apart
 from torch import nn
 
 import coda_ir
@@ -271,9 +270,7 @@ def test_checkpointed_layers(reentrant: bool):
 
 
 def test_distributed_data_parallel(tmp_path: Path):
-    command = [sys.executable, distributed.__file__, str(tmp_path / "store")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
+    run_apart(compare_gradients, str(tmp_path / "store"))
 
 
 def test_programs_before_the_first_call_are_those_of_all_gradients_that_there_are():
