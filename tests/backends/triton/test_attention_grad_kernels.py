@@ -131,17 +131,14 @@ def test_batches_do_not_see_each_other():
 
 
 def test_keys_past_the_end_have_no_weight():
-    """Scores so low that a key of zeros would have an infinite weight.
-
-    One key has nearly all of it, so that little is left of what dq and dk are differences of.
-    """
+    """Scores of about -200 in all heads: a key of zeros would have an infinite weight."""
     of = PROGRAMS["all keys"]
     q, k, v = of.inputs(33, 41)
-    tensors = [q.abs() * 20, -k.abs() * 20, v]
+    q[..., :: of.width], k[..., :: of.width] = 100, -8
     d_y = torch.randn_like(q)
-    wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
-    for one, other in zip(gradients(trained(of.text), tensors, d_y), wanted, strict=True):
-        assert one.isfinite().all() and relative_error(one, other) < 0.2
+    wanted = gradients(partial(attend, of), [x.double() for x in (q, k, v)], d_y.double())
+    for one, other in zip(gradients(trained(of.text), [q, k, v], d_y), wanted, strict=True):
+        assert one.isfinite().all() and relative_error(one, other) < 2e-2
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
@@ -164,7 +161,8 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
     assert [("tensordesc" in k.arguments[0].type) for k in of_attention] == [target == "sm_90"] * 2
     for kernel in compile_kernels(of_attention, target, level="ttgir"):
         # Registers that are spilled are those of the epilogue, which runs once for a tile.
-        assert kernel.resources.fits and kernel.resources.spills <= 512
+        most = 256 if of.width < 256 and target != "gfx942" else 400
+        assert kernel.resources.fits and kernel.resources.spills <= most
         assert not divisions_in_loops(kernel.text)
 
 
