@@ -12,7 +12,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
 from coda_ir.remarks import format_location
 
-HEADS_AT_A_TIME = 8
+_HEADS_AT_A_TIME = 8
 """Heads whose tiles follow one another, so that what they share is in the L2 cache."""
 
 
@@ -50,7 +50,7 @@ _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
 
-MOST_ELEMENTS = 64 * 128
+_MOST_ELEMENTS = 64 * 128
 """Of a sum that four warps have in registers."""
 
 _INTERPRETED = _Tile(32, 16, 4, 1)
@@ -68,7 +68,7 @@ def attention_schedule(op: AttentionSumOp, device: Device, mainloop: str) -> Sch
                 (tile.rows, tile.step, head_dim),
                 warps=tile.warps,
                 stages=tile.stages,
-                group_m=HEADS_AT_A_TIME,
+                group_m=_HEADS_AT_A_TIME,
             )
     raise CodaError(
         f"{format_location(op.location)}: schedule: no tile of {op.name} with heads of {head_dim} "
@@ -82,7 +82,7 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
     if device.threads == 1:
         return (_INTERPRETED,)
     if not is_tma:
-        return [tile for tile in _PORTABLE if tile.rows * head_dim <= MOST_ELEMENTS]
+        return [tile for tile in _PORTABLE if tile.rows * head_dim <= _MOST_ELEMENTS]
     kind = "dq" if isinstance(op, AttentionDqOp) else "dkv"
     tiles = _HOPPER_SHARED if op.shared_heads > 1 else _HOPPER
     widths = [width for of, width in tiles if of == kind and width >= head_dim]

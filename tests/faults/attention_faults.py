@@ -52,13 +52,13 @@ ATTENTION_FAULTS = (
     ),
     KernelFault(
         "attention: a head of keys has the queries of one head",
-        f"{TILES}[dkv_of_tile]",
-        "of_queries += is_done.to(tl.int32)",
-        "of_queries += 0",
+        f"{TILES}[next_block]",
+        "head += is_done.to(tl.int32)",
+        "head += 0",
     ),
     KernelFault(
         "attention: the second head that shares keys begins where the first one ends",
-        f"{TILES}[dkv_of_tile]",
+        f"{TILES}[next_block]",
         "at = tl.where(is_done, begin, at)",
         "at = at",
     ),

@@ -247,6 +247,16 @@ func.func @f(%x: tensor<?x24xf32>, %a: tensor<24x24xf32>, %b: tensor<24x24xf32>,
 """
 
 
+def _attention_cases() -> dict[str, KernelCase]:
+    options = {
+        "attention backward": "causal = true",
+        "attention backward, window": "causal = false, window = 21 : i64",
+        "attention backward, capped": "causal = true, softcap = 1.5 : f64",
+        "attention backward, causal window": "causal = true, window = 17 : i64",
+    }
+    return {name: KernelCase(backward_of_attention(x), TILES, {}) for name, x in options.items()}
+
+
 def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
     rows = {"?": 19}
     return {
@@ -313,16 +323,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
             {},
         ),
         "one query, added numbers": KernelCase(OneQuery(mask="1xSxf32").text, TILES, {}),
-        "attention backward": KernelCase(backward_of_attention("causal = true"), TILES, {}),
-        "attention backward, window": KernelCase(
-            backward_of_attention("causal = false, window = 21 : i64"), TILES, {}
-        ),
-        "attention backward, capped": KernelCase(
-            backward_of_attention("causal = true, softcap = 1.5 : f64"), TILES, {}
-        ),
-        "attention backward, causal window": KernelCase(
-            backward_of_attention("causal = true, window = 17 : i64"), TILES, {}
-        ),
+        **_attention_cases(),
         "llama layer": KernelCase(
             EXAMPLES / "llama_layer.coda",
             FUSED,

@@ -201,6 +201,17 @@ def queries_of_keys(
 
 
 @triton.jit
+def next_block(at, head, begin, end, STEP: tl.constexpr, SHARED: tl.constexpr):
+    """The rows after those at `at`, and their head: the next one where `end` is reached."""
+    at += STEP
+    if SHARED > 1:
+        is_done = at >= end
+        at = tl.where(is_done, begin, at)
+        head += is_done.to(tl.int32)
+    return at, head
+
+
+@triton.jit
 def dkv_of_tile(
     d_out_rows,
     moment_pointer,
@@ -257,9 +268,5 @@ def dkv_of_tile(
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])
             dk = dot(narrowed(d_scores, q), q, dk)
-            at += BLOCK_N
-            if SHARED > 1:
-                is_done = at >= end
-                at = tl.where(is_done, begin, at)
-                of_queries += is_done.to(tl.int32)
+            at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
     return dk * SCALE, dv
