@@ -187,7 +187,7 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     # adjacent; the tables are (..., 1, heads, head_dim/2), for both columns of a pair.
     pair_dim, half = -2 if half_split else -1, op.head_dim.value.data // 2
     pairs = (2, half) if half_split else (half, 2)
-    first, second = split_columns(x, cos.shape[-1] // op.table_columns, *pairs).unbind(pair_dim)
+    first, second = split_columns(x, op.heads_of_tables, *pairs).unbind(pair_dim)
 
     def of_pairs(table: torch.Tensor) -> Sequence[torch.Tensor]:
         if op.is_per_column:

@@ -105,10 +105,17 @@ def _epilogue(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
 def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if n % 4:
         return f"softcap({x}, 30.0)", n
-    cos, sin = (b.parameter(b.rows[-1], "HEAD // 2") for _ in range(2))
+    columns, options = b.choices.pick(
+        (
+            ("HEAD // 2", ""),
+            ("HEAD", ", per_column=true"),
+            (f"{n} // 2", f", table_heads={n} // HEAD"),
+        )
+    )
+    cos, sin = (b.parameter(b.rows[-1], columns) for _ in range(2))
     layout = b.choices.pick(('"half_split"', '"interleaved"'))
     w = b.parameter(n, n, weight=True)
-    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout})", n
+    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout}{options})", n
 
 
 _MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]] = (

@@ -198,15 +198,25 @@ def group_norm(b: FunctionBuilder, x: SSAValue, group: int) -> SSAValue:
 
 
 def rope(b: FunctionBuilder, x: SSAValue, layout: str) -> SSAValue:
-    """Rotary embedding by tables of positions, or of every row."""
+    """Rotary embedding by tables of positions, or of every row; of a head, or of all heads."""
     head, rows = b.style.head, b.style.rows
     positions = rows[-1:] if b.choices.chance(70) else rows
     element = element_type_of(x) if b.choices.chance(60) else f32
     per_column = b.choices.chance(30)
-    dims = (*positions, head if per_column else head // 2)
+    heads = b.columns_of(x) // head
+    table_heads = heads if b.choices.chance(20) else 1
+    dims = (*positions, table_heads * (head if per_column else head // 2))
     cos = b.parameter(dims, element, hint="cos")
     sin = b.parameter(dims, element, hint="sin")
-    op = coda.RopeOp(x, cos, sin, head_dim=head, layout=layout, per_column=per_column)
+    op = coda.RopeOp(
+        x,
+        cos,
+        sin,
+        head_dim=head,
+        layout=layout,
+        table_heads=table_heads,
+        per_column=per_column,
+    )
     return b.add(op, "rotated")
 
 
