@@ -90,6 +90,10 @@ class CodaError(Exception):
         super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
 
 
+class IndexOutOfRangeError(CodaError, IndexError):
+    """An index among the arguments of a program is no row or column of what it selects from."""
+
+
 class DiagnosticError(CodaError):
     """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
 

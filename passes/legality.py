@@ -431,10 +431,11 @@ def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | 
     site = gemm_site(loss.logits, "logits are")
     if isinstance(site, Refusal):
         return site
-    if segments_of(site.op)[site.segment].pairing is not None:
+    segment = segments_of(site.op)[site.segment]
+    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
-            "the logits are computed in plain columns",
-            f"the GEMM that computes {name_of(loss.logits)} pairs its columns",
+            "the logits are computed in plain columns of a known number",
+            f"the GEMM that computes {name_of(loss.logits)} pairs its columns, or has any number",
         )
     if order.slice_after(loss.target, site.op) is None:
         return Refusal(

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from coda_ir.backends.reference.attention import attention
+from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import (
     Handler,
     Handlers,
@@ -211,6 +212,7 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics) -> Tensors:
     logits, target = operands
+    check_index(op, op.target, target, logits.shape[-1], op.ignore_index.value.data)
     loss = F.cross_entropy(
         logits.reshape(-1, logits.shape[-1]),
         target.reshape(-1).long(),
@@ -222,6 +224,7 @@ def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics
 
 def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Tensors:
     ids, table = operands
+    check_index(op, op.ids, ids, table.shape[0])
     return [F.embedding(ids, table, op.padding)]
 
 

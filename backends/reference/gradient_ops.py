@@ -10,6 +10,7 @@ import torch
 
 from coda_ir.backends.reference.attention import attention_grad
 from coda_ir.backends.reference.block_ops import gelu_of
+from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of, rounded_once
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
@@ -87,6 +88,8 @@ def pad(op: coda.PadOp, operands: Tensors, _: Numerics) -> Tensors:
 
 def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numerics) -> Tensors:
     logits, target, dloss, *lse = operands
+    if op.start is None:
+        check_index(op, op.target, target, logits.shape[-1], op.ignore_index.value.data)
     counts = target != op.ignore_index.value.data
     chosen = target.where(counts, 0).long()[..., None]
     share = torch.exp(logits - lse[0]) if lse else torch.softmax(logits, -1)
@@ -106,6 +109,7 @@ def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numeri
 def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, _: Numerics) -> Tensors:
     ids, dy, *like = operands
     rows = like[0].shape[0] if like else shape_of(op.result)[0]
+    check_index(op, op.ids, ids, rows)
     result = dy.new_zeros(rows, dy.shape[-1])
     result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))
     if op.padding is not None:

@@ -81,8 +81,9 @@ class _FinalizeEmitter:
         summary = f"combines tile partials by {self.op.axis.data}"
         return EmittedKernel(
             name=self.name,
-            source=function(self.name, self.arguments, summary, lines),
+            source=function(self.name, self.arguments, summary, lines, asserts=self.asserts),
             arguments=tuple(self.arguments),
+            asserts=self.asserts,
             grid=f"triton.cdiv({{rows}}, {block})",
             helpers=frozenset(self.helpers),
             imports=launch.imports,
@@ -90,6 +91,10 @@ class _FinalizeEmitter:
             is_dependent=launch.is_dependent,
             description=summary,
         )
+
+    @property
+    def asserts(self) -> bool:
+        return "checked_index" in self.helpers
 
     @property
     def is_by_row(self) -> bool:

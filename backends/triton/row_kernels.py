@@ -161,10 +161,7 @@ def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
 
 
 def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
-    """The loss of each row: 0 where the target is ignored, NaN where it is no column.
-
-    PyTorch refuses a target that is no column, which a kernel cannot do; it reads nothing there.
-    """
+    """The loss of each row: 0 where the target is ignored; one that is no column is an error."""
     logits, target = element_type_of(op.logits), element_type_of(op.target)
     text = RowKernelText(name, _columns(op.logits))
     text.operand("logits", logits, 0)
@@ -173,14 +170,13 @@ def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     x = Load("logits", logits, other=NEGATIVE_INFINITY)
     ignored = op.ignore_index.value.data
     text.begin()
-    text.lines.append(f"target = {_load_target(ignored)}")
+    text.lines += [f"target = {_load_target(ignored)}", _checked_target(text, ignored)]
     text.reduce("largest", "max", [x], "logits")
     text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
     chosen = "chosen_logit = tl.where(inside & (column == target), logits, 0.0)"
     text.reduce("chosen", "sum", [x], "chosen_logit", [chosen])
     text.lines += [
         "loss = tl.log(total) - (chosen - largest)",
-        f'loss = tl.where((target >= 0) & (target < {text.extent}), loss, float("nan"))',
         f"loss = tl.where(target == {ignored}, 0.0, loss)",
     ]
     text.store_column("loss", "loss", f32)
@@ -202,8 +198,10 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     column = f"{op.first_column} + column" if op.first_column else "column"
     place = "row" if op.reduction.data == "none" else "row * 0"
     text.begin()
+    text.lines.append(f"target = {_load_target(ignored)}")
+    if op.start is None:
+        text.lines.append(_checked_target(text, ignored))
     text.lines += [
-        f"target = {_load_target(ignored)}",
         f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}",
     ]
     if op.lse is None:
@@ -231,6 +229,11 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
 
 def _load_target(ignored: int, place: str = "row") -> str:
     return f"tl.load(target_ptr + {place}, mask={place} < M, other={ignored})"
+
+
+def _checked_target(text: RowKernelText, ignored: int) -> str:
+    text.helpers.add("checked_index")
+    return f"target = checked_index(target, {text.extent}, {ignored})"
 
 
 def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:

@@ -30,7 +30,7 @@ from coda_ir.dialects.gemm.numerics import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
-from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.segment import (
     DomainSegment,
@@ -55,6 +55,7 @@ Gemm = Dialect(
         PackWeightOp,
         ScaleWeightOp,
         GroupReduceOp,
+        CheckedIndexOp,
         ColumnOp,
         YieldOp,
     ],
@@ -88,6 +89,7 @@ __all__ = [
     "FusedOp",
     "Gemm",
     "GroupReduceOp",
+    "CheckedIndexOp",
     "Layout",
     "LayoutAttr",
     "LibraryOp",

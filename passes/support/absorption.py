@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue, Use
 
 from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float, shape_of
 from coda_ir.dialects.gemm import (
+    CheckedIndexOp,
     FinalizeOp,
     FusedOp,
     Port,
@@ -52,6 +53,11 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
     if op.axis.data != "row":
         return Refusal(
             "the finalize has one result per row", "it combines the partials of each column"
+        )
+    if any(isinstance(inner, CheckedIndexOp) for inner in op.body.block.ops):
+        return Refusal(
+            "the finalize checks no index",
+            "it ends the program where an index is wrong, which GEMMs do not",
         )
     if op.order is not None:
         return Refusal(

@@ -27,6 +27,7 @@ from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
+    CheckedIndexOp,
     FinalizeOp,
     FusedOp,
     Layout,
@@ -108,8 +109,17 @@ def _finalize(host: HostProgram, op: Operation) -> None:
     kept = partial[:-1] if op.axis.data == "row" else partial[1:]
     size = SymbolicSize.product(kept)
     elements = None if size.symbols else int(size)
+    _check_indices(host, op)
     kernel = kernel_of(host, op, lambda names: emit_finalize(op, names, tiles, elements))
     launch(host, op, kernel, host.extents.size(kept), operands_of(host, op))
+
+
+def _check_indices(host: HostProgram, op: FinalizeOp) -> None:
+    block = op.body.block
+    for inner in block.ops:
+        if isinstance(inner, CheckedIndexOp) and isinstance(inner.index, BlockArgument):
+            index = op.operands[inner.index.index]
+            host.check_index(index, str(inner.extent.value.data), inner.ignored.value.data)
 
 
 def _pack_weight(host: HostProgram, op: Operation) -> None:

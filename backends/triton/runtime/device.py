@@ -111,6 +111,18 @@ def minimum(a, b):
 
 
 @triton.jit
+def checked_index(index, EXTENT, IGNORED: tl.constexpr):
+    """index, which is a column or IGNORED; on a GPU another one ends the program with an error.
+
+    It has an effect in kernels with `debug=True` only. On a CPU the host has checked it.
+    """
+    tl.device_assert(
+        (index == IGNORED) | ((index >= 0) & (index < EXTENT)), "a target is no column of the logits"
+    )
+    return index
+
+
+@triton.jit
 def sum_rows(x):
     """The sum of each column; the interpreter would add row after row in float32."""
     if INTERPRET:
