@@ -456,12 +456,12 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
             "the logits are computed in plain columns of a known number",
             f"the GEMM that computes {name_of(grad.logits)} pairs its columns, or has any number",
         )
-    if grad.lse is None or grad.moment is not None:
+    if not grad.row_lse or grad.moment is not None:
         return Refusal(
             "the logsumexp of each row is given, and the gradient the only result",
             "the gradient runs as a kernel of its own: it reads whole rows",
         )
-    if order.slices_after([grad.target, grad.dloss, grad.lse], site.op) is None:
+    if order.slices_after([grad.target, grad.dloss, *grad.row_lse], site.op) is None:
         return Refusal(
             "what the gradient needs beside the logits is known before them",
             "the gradient runs as a kernel of its own: the logsumexp needs complete rows",

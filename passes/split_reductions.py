@@ -23,6 +23,7 @@ from coda_ir.dialects.gemm import (
     ScalarBuilder,
     YieldOp,
     numerics_mode,
+    partial_arguments,
     partial_type,
 )
 from coda_ir.passes.legality import check_cancellation, name_of, static_columns
@@ -117,7 +118,7 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
 
     def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
-        return [builder.result(value, type)]
+        return [builder.result(value, type), *total[1:]]
 
     return Reduction([(combiner, _itself)], close)
 
@@ -220,7 +221,8 @@ def add_partials(
         if axis == "row":
             values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
             port = ResultPortAttr.partial_row(combiner)
-            type = partial_type(shape_of(op.operands[0])[:-1])
+            is_wide = isinstance(op, coda.ReduceOp) and op.rest is not None
+            type = partial_type(shape_of(op.operands[0])[:-1], is_wide=is_wide)
         indices.append(editor.add_result(site.segment, port, type, values))
     outputs = editor.commit_and_locate(site.segment, indices)
     for output in outputs:
@@ -236,7 +238,7 @@ def make_finalize(
     axis: str = "row",
 ) -> FinalizeOp:
     """A finalize of `partials` without ports whose region is written by `close`."""
-    block = Block(arg_types=[f32] * len(partials))
+    block = Block(arg_types=partial_arguments(value for _, value in partials))
     builder = ScalarBuilder(block, mode=mode)
     values = close(builder, block.args)
     block.add_op(YieldOp(*values))

@@ -17,6 +17,7 @@ from coda_ir.backends.reference.numerics import (
     Handlers,
     Numerics,
     product_of,
+    rounded_and_rest,
     rounded_once,
     split_columns,
 )
@@ -173,7 +174,9 @@ _REDUCTIONS: dict[str, Function] = {
 
 
 def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [rounded_once(_REDUCTIONS[op.kind.data], *operands)]
+    if op.rest is None:
+        return [rounded_once(_REDUCTIONS[op.kind.data], *operands)]
+    return rounded_and_rest(_REDUCTIONS[op.kind.data](operands[0].double()), numerics)
 
 
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -27,7 +27,7 @@ from coda_ir.backends.reference.torch_calls import call_torch, check_results, vj
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
-from coda_ir.dialects.gemm import numerics_mode
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, numerics_mode
 from coda_ir.dialects.torch import CallOp as TorchCallOp
 from coda_ir.dialects.torch import VjpOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
@@ -287,4 +287,12 @@ def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:
 
 
 def _types(op: Operation) -> list[Attribute]:
-    return [value.type for value in (*op.operands, *op.results)]
+    match op:
+        # Partials may be wider than what an epilogue computes in.
+        case FusedOp() | MapOp():
+            values = op.operands
+        case FinalizeOp():
+            values = (*op.ports, *op.results)
+        case _:
+            values = (*op.operands, *op.results)
+    return [value.type for value in values]

@@ -81,7 +81,9 @@ class Numerics:
 
     def lift(self, value: torch.Tensor) -> torch.Tensor:
         """`value` ready to compute with: floats extended, integers as they are."""
-        return value.to(self.compute) if value.is_floating_point() else value
+        if not value.is_floating_point():
+            return value
+        return value.to(torch.promote_types(value.dtype, self.compute))
 
     def store(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
         """`value` rounded to its stated `type`; to float64 where nothing is rounded."""
@@ -139,6 +141,12 @@ def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tens
     implementation that sums in some order is closer, and the processor's library does not matter.
     """
     return function(x.double()).to(x.dtype)
+
+
+def rounded_and_rest(wide: torch.Tensor, numerics: Numerics) -> tuple[torch.Tensor, torch.Tensor]:
+    """A float64 as the number that computations hold, and what that lacks."""
+    held = wide.to(numerics.compute)
+    return held, torch.where(held.isinf(), 0.0, wide - held).to(numerics.compute)
 
 
 def product_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -35,6 +35,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ResultPortAttr,
     Segment,
+    is_wide_partial,
 )
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
@@ -397,6 +398,8 @@ class SegmentEmitter:
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
         reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
+        if is_wide_partial(self.segment.outputs[index]):
+            reduction = f"wide_{reduction.removeprefix('reduce_')}"
         if reduction == "tl.sum" and axis == 0:
             self.helpers.add("sum_rows")
             return f"sum_rows({value})"
@@ -429,7 +432,9 @@ class SegmentEmitter:
         """The name of what one vector of each part, an element per row, is combined to."""
         combiner = self._combiner(index)
         total = self.names.fresh(f"{combiner.value}_of_parts")
-        self.before_parts.append(f"{total} = {self._full_row_vector(IDENTITY[combiner])}")
+        type = "tl.float64" if is_wide_partial(self.segment.outputs[index]) else "tl.float32"
+        start = self._full_row_vector(IDENTITY[combiner], type)
+        self.before_parts.append(f"{total} = {start}")
         if combiner == Combiner.ADD:
             self.lines.append(f"{total} += {vector}")
         else:
@@ -448,9 +453,9 @@ class SegmentEmitter:
         else:
             self._store(address, combined, columns.mask)
 
-    def _full_row_vector(self, value: str) -> str:
+    def _full_row_vector(self, value: str, type: str) -> str:
         """The same value for each row."""
-        return f"tl.full((BLOCK_M,), {value}, tl.float32)"
+        return f"tl.full((BLOCK_M,), {value}, {type})"
 
     def _row_vector(self, column: str) -> str:
         """A port of one element per row without its second dimension."""

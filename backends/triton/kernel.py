@@ -185,6 +185,10 @@ def tl_type(type: Attribute) -> str:
     return _TL_TYPES[triton_type(type)]
 
 
+WIDE_POINTER = "*fp64"
+"""The signature type of a pointer to partials that are float64."""
+
+
 def pointer_type(type: Attribute) -> str:
     """Triton's signature type of a pointer to elements of `type`, such as `*bf16`."""
     return f"*{triton_type(type)}"

@@ -141,7 +141,7 @@ def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
     if kind == "max":
         text.reduce("result", "max", [x], "x")
     elif kind == "lse":
-        _emit_logsumexp(text, x)
+        _emit_logsumexp(text, x, has_rest=op.rest is not None)
     else:
         text.reduce("result", "sum", [x], "x")
     if kind == "mean":
@@ -150,14 +150,24 @@ def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
     return text.finish(f"{kind} of each row")
 
 
-def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
+def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
     """An infinite maximum is not subtracted: inf gives inf and a row of -inf gives -inf."""
     text.reduce("largest", "max", [x], "x")
     text.lines.append(
         'shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)',
     )
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")
-    text.lines.append("result = shift + tl.log(total)")
+    if not has_rest:
+        text.lines.append("result = shift + tl.log(total)")
+        return
+    text.result("rest", f32, 1)
+    text.helpers.add("rest_of")
+    text.lines += [
+        "wide = shift.to(tl.float64) + tl.log(total).to(tl.float64)",
+        "result = wide.to(tl.float32)",
+        "rest = rest_of(wide, result)",
+    ]
+    text.store_column("rest", "rest", f32)
 
 
 def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
@@ -204,14 +214,15 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     text.lines += [
         f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}",
     ]
-    if op.lse is None:
+    if not op.row_lse:
         text.reduce("largest", "max", [x], "logits")
         text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
         softmax = "tl.exp(logits - largest) / total"
     else:
-        text.operand("lse", f32, 3)
-        text.lines.append(f"lse = {load('lse_ptr + row', f32, 'row < M', '0.0')}")
-        softmax = "tl.exp(logits - lse)"
+        for index, part in enumerate(("lse", "rest"), 3):
+            text.operand(part, f32, index)
+            text.lines.append(f"{part} = {load(f'{part}_ptr + row', f32, 'row < M', '0.0')}")
+        softmax = "tl.exp(logits - lse - rest)"
     text.result("out", element_type_of(op.result))
     gradient = [
         f"share = {softmax} - tl.where({column} == target, 1.0, 0.0)",

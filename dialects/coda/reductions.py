@@ -16,6 +16,7 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -194,23 +195,34 @@ class SoftmaxOp(CodaOp):
 class ReduceOp(CodaOp):
     """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
     (log of the sum of exponentials). Accumulates in float32.
+
+    An lse can have a second result, `rest`: what the float32 lacks of the number that it is rounded
+    from. It has the magnitude of x, so that small differences of it need both.
     """
 
     name = "coda.reduce"
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
     result = result_def(TensorType)
+    rest = opt_result_def(TensorType)
     traits = traits_def(Pure())
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")
 
-    def __init__(self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None):
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        kind: str,
+        element_type: Attribute | None = None,
+        *,
+        has_rest: bool = False,
+    ):
         x = SSAValue.get(x)
-        element_type = element_type or element_type_of(x)
+        type = TensorType(element_type or element_type_of(x), (*shape_of(x)[:-1], 1))
         super().__init__(
             operands=[x],
             properties={"kind": StringAttr(kind)},
-            result_types=[TensorType(element_type, (*shape_of(x)[:-1], 1))],
+            result_types=[type, [type] if has_rest else []],
         )
 
     def verify_(self) -> None:
@@ -219,4 +231,10 @@ class ReduceOp(CodaOp):
             raise VerifyException(
                 f'property kind is "{self.kind.data}", expected one of ' + ", ".join(self.KINDS)
             )
+        if self.rest is not None:
+            if self.kind.data != "lse":
+                raise VerifyException(f"result rest of the kind {self.kind.data}, expected of lse")
+            for what, result in (("result", self.result), ("result rest", self.rest)):
+                expect_element_type(what, result, f32)
+            expect_shape("result rest", self.rest, (*shape_of(self.x)[:-1], 1))
         expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))

@@ -15,6 +15,7 @@ from coda_ir.dialects.gemm import (
     PortKind,
     Segment,
     YieldOp,
+    is_wide_partial,
 )
 from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.legality import name_of
@@ -69,6 +70,8 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
 
 def _check_partials(op: FinalizeOp) -> Refusal | None:
     for value in op.partials:
+        if is_wide_partial(value):
+            return Refusal("the partials are float32", f"{name_of(value)} is float64")
         if known_tiles(value) is None:
             return Refusal(
                 "the partials come from a scheduled gemm.fused, so that their number is known",

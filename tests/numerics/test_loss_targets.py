@@ -38,7 +38,8 @@ def test_wrong_targets(loss: str, index: str, reduction: str, target: str):
     program = coda_ir.compile(text, device="cpu", target=target)
     z, w = torch.randn(M, V), torch.randn(V, V)
     weights = [w] if loss == "of a GEMM" else []
-    t = torch.tensor([0, -1, V - 1, 3, -1], dtype=getattr(torch, {"i32": "int32"}.get(index, "int64")))
+    dtype = {"i32": torch.int32, "i64": torch.int64}[index]
+    t = torch.tensor([0, -1, V - 1, 3, -1], dtype=dtype)
     logits = F.linear(z.double(), w.double()) if weights else z.double()
     exact = F.cross_entropy(logits, t.long(), reduction=reduction, ignore_index=-1)
     assert relative_error(program(z, t, *weights), exact) < 1e-6

@@ -118,7 +118,8 @@ def _check_indices(host: HostProgram, op: FinalizeOp) -> None:
     block = op.body.block
     for inner in block.ops:
         if isinstance(inner, CheckedIndexOp) and isinstance(inner.index, BlockArgument):
-            index = op.operands[inner.index.index]
+            # Ports come last, both among the operands and among the arguments.
+            index = op.operands[inner.index.index - len(block.args)]
             host.check_index(index, str(inner.extent.value.data), inner.ignored.value.data)
 
 

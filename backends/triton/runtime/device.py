@@ -116,9 +116,8 @@ def checked_index(index, EXTENT, IGNORED: tl.constexpr):
 
     It has an effect in kernels with `debug=True` only. On a CPU the host has checked it.
     """
-    tl.device_assert(
-        (index == IGNORED) | ((index >= 0) & (index < EXTENT)), "a target is no column of the logits"
-    )
+    is_column = (index >= 0) & (index < EXTENT)
+    tl.device_assert(is_column | (index == IGNORED), "a target is no column of the logits")
     return index
 
 
@@ -150,11 +149,41 @@ def reduce_lse(x, axis: tl.constexpr):
 
 
 @triton.jit
+def wide_lse(x, axis: tl.constexpr):
+    """reduce_lse in float64: the largest element, and the logarithm in float32."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    rest = tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+    return shift.to(tl.float64) + rest.to(tl.float64)
+
+
+@triton.jit
+def wide_tree_lse(x, axis: tl.constexpr):
+    """wide_lse, summed as `tree_sum` does."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    rest = tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+    return shift.to(tl.float64) + rest.to(tl.float64)
+
+
+@triton.jit
 def lse_of_two(a, b):
-    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf."""
+    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf.
+
+    Of float64, what has the magnitude of a and b is float64, too.
+    """
     largest = tl.maximum(a, b)
     shift = tl.where(largest == float("-inf"), 0.0, largest)
-    return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
+    first, second = (a - shift).to(tl.float32), (b - shift).to(tl.float32)
+    return shift + tl.log(tl.exp(first) + tl.exp(second)).to(a.dtype)
+
+
+@triton.jit
+def rest_of(wide, rounded):
+    """What a float32 lacks of the float64 that it is rounded from; 0 of an infinite one."""
+    is_finite = tl.abs(rounded) < float("inf")
+    wide, rounded = tl.where(is_finite, wide, 0.0), tl.where(is_finite, rounded, 0.0)
+    return (wide - rounded.to(tl.float64)).to(tl.float32)
 
 
 @triton.jit
