@@ -5,6 +5,7 @@ code instead of repeating them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import torch
 
@@ -92,7 +93,7 @@ def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numeri
         check_index(op, op.target, target, logits.shape[-1], op.ignore_index.value.data)
     counts = target != op.ignore_index.value.data
     chosen = target.where(counts, 0).long()[..., None]
-    share = torch.exp(logits - lse[0] - lse[1]) if lse else torch.softmax(logits, -1)
+    share = torch.exp(reduce(torch.sub, lse, logits)) if lse else torch.softmax(logits, -1)
     here = torch.ones_like(chosen, dtype=torch.bool)
     if op.start is not None:
         chosen = chosen - op.first_column

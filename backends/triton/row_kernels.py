@@ -219,10 +219,11 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
         text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
         softmax = "tl.exp(logits - largest) / total"
     else:
-        for index, part in enumerate(("lse", "rest"), 3):
+        parts = ("lse", "rest")[: len(op.row_lse)]
+        for index, part in enumerate(parts, 3):
             text.operand(part, f32, index)
             text.lines.append(f"{part} = {load(f'{part}_ptr + row', f32, 'row < M', '0.0')}")
-        softmax = "tl.exp(logits - lse - rest)"
+        softmax = f"tl.exp({' - '.join(('logits', *parts))})"
     text.result("out", element_type_of(op.result))
     gradient = [
         f"share = {softmax} - tl.where({column} == target, 1.0, 0.0)",

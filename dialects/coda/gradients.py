@@ -310,8 +310,8 @@ class CrossEntropyGradOp(CodaOp):
 
     `dloss` has the type of the loss; it is divided by the number of targets that count for
     reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32. `lse`, the
-    logsumexp of each row as a column, is not computed again where it is given: the float32 and, as
-    a column of its own, what that lacks. A second result is
+    logsumexp of each row as a column, is not computed again where it is given: the float32 and,
+    in a column of its own, what that lacks, or the float32 alone. A second result is
     the sum of logits ⊙ result over each row, as a column.
 
     With `start`, the logits are the columns from there on of longer rows, which `lse` is of.
@@ -377,8 +377,8 @@ class CrossEntropyGradOp(CodaOp):
             raise VerifyException(f"property start is {self.first_column}, expected at least 0")
         if self.start is not None and not self.row_lse:
             raise VerifyException("no operand lse, expected that of the rows that start before")
-        if len(self.row_lse) not in (0, 2):
-            raise VerifyException(f"{len(self.row_lse)} operands lse, expected 2 or none")
+        if len(self.row_lse) > 2:
+            raise VerifyException(f"{len(self.row_lse)} operands lse, expected at most 2")
         for lse in self.row_lse:
             expect_shape("operand lse", lse, (*shape_of(self.target), 1))
             expect_element_type("operand lse", lse, f32)

@@ -60,14 +60,16 @@ def _gradient(
     builder: ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
 ) -> SSAValue:
     """(exp(logit − lse − rest) − onehot) · dloss of an element; 0 where the target is ignored."""
-    logit, target, lse, rest, dloss, start = arguments
+    logit, target, *row_lse, dloss, start = arguments
     type, zero = target.type, builder.constant(0.0)
     place = _as_column(
         builder, builder.insert(arith.SubiOp(target, start)), shape_of(op.logits)[-1]
     )
     is_target = builder.insert(arith.CmpiOp(builder.insert(ColumnOp(i32)), place, "eq"))
     onehot = builder.select(is_target, builder.constant(1.0), zero)
-    softmax = builder.exp(builder.sub(builder.sub(logit, lse), rest))
+    for lse in row_lse:
+        logit = builder.sub(logit, lse)
+    softmax = builder.exp(logit)
     ignored = builder.integer(op.ignore_index.value.data, type)
     is_ignored = builder.insert(arith.CmpiOp(target, ignored, "eq"))
     return builder.select(is_ignored, zero, builder.mul(builder.sub(softmax, onehot), dloss))

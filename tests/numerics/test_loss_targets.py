@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import coda_ir
-from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
 
 M, V, K = 5, 24, 16
+
+Target = Literal["triton", "reference"]
 
 LOSSES = {
     "of arguments": f"fn f(z: f32[M, {V}], t: INDEX[M]) {{ return LOSS(z, t, OPTIONS) }}",
@@ -33,7 +36,7 @@ def program_of(text: str, index: str, reduction: str, ignored: int) -> str:
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 @pytest.mark.parametrize("index", ["i32", "i64"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_wrong_targets(loss: str, index: str, reduction: str, target: str):
+def test_wrong_targets(loss: str, index: str, reduction: str, target: Target):
     text = program_of(LOSSES[loss], index, reduction, -1)
     program = coda_ir.compile(text, device="cpu", target=target)
     z, w = torch.randn(M, V), torch.randn(V, V)
@@ -82,13 +85,13 @@ def test_wrong_targets_of_a_compiled_module():
 
 
 @pytest.mark.parametrize("target", ["triton", "reference"])
-def test_wrong_ids_of_an_embedding(target: str):
+def test_wrong_ids_of_an_embedding(target: Target):
     text = f"fn f(ids: i64[M], table: f32[{V}, 8]) {{ return embedding(ids, table) }}"
     program = coda_ir.compile(text, device="cpu", target=target)
     table = torch.randn(V, 8)
     assert torch.equal(program(torch.tensor([0, V - 1]), table), table[[0, V - 1]])
     for wrong in (V, -1):
-        with pytest.raises((IndexError, CodaError)):
+        with pytest.raises(IndexError):
             program(torch.tensor([0, wrong]), table)
 
 

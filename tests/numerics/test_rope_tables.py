@@ -33,11 +33,16 @@ class Tables(NamedTuple):
     def by_column(self, table: Tensor, layout: str) -> Tensor:
         """An entry for each column: T x (1 or heads) x HEAD."""
         if self.per_column:
-            return table.unflatten(-1, (-1, HEAD))
-        pairs = table.unflatten(-1, (-1, HEAD // 2))
+            return in_heads(table, HEAD)
+        pairs = in_heads(table, HEAD // 2)
         if layout == "half_split":
             return torch.cat((pairs, pairs), -1)
         return pairs.repeat_interleave(2, -1)
+
+
+def in_heads(x: Tensor, width: int) -> Tensor:
+    """The last dimension as heads of `width` columns."""
+    return x.reshape(*x.shape[:-1], -1, width)
 
 
 TABLES = [Tables(column, every) for column in (False, True) for every in (False, True)]
@@ -54,7 +59,7 @@ def turned(heads: Tensor, layout: str) -> Tensor:
 def eager(
     x: Tensor, w: Tensor | None, cos: Tensor, sin: Tensor, layout: str, tables: Tables
 ) -> Tensor:
-    z = (x if w is None else F.linear(x, w)).unflatten(-1, (-1, HEAD))
+    z = in_heads(x if w is None else F.linear(x, w), HEAD)
     cos, sin = (tables.by_column(table, layout) for table in (cos, sin))
     return (z * cos + turned(z, layout) * sin).flatten(-2)
 
@@ -85,11 +90,11 @@ def test_tables_against_float64(layout: str, tables: Tables, heads: int, fused: 
 
     def results(dtype: torch.dtype) -> list[Tensor]:
         own = [leaf.to(dtype).requires_grad_() for leaf in leaves]
-        both = [angles[0].cos().to(dtype), angles[1].sin().to(dtype)]
-        y = (
-            program(*own, *both)
+        cos, sin = angles[0].cos().to(dtype), angles[1].sin().to(dtype)
+        y: Tensor = (
+            program(*own, cos, sin)
             if dtype == torch.float32
-            else eager(own[0], own[1] if fused else None, *both, layout, tables)
+            else eager(own[0], own[1] if fused else None, cos, sin, layout, tables)
         )
         return [y.detach(), *torch.autograd.grad(y, own, dy.to(dtype))]
 
@@ -128,7 +133,7 @@ class GPTJAttention(nn.Module):
         return x * cos + torch.stack((-second, first), -1).flatten(-2) * sin
 
     def forward(self, x: Tensor, sincos: Tensor) -> Tensor:
-        q, k, v = (layer(x).unflatten(-1, (-1, HEAD)) for layer in (self.q, self.k, self.v))
+        q, k, v = (in_heads(layer(x), HEAD) for layer in (self.q, self.k, self.v))
         q, k = self.rotated(q, sincos), self.rotated(k, sincos)
         q, k, v = (value.transpose(1, 2) for value in (q, k, v))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
