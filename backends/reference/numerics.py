@@ -81,9 +81,7 @@ class Numerics:
 
     def lift(self, value: torch.Tensor) -> torch.Tensor:
         """`value` ready to compute with: floats extended, integers as they are."""
-        if not value.is_floating_point():
-            return value
-        return value.to(torch.promote_types(value.dtype, self.compute))
+        return value.to(self.compute) if value.is_floating_point() else value
 
     def store(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
         """`value` rounded to its stated `type`; to float64 where nothing is rounded."""
