@@ -127,3 +127,19 @@ func.func @f(%x: tensor<?x8xbf16>) {
   %r = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> tensor<?xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result rest of the kind sum, expected of lse}}
+  %r, %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result rest has element type bf16, expected f32}}
+  %r, %s = coda.reduce %x {kind = "lse"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xbf16>)
+  func.return
+}
