@@ -149,6 +149,22 @@ def reduce_lse(x, axis: tl.constexpr):
 
 
 @triton.jit
+def with_exponentials(largest, total, x):
+    """The largest element of a row, and the sum of exp(element - largest), with those of x."""
+    most = tl.maximum(largest, tl.max(x, 1))
+    shift = tl.where(most == float("-inf"), 0.0, most)
+    more = tl.sum(tl.exp(x - tl.expand_dims(shift, 1)), 1)
+    return most, total * tl.exp(largest - shift) + more
+
+
+@triton.jit
+def wide_logarithm(largest, total):
+    """log(total · exp(largest)) in float64."""
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift.to(tl.float64) + tl.log(total).to(tl.float64)
+
+
+@triton.jit
 def wide_lse(x, axis: tl.constexpr):
     """reduce_lse in float64: the largest element, and the logarithm in float32."""
     largest = tl.max(x, axis)
@@ -168,14 +184,10 @@ def wide_tree_lse(x, axis: tl.constexpr):
 
 @triton.jit
 def lse_of_two(a, b):
-    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf.
-
-    Of float64, what has the magnitude of a and b is float64, too.
-    """
+    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf."""
     largest = tl.maximum(a, b)
     shift = tl.where(largest == float("-inf"), 0.0, largest)
-    first, second = (a - shift).to(tl.float32), (b - shift).to(tl.float32)
-    return shift + tl.log(tl.exp(first) + tl.exp(second)).to(a.dtype)
+    return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
 
 
 @triton.jit

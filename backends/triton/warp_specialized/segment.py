@@ -209,8 +209,8 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _lane_numbers(self, lanes: int) -> str:
         return f"tl.arange(0, {lanes}, tl.SliceLayout(0, LAYOUT))"
 
-    def _full_row_vector(self, value: str, type: str) -> str:
-        return f"tl.full(({self.rows},), {value}, {type}, tl.SliceLayout(1, LAYOUT))"
+    def _full_row_vector(self, value: str) -> str:
+        return f"tl.full(({self.rows},), {value}, tl.float32, tl.SliceLayout(1, LAYOUT))"
 
     def _row_vector(self, column: str) -> str:
         flat = f"tl.reshape({column}, ({self.rows},))"
