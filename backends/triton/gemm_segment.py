@@ -393,8 +393,11 @@ class SegmentEmitter:
         value = rounded(value, element_type_of(output), self.helpers)
         self._store(f"{pointer} + {place}", value, mask_of(columns))
 
-    def _reduce(self, index: int, value: str, axis: int) -> str:
-        reduction = (_TREES if self.is_ordered else _REDUCTIONS)[self._combiner(index)]
+    def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
+        combiner = self._combiner(index)
+        if mask is not None:
+            value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
+        reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
         if is_wide_partial(self.segment.outputs[index]):
             reduction = f"wide_{reduction.removeprefix('reduce_')}"
         if reduction == "tl.sum" and axis == 0:
@@ -404,11 +407,6 @@ class SegmentEmitter:
             self.helpers.add(reduction)
         return f"{reduction}({value}, {axis})"
 
-    def _masked(self, index: int, value: str, mask: str | None) -> str:
-        """`value`, and what changes no partial where the `mask` is off."""
-        identity = IDENTITY[self._combiner(index)]
-        return value if mask is None else f"tl.where({mask}, {value}, {identity})"
-
     def _combiner(self, index: int) -> Combiner:
         """How the elements of a partial are combined."""
         combiner = self.segment.results[index].port.combiner
@@ -416,8 +414,7 @@ class SegmentEmitter:
         return combiner.data
 
     def _store_partial_row(self, index: int, pointer: str, value: str) -> None:
-        lane_mask = self.lane_columns.mask
-        value = self._masked(index, value, lane_mask and f"{lane_mask}[None, :]")
+        element_mask = self.lane_columns.mask and f"{self.lane_columns.mask}[None, :]"
         columns, mask = self.columns, "row_mask"
         tile = self.tile if columns.keeps_parts else self.program_tile
         if columns.keeps_parts and columns.tiles % columns.parts:
@@ -425,12 +422,12 @@ class SegmentEmitter:
         place = f"{self.first_partial} + {tile}" if self.first_partial else tile
         address = f"{pointer} + row * {self.segment_partials} + {place}"
         if columns.keeps_parts or columns.parts == 1:
-            self._store(address, self._reduce(index, value, 1), mask)
+            self._store(address, self._reduce(index, value, 1, element_mask), mask)
             return
         if is_wide_partial(self.segment.outputs[index]):
-            total = self._combine_exponentials(value)
+            total = self._combine_exponentials(value, element_mask)
         else:
-            total = self._combine_parts(index, self._reduce(index, value, 1))
+            total = self._combine_parts(index, self._reduce(index, value, 1, element_mask))
         self.after_parts.append(f"tl.store({address}, {total}, mask={mask})")
 
     def _combine_parts(self, index: int, vector: str) -> str:
@@ -446,8 +443,10 @@ class SegmentEmitter:
             self.lines.append(f"{total} = {helper}({total}, {vector})")
         return total
 
-    def _combine_exponentials(self, value: str) -> str:
+    def _combine_exponentials(self, value: str, mask: str | None) -> str:
         """The logsumexp of all parts in float64, of which they need the maximum and the sum."""
+        if mask is not None:
+            value = f"tl.where({mask}, {value}, {IDENTITY[Combiner.LSE]})"
         largest, total = self.names.fresh("largest"), self.names.fresh("exp_sum")
         for name, combiner in ((largest, Combiner.LSE), (total, Combiner.ADD)):
             self.before_parts.append(f"{name} = {self._full_row_vector(IDENTITY[combiner])}")
@@ -458,7 +457,7 @@ class SegmentEmitter:
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
-        combined = self._reduce(index, self._masked(index, value, "row_mask[:, None]"), 0)
+        combined = self._reduce(index, value, 0, "row_mask[:, None]")
         address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         if columns.mask is None:
             self.lines.append(f"tl.store({address}, {combined})")

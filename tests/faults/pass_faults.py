@@ -292,8 +292,8 @@ PASS_FAULTS = (
     Fault(
         "loss: ignored rows count",
         f"{P}fuse_cross_entropy:_per_row_loss",
-        "builder.insert(arith.SelectOp(ignored, zero, builder.sub(total, logit)))",
-        "builder.sub(total, logit)",
+        "builder.insert(arith.SelectOp(ignored, zero, loss))",
+        "loss",
     ),
     Fault(
         "loss: mean over all rows",
