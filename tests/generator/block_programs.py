@@ -113,6 +113,8 @@ def draw_results(b: FunctionBuilder) -> list[SSAValue]:
     results = [b.tiles[-1]]
     if b.extras and b.choices.chance(60):
         results += b.choices.subset(b.extras[-3:]) or [b.extras[-1]]
+    if b.choices.chance(50):
+        results += b.aliases
     if b.choices.chance(30):
         results.append(b.choices.recent(b.tiles))
     if b.choices.chance(1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import pairwise
 
 from xdsl.dialects.builtin import Float64Type
@@ -16,7 +16,7 @@ from coda_ir.storage import storage_root
 from generator.arguments import values_of
 from generator.case import Case
 
-VIEWS = {
+VIEWS: Mapping[type[Operation], str] = {
     coda.SliceOp: "slice",
     coda.TransposeOp: "transpose",
     coda.ReshapeOp: "reshape",
@@ -75,7 +75,7 @@ def motifs_of_source(source: str) -> Set[str]:
     """Those of an emitted module."""
     kernels = source.split("@triton.jit")
     looped = any(
-        "tile = start + tl.arange" in kernel and "combines tile partials" in kernel
+        "tile = start + tl.arange" in kernel and "combines tile partials" in kernel.lower()
         for kernel in kernels
     )
     return {"finalize with a loop"} if looped else set()

@@ -232,8 +232,11 @@ def scaled_columns(b: FunctionBuilder) -> None:
         b.tiles.append(scaled)
 
 
-WIDE_ROWS = (130, 200, 1090, 1056)
-"""Columns of more than one tile of a GEMM, and of more than finalize reads at a time."""
+WIDEST = 1056
+"""Columns of more tiles of a GEMM than finalize reads at a time."""
+
+WIDE_ROWS = (130, 200, 1090, WIDEST)
+"""Columns of more than one tile of a GEMM."""
 
 
 def wide_rows(b: FunctionBuilder) -> None:
@@ -249,7 +252,7 @@ def wide_rows(b: FunctionBuilder) -> None:
 
 def below_zero(b: FunctionBuilder) -> None:
     """Maxima of what is negative everywhere, over few columns and over many."""
-    x = linear(b, b.pick_tile(), b.choices.pick((*WIDE_ROWS, b.style.columns[0])))
+    x = linear(b, b.pick_tile(), b.choices.pick((WIDEST, 130, b.style.columns[0], WIDEST)))
     x = b.add(coda.NegOp(positive(b, x)))
     if b.choices.chance(30):
         b.extras.append(x)
@@ -261,10 +264,11 @@ def below_zero(b: FunctionBuilder) -> None:
 
 
 def product(b: FunctionBuilder, x: SSAValue, element: Attribute) -> SSAValue:
-    """A linear map of x that has the columns of x, mostly with a scale."""
-    value = cast_to(b, linear(b, x, b.columns_of(x)), element)
-    if b.choices.chance(30):
-        return value
+    """A linear map of x with its columns; mostly a map of a narrow one, with a scale."""
+    if b.choices.chance(40):
+        return cast_to(b, linear(b, x, b.columns_of(x)), element)
+    narrow = linear(b, x, b.choices.pick((2, 4)))
+    value = cast_to(b, linear(b, narrow, b.columns_of(x)), element)
     operands = [value, scale(b, x, element)]
     if b.choices.chance(30):
         operands.reverse()
@@ -284,6 +288,8 @@ def subtracted(b: FunctionBuilder) -> None:
         first = terms.pop()
         operands = (value, first) if b.choices.chance(25) else (first, value)
         value = b.add(operator(*operands), "difference")
+    if b.choices.chance(40):
+        value = b.add(coda.AddOp(product(b, x, element), value), "sum")
     b.tiles.append(value)
 
 
@@ -335,7 +341,7 @@ MOTIFS: Sequence[tuple[int, Step]] = (
     (2, rewritten_norm),
     (2, mixed_types),
     (2, wide_rows),
-    (2, below_zero),
-    (3, subtracted),
+    (4, below_zero),
+    (4, subtracted),
     (3, gradients),
 )

@@ -67,8 +67,8 @@ def add_views(b: FunctionBuilder) -> None:
     views = [computed(b)]
     for _ in range(b.choices.integer(1, 3)):
         views.append(view_of(b, views[-1]))
-    if b.choices.chance(40):
-        b.extras += [view.value for view in views if b.choices.chance(50)]
+    if b.choices.chance(30):
+        b.aliases = [view.value for view in views if b.choices.chance(70)]
     for _ in range(b.choices.below(3)):
         # Kernels between the views and their use.
         b.tiles.append(b.choices.pick((linear, norm, smooth))(b, b.pick_tile()))
@@ -77,6 +77,21 @@ def add_views(b: FunctionBuilder) -> None:
         last = code_on(b, last)
     is_tile = last.dims[:-1] == b.style.rows and isinstance(last.dims[-1], int)
     (b.tiles if is_tile else b.extras).append(last.value)
+
+
+def add_buried(b: FunctionBuilder) -> None:
+    """A value that only a view of a view of it keeps alive, while kernels want its memory."""
+    x = b.pick_tile()
+    views = [Shaped(norm(b, x), b.tile_dims(b.columns_of(x)))]
+    for _ in range(b.choices.integer(2, 3)):
+        views.append(view_of(b, views[-1]))
+    value = x
+    for _ in range(b.choices.integer(2, 4)):
+        value = norm(b, value) if b.choices.chance(70) else linear(b, value, b.columns_of(value))
+    b.tiles.append(value)
+    b.extras.append(code_on(b, views[-1]).value)
+    if b.choices.chance(40):
+        b.aliases = [view.value for view in views[b.choices.below(2) :]]
 
 
 def code_on(b: FunctionBuilder, x: Shaped) -> Shaped:
@@ -123,6 +138,7 @@ def add_viewed_tile(b: FunctionBuilder) -> None:
 VIEWS: Sequence[tuple[int, Step]] = (
     (4, add_broadcast),
     (4, add_views),
+    (3, add_buried),
     (2, add_split),
     (1, add_viewed_tile),
 )
