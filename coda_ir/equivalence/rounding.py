@@ -125,6 +125,14 @@ class Rounding:
         return [finite_error(s, e, s) for s, e in zip(stated, self.exact, strict=True)]
 
 
+def describe_excess(excess: tuple[float, float]) -> str:
+    """What `Rounding.excess` found, behind the name of a result."""
+    error, allowed = excess
+    if error == float("inf"):
+        return "is NaN or infinite where float64, and its types, have a number"
+    return f"has a relative error of {error:.2g}, more than the {allowed:.2g} that its types allow"
+
+
 def finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:
     """The relative error over the elements that are finite in `exact` and in `stated`."""
     finite = exact.isfinite() & stated.isfinite()
