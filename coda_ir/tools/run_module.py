@@ -118,8 +118,8 @@ def lost_elements(result: torch.Tensor, exact: torch.Tensor) -> str | None:
     lost = (result.isnan() & ~exact.isnan()) | (result.isinf() & in_range)
     if not lost.any():
         return None
-    index = tuple(lost.nonzero()[0].tolist())
-    return f"{result[index].item()} at [{', '.join(map(str, index))}]"
+    index = [int(i) for i in lost.nonzero()[0]]
+    return f"{result[tuple(index)].item()} at {index}"
 
 
 def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
