@@ -63,8 +63,10 @@ class _WatchedKernel:
     launches: _Launches
 
     def __getitem__(self, grid: Any) -> Any:
-        launch = self.kernel[grid]
-        return lambda *args, **options: self.launches.launch(self.name, launch, args, options)
+        def launch(*args: Any, **options: Any) -> Any:
+            return self.launches.launch(self.name, self.kernel[grid], args, options)
+
+        return launch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.kernel, name)

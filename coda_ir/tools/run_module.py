@@ -82,7 +82,7 @@ def run_module(module: ModuleOp, options: RunOptions) -> Outcome:
     rounding = Rounding(func, [tensor.cpu().clone() for tensor in tensors])
     results: Sequence[torch.Tensor] = rounding.stated
     if options.target == "triton":
-        results = [r.cpu() for r in _run_triton(module, signature.name, tensors, device)]
+        results = [r.cpu() for r in run_triton(module, signature.name, tensors, device)]
     if options.inputs is None:
         other = random_inputs(func, options.sizes, seed=options.seed + OTHER_SEED)
         rounding.others = [list(other.values())]
@@ -130,9 +130,10 @@ def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[
     return named
 
 
-def _run_triton(
+def run_triton(
     module: ModuleOp, entry: str, tensors: list[torch.Tensor], device: torch.device
 ) -> tuple[torch.Tensor, ...]:
+    """The results of the Triton that a function becomes."""
     from coda_ir.backends.triton import emit_module
     from coda_ir.cache import load_source
 

@@ -165,4 +165,3 @@ def test_kernels_for_a_gpu_are_not_compared_without_one():
     watcher, (note,) = check(text, "coda-to-gemm,schedule{target=sm_90 mainloop=warp_specialized}")
     assert watcher.compared == 0
     assert note.endswith("kernel gemm_bias_silu is in Gluon, which needs a GPU")
-
