@@ -28,7 +28,7 @@ from coda_ir.passes.plan_buffers import BUFFERS_ATTRIBUTE, PlanBuffersPass
 from coda_ir.passes.schedule import SchedulePass
 from coda_ir.pipeline.instrumentation import PassInstrumentation
 from coda_ir.random_inputs import random_arguments
-from coda_ir.remarks import format_location, source_position
+from coda_ir.remarks import collect_remarks, format_location, source_position
 
 LARGEST_REPEATED_RUN = 2**20
 """Elements of the arguments above which one draw has to do: the interpreter is slow."""
@@ -71,21 +71,27 @@ class EmittedCheck(PassInstrumentation):
         for name, func in functions_of(module).items():
             if name not in self._before or is_private(func):
                 continue
-            try:
-                self._check_function(module, name)
-            except NotComparedError as error:
-                self.note(f"the emitted Triton of @{name} was not compared: {error.message}")
+            with collect_remarks() as remarks:
+                try:
+                    self._check_function(module, name)
+                except NotComparedError as error:
+                    self.note(f"the emitted Triton of @{name} was not compared: {error.message}")
+                # They are not of the user's pipeline.
+                remarks.clear()
 
     def _check_function(self, module: ModuleOp, name: str) -> None:
-        before = self._before[name]
+        before, earlier = self._before[name], self.compared
         draws = _draws(before, self.draws, self.sizes)
-        scheduled = _scheduled(module)
-        emitted = _Emitted.of(scheduled, name)
+        emitted = _Emitted.of(_scheduled(module), name)
         for draw in draws:
             found = _reference(before, draw, self.sizes)
             if found is not None:
                 self.compared += 1
                 emitted.compare(*found, has_strides=draw.sizes == "odd")
+        if self.compared == earlier:
+            raise NotComparedError(
+                "it takes none of the sizes that were tried (--dim gives others)"
+            )
 
 
 @dataclass(frozen=True)
@@ -164,13 +170,17 @@ def _scheduled(module: ModuleOp) -> ModuleOp:
     """A copy of the module in which every operator has a schedule."""
     module = module.clone()
     try:
-        if any(isinstance(op, FusedOp) and op.schedule is None for op in module.walk()):
-            SchedulePass(target="interpreter").apply(make_context(), module)
-        if not any(BUFFERS_ATTRIBUTE in op.attributes for op in module.walk()):
-            PlanBuffersPass().apply(make_context(), module)
+        _schedule(module)
     except CodaError as error:
         raise NotComparedError(error.message) from error
     return module
+
+
+def _schedule(module: ModuleOp) -> None:
+    if any(isinstance(op, FusedOp) and op.schedule is None for op in module.walk()):
+        SchedulePass(target="interpreter").apply(make_context(), module)
+    if not any(BUFFERS_ATTRIBUTE in op.attributes for op in module.walk()):
+        PlanBuffersPass().apply(make_context(), module)
 
 
 def _reference(

@@ -165,3 +165,24 @@ def test_kernels_for_a_gpu_are_not_compared_without_one():
     watcher, (note,) = check(text, "coda-to-gemm,schedule{target=sm_90 mainloop=warp_specialized}")
     assert watcher.compared == 0
     assert note.endswith("kernel gemm_bias_silu is in Gluon, which needs a GPU")
+
+
+def test_what_takes_none_of_the_sizes_is_noted():
+    text = """
+        func.func @f(%x: tensor<?xf32> {coda.name = "x", coda.dims = ["M"]}) -> tensor<1024xf32> {
+          %y = coda.reshape %x : (tensor<?xf32>) -> tensor<1024xf32>
+          func.return %y : tensor<1024xf32>
+        }"""
+    watcher, (note,) = check(text, "")
+    assert watcher.compared == 0
+    assert "@f was not compared: it takes none of the sizes" in note
+    watcher, notes = check(text, "", sizes={"M": 1024})
+    assert (watcher.compared, notes) == (len(DRAWS), [])
+
+
+def test_remarks_are_those_of_the_pipeline(program: str, capsys: pytest.CaptureFixture[str]):
+    options = ("-p", "coda-to-gemm", "--remarks", "-o", "/dev/null")
+    assert main([program, *options]) == 0
+    expected = capsys.readouterr().err
+    assert main([program, *options, "--check-equivalence"]) == 0
+    assert capsys.readouterr().err == expected
