@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
 from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
+from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
@@ -62,10 +63,13 @@ class ExportedModel:
         fold_weights: bool = False,
         tune: Tune = False,
         jobs: int | None = None,
+        errors: Errors = "fallback",
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
-        `device` is by default where the weights are. Raises CodaError for what cannot be compiled.
+        `device` is by default where the weights are. A call that fails by a defect of this package
+        runs by the target `reference`, with a warning; with `errors="raise"` its error is raised.
+        Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
         function = compile(
@@ -79,7 +83,7 @@ class ExportedModel:
             tune=tune,
             jobs=jobs,
         )
-        return CompiledModel(function, self.weights, self.tree)
+        return CompiledModel(function, self.weights, self.tree, errors=errors)
 
     def to(self, device: str | torch.device) -> ExportedModel:
         """The same model with its weights on another device; those that are there are shared."""
@@ -119,9 +123,15 @@ class CompiledModel:
     """
 
     def __init__(
-        self, function: CompiledFunction, weights: Mapping[str, torch.Tensor], tree: CallTree
+        self,
+        function: CompiledFunction,
+        weights: Mapping[str, torch.Tensor],
+        tree: CallTree,
+        *,
+        errors: Errors = "fallback",
     ):
         self.function = function
+        self._run = function if errors == "raise" else _guarded(function)
         self.weights = weights
         self._tree = tree
 
@@ -138,7 +148,7 @@ class CompiledModel:
             tensors = [*inputs, *self.weights.values()]
             if self._tree.ranges:
                 self._tree.check_sizes(self.function.sizes(*tensors))
-            results: Any = self.function(*tensors)
+            results: Any = self._run(*tensors)
         return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
 
     @property
@@ -158,6 +168,18 @@ class CompiledModel:
 
 
 leave_untraced(CompiledModel.__call__)
+
+
+def _guarded(function: CompiledFunction) -> Callable[..., Any]:
+    """`function`, or its program by PyTorch once a call failed by a defect of this package."""
+    if function.target == "reference":
+        return function
+
+    def run(*tensors: torch.Tensor) -> Any:
+        return function.reference(tensors, precision="stated")
+
+    described = Described(f"'{function.name}'", "the target reference", 'compile(errors="raise")')
+    return WithFallback(function, run, described)
 
 
 def save(

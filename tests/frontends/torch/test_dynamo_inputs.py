@@ -13,6 +13,7 @@ from support.torch_compile import Block, compiled, counters, dynamo, graphs, res
 from torch import nn
 
 from coda_ir.api import CompiledFunction
+from coda_ir.defects import DefectWarning
 from coda_ir.frontends.torch.dynamo import GraphCompiler
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
@@ -249,3 +250,59 @@ def test_a_defect_of_the_compiler(
     reset()
     with pytest.raises(dynamo.exc.BackendCompilerFailed, match="defect"):
         compiled(layer)(x)
+
+
+class Defective:
+    """Calls of compiled programs that fail after they ran."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type):
+        self.calls, run = 0, owner.unchecked
+
+        def fail(function: Any, *tensors: torch.Tensor) -> Any:
+            self.calls += 1
+            run(function, *tensors)
+            raise UnboundLocalError("a defect")
+
+        monkeypatch.setattr(owner, "unchecked", fail)
+
+
+def test_a_call_that_fails_by_a_defect(monkeypatch: pytest.MonkeyPatch):
+    defective = Defective(monkeypatch, CompiledFunction)
+    layer = linear()
+    fast = compiled(layer, errors="fallback")
+    with pytest.warns(DefectWarning, match=r"the graph of .*\.py:\d+ failed by a defect") as caught:
+        check(fast, layer, torch.randn(3, 8))
+    check(fast, layer, torch.randn(3, 8))
+    assert (defective.calls, len(caught)) == (1, 1)
+    reset()
+    with pytest.raises(UnboundLocalError, match="a defect"):
+        compiled(layer)(torch.randn(3, 8))
+
+
+def test_a_call_that_fails_by_a_defect_and_changes_its_inputs(monkeypatch: pytest.MonkeyPatch):
+    layer = linear()
+
+    def model(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        cache.add_(layer(x))
+        return cache * 2
+
+    fast = compiled(model, errors="fallback")
+    Defective(monkeypatch, CompiledFunction)
+    x, cache = torch.randn(3, 8), torch.zeros(3, 8)
+    with pytest.warns(DefectWarning, match="the error is raised, as the call may have changed"):
+        with pytest.raises(UnboundLocalError, match="a defect"):
+            fast(x, cache)
+    cache.zero_()
+    torch.testing.assert_close(fast(x, cache), 2 * layer(x))
+    torch.testing.assert_close(cache, layer(x))
+
+
+def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
+    Defective(monkeypatch, CompiledFunction)
+    table, layer = torch.randn(5, 8), linear()
+
+    def model(ids: torch.Tensor) -> torch.Tensor:
+        return layer(F.embedding(ids, table))
+
+    with pytest.raises(IndexError, match="index out of range"):
+        compiled(model, errors="fallback")(torch.tensor([1, 7]))
