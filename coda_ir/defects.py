@@ -1,6 +1,6 @@
 """Calls of compiled programs that fail by a defect of this package: PyTorch runs them instead.
 
-    run = WithFallback(compiled, eager, Described("the graph of model.py:12", "eager PyTorch"))
+    run = WithFallback(compiled, eager, lambda: Described("f", "eager PyTorch", "..."))
 
 An error that the user caused is raised by PyTorch, too, or is a CodaError; memory that is not there
 is no defect either. What remains is one: a warning says so, and later calls use PyTorch directly.
@@ -39,15 +39,14 @@ class Described:
     """What runs it instead."""
     remedy: str
     """How the error is raised instead."""
-    changes_inputs: bool = False
 
-    def warning(self, error: Exception) -> str:
+    def warning(self, error: Exception, *, is_raised: bool) -> str:
         """What is wrong, what runs instead, and how to report it."""
         first = (str(error).strip().splitlines() or [""])[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{PurePath(frame.filename).name}:{frame.lineno}"
         runs = f"{self.fallback} runs it from now on"
-        if self.changes_inputs:
+        if is_raised:
             runs = f"the error is raised, as the call may have changed its inputs; {runs}"
         return (
             f"the compiled program of {self.name} failed by a defect of coda_ir: "
@@ -64,11 +63,13 @@ class WithFallback(Generic[Parameters, Results]):
         self,
         compiled: Callable[Parameters, Results],
         fallback: Callable[Parameters, Results],
-        described: Described,
+        describe: Callable[[], Described],
+        *,
+        changes_inputs: bool = False,
     ):
         self._call = compiled
         self._compiled, self._fallback = compiled, fallback
-        self._described = described
+        self._describe, self._changes_inputs = describe, changes_inputs
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Results:
         try:
@@ -76,7 +77,7 @@ class WithFallback(Generic[Parameters, Results]):
         except Exception as error:
             if self._call is not self._compiled or not _may_be_defect(error):
                 raise
-            if self._described.changes_inputs:
+            if self._changes_inputs:
                 self._give_up(error)
                 raise
             # Raises where PyTorch fails as well: then the call was wrong.
@@ -86,7 +87,8 @@ class WithFallback(Generic[Parameters, Results]):
 
     def _give_up(self, error: Exception) -> None:
         self._call = self._fallback
-        warnings.warn(self._described.warning(error), DefectWarning, stacklevel=3)
+        text = self._describe().warning(error, is_raised=self._changes_inputs)
+        warnings.warn(text, DefectWarning, stacklevel=3)
 
 
 def _may_be_defect(error: Exception) -> bool:

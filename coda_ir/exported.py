@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -67,23 +68,33 @@ class ExportedModel:
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
-        `device` is by default where the weights are. A call that fails by a defect of this package
-        runs by the target `reference`, with a warning; with `errors="raise"` its error is raised.
+        `device` is by default where the weights are. What fails by a defect of this package runs by
+        the target `reference`, with a warning; with `errors="raise"` the error is raised.
         Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
-        function = compile(
-            self.module,
-            target=target,
-            device=place,
-            numerics=numerics,
-            schedule=schedule,
-            pack_weights=pack_weights,
-            fold_weights=fold_weights,
-            tune=tune,
-            jobs=jobs,
-        )
-        return CompiledModel(function, self.weights, self.tree, errors=errors)
+
+        def compiled() -> CompiledFunction:
+            return compile(
+                self.module,
+                target=target,
+                device=place,
+                numerics=numerics,
+                schedule=schedule,
+                pack_weights=pack_weights,
+                fold_weights=fold_weights,
+                tune=tune,
+                jobs=jobs,
+            )
+
+        @cache
+        def plain() -> CompiledFunction:
+            return compile(self.module, target="reference", device=place)
+
+        if errors == "raise" or target == "reference":
+            return CompiledModel(compiled(), self.weights, self.tree)
+        function = WithFallback(compiled, plain, _described)()
+        return CompiledModel(function, self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
         """The same model with its weights on another device; those that are there are shared."""
@@ -127,13 +138,15 @@ class CompiledModel:
         function: CompiledFunction,
         weights: Mapping[str, torch.Tensor],
         tree: CallTree,
-        *,
-        errors: Errors = "fallback",
+        plain: Callable[[], CompiledFunction] | None = None,
     ):
+        """`plain` makes what runs instead once a call failed by a defect of this package."""
         self.function = function
-        self._run = function if errors == "raise" else _guarded(function)
         self.weights = weights
         self._tree = tree
+        self._run = _caller(tree, lambda: function)
+        if plain is not None:
+            self._run = WithFallback(self._run, _caller(tree, plain), _described)
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
@@ -146,8 +159,6 @@ class CompiledModel:
         # gradients enabled, the function refuses the inputs that want them.
         with torch.set_grad_enabled(wants_gradients):
             tensors = [*inputs, *self.weights.values()]
-            if self._tree.ranges:
-                self._tree.check_sizes(self.function.sizes(*tensors))
             results: Any = self._run(*tensors)
         return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
 
@@ -170,16 +181,19 @@ class CompiledModel:
 leave_untraced(CompiledModel.__call__)
 
 
-def _guarded(function: CompiledFunction) -> Callable[..., Any]:
-    """`function`, or its program by PyTorch once a call failed by a defect of this package."""
-    if function.target == "reference":
-        return function
+def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
+    """What calls a function with its tensors, whose sizes the model takes."""
 
-    def run(*tensors: torch.Tensor) -> Any:
-        return function.reference(tensors, precision="stated")
+    def call(*tensors: torch.Tensor) -> Any:
+        if tree.ranges:
+            tree.check_sizes(function().sizes(*tensors))
+        return function()(*tensors)
 
-    described = Described(f"'{function.name}'", "the target reference", 'compile(errors="raise")')
-    return WithFallback(function, run, described)
+    return call
+
+
+def _described() -> Described:
+    return Described("an exported model", "the target reference", 'compile(errors="raise")')
 
 
 def save(

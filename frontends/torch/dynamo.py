@@ -170,9 +170,11 @@ class GraphCompiler:
         """`compiled`, or `eager` once a call failed by a defect of this compiler."""
         if self.options.errors == "raise":
             return compiled
-        name, remedy = described_graph(graph), 'options={"errors": "raise"}'
-        described = Described(name, "eager PyTorch", remedy, changes_inputs)
-        return WithFallback(compiled, eager, described)
+
+        def describe() -> Described:
+            return Described(described_graph(graph), "eager PyTorch", 'options={"errors": "raise"}')
+
+        return WithFallback(compiled, eager, describe, changes_inputs=changes_inputs)
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
         """The graph, or what can be compiled of it; None where nothing can."""

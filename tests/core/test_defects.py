@@ -1,4 +1,4 @@
-"""Programs that fail when they are called: by our fault PyTorch runs them, by the user's it raises."""
+"""Programs that fail: by a defect of this package, or by a mistake that PyTorch refuses, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import torch
 from coda_ir.defects import DefectWarning, Described, WithFallback
 from coda_ir.diagnostics import CodaError
 
-EAGER = Described("the graph of model.py:3", "eager PyTorch", "errors='raise'")
+
+def described() -> Described:
+    return Described("the graph of model.py:3", "eager PyTorch", "errors='raise'")
 
 
 def failing(error: Exception) -> Callable[..., Any]:
@@ -35,7 +37,7 @@ def test_a_defect_is_reported_once_and_later_calls_do_not_try_again():
         calls.append("eager")
         return x + 1
 
-    run = WithFallback(compiled, eager, EAGER)
+    run = WithFallback(compiled, eager, described)
     assert run(1) == 2
     with pytest.warns(DefectWarning) as caught:
         assert run(3) == 4
@@ -53,7 +55,7 @@ def test_a_defect_is_reported_once_and_later_calls_do_not_try_again():
 
 def test_what_pytorch_refuses_as_well_is_no_defect():
     eager = failing(IndexError("index out of range"))
-    run = WithFallback(failing(KeyError("ours")), eager, EAGER)
+    run = WithFallback(failing(KeyError("ours")), eager, described)
     for _ in range(2):
         with pytest.raises(IndexError, match="out of range") as raised:
             run()
@@ -64,23 +66,23 @@ def test_what_pytorch_refuses_as_well_is_no_defect():
     "error", [CodaError("wrong shape"), torch.OutOfMemoryError("full"), MemoryError()]
 )
 def test_mistakes_and_missing_memory_are_raised(error: Exception):
-    run = WithFallback(failing(error), failing(AssertionError("not tried")), EAGER)
+    run = WithFallback(failing(error), failing(AssertionError("not tried")), described)
     with pytest.raises(type(error)):
         run()
 
 
 def test_what_may_have_changed_its_inputs_is_not_run_twice():
-    described = Described("f", "eager PyTorch", "it", changes_inputs=True)
-    run = WithFallback(failing(KeyError("ours")), lambda: "eager", described)
-    with pytest.warns(DefectWarning, match="the error is raised, as the call may have changed"):
-        with pytest.raises(KeyError, match="ours"):
-            run()
+    compiled = failing(KeyError("ours"))
+    run = WithFallback(compiled, lambda: "eager", described, changes_inputs=True)
+    raised = "the error is raised, as the call may have changed its inputs"
+    with pytest.warns(DefectWarning, match=raised), pytest.raises(KeyError, match="ours"):
+        run()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run() == "eager"
 
 
 def test_tests_do_not_hide_defects():
-    run = WithFallback(failing(KeyError("ours")), lambda: "eager", EAGER)
+    run = WithFallback(failing(KeyError("ours")), lambda: "eager", described)
     with pytest.raises(DefectWarning):
         run()
