@@ -111,7 +111,7 @@ def test_no_name_of_a_program_changes_what_it_does(name: str, monkeypatch: pytes
     """Values, arguments and sizes are called everything that occurs in the module."""
     # The length of names decides where expressions are split, and branches have names in common.
     monkeypatch.setattr("coda_ir.backends.triton.epilogue.LONGEST_EXPRESSION", 10**6)
-    monkeypatch.setattr(LocalNames, "branch", lambda names: names)
+    monkeypatch.setattr(LocalNames, "branch", _same)
     sources = emitted(name), emitted(name, direct=True)
     words = list(dict.fromkeys(word for source in sources for word in words_of(source)))
     wanted = {d: normal_form(emitted(name, neutral_names(), direct=d)) for d in (False, True)}
@@ -120,6 +120,10 @@ def test_no_name_of_a_program_changes_what_it_does(name: str, monkeypatch: pytes
         source = emitted(name, cycle([*words[start:], *words[:start]]), direct=is_direct)
         assert_defined_once(source)
         assert normal_form(source) == wanted[is_direct], words[start : start + names_taken(name)]
+
+
+def _same(names: LocalNames) -> LocalNames:
+    return names
 
 
 @cache
@@ -141,8 +145,8 @@ def test_renamed_programs_compute_the_same(name: str):
         torch.testing.assert_close(second, first, rtol=0, atol=0, equal_nan=True)
 
 
-def as_tuple(results: object) -> tuple[torch.Tensor, ...]:
-    return results if isinstance(results, tuple) else (results,)
+def as_tuple(results: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return (results,) if isinstance(results, torch.Tensor) else results
 
 
 def test_kernels_do_not_hide_what_the_host_calls():

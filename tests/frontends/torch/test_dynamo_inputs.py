@@ -255,19 +255,19 @@ def test_a_defect_of_the_compiler(
 class Defective:
     """Calls of compiled programs that fail after they ran."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type):
-        self.calls, run = 0, owner.unchecked
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.calls, run = 0, CompiledFunction.unchecked
 
         def fail(function: Any, *tensors: torch.Tensor) -> Any:
             self.calls += 1
             run(function, *tensors)
             raise UnboundLocalError("a defect")
 
-        monkeypatch.setattr(owner, "unchecked", fail)
+        monkeypatch.setattr(CompiledFunction, "unchecked", fail)
 
 
 def test_a_call_that_fails_by_a_defect(monkeypatch: pytest.MonkeyPatch):
-    defective = Defective(monkeypatch, CompiledFunction)
+    defective = Defective(monkeypatch)
     model, x = Block(), torch.randn(3, 16)
     fast = compiled(model, errors="fallback")
     with pytest.warns(DefectWarning, match=r"the graph of torch_compile.py:\d+ failed") as caught:
@@ -287,7 +287,7 @@ def test_a_call_that_fails_by_a_defect_and_changes_its_inputs(monkeypatch: pytes
         return cache * 2
 
     fast = compiled(model, errors="fallback")
-    Defective(monkeypatch, CompiledFunction)
+    Defective(monkeypatch)
     x, cache = torch.randn(3, 8), torch.zeros(3, 8)
     raised = "the error is raised, as the call may have changed its inputs"
     with pytest.warns(DefectWarning, match=raised), pytest.raises(UnboundLocalError):
@@ -298,7 +298,7 @@ def test_a_call_that_fails_by_a_defect_and_changes_its_inputs(monkeypatch: pytes
 
 
 def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
-    Defective(monkeypatch, CompiledFunction)
+    Defective(monkeypatch)
     table, layer = torch.randn(5, 8), linear()
 
     def model(ids: torch.Tensor) -> torch.Tensor:
@@ -315,7 +315,8 @@ def test_functions_of_python_in_sizes(monkeypatch: pytest.MonkeyPatch):
 
     def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         h = layer(x)
-        steps = torch.arange(torch.sym_max(0, x.shape[0] - 7))
+        count: Any = torch.sym_max(0, x.shape[0] - 7)  # pyright: ignore[reportUnknownMemberType]
+        steps = torch.arange(count)
         return h - h.max(dim=-1, keepdim=True).values, steps
 
     fast = compiled(model, dynamic=True, target="triton")
