@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from torch import nn
 
 from coda_ir.api import CompiledFunction
 from coda_ir.defects import DefectWarning
+from coda_ir.devices import default_device
 from coda_ir.frontends.torch.dynamo import GraphCompiler
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
@@ -308,19 +309,17 @@ def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
         compiled(model, errors="fallback")(torch.tensor([1, 7]))
 
 
-def test_functions_of_python_in_sizes(monkeypatch: pytest.MonkeyPatch):
+def test_functions_of_python_in_sizes():
     """A value of the program is called `max` where the host computes a maximum."""
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    layer = linear()
+    device = default_device()
+    layer, sym_max = linear().to(device), cast(Any, torch).sym_max
 
     def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         h = layer(x)
-        count: Any = torch.sym_max(0, x.shape[0] - 7)  # pyright: ignore[reportUnknownMemberType]
-        steps = torch.arange(count)
-        return h - h.max(dim=-1, keepdim=True).values, steps
+        return h - h.max(dim=-1, keepdim=True).values, torch.arange(sym_max(0, x.shape[0] - 7))
 
     fast = compiled(model, dynamic=True, target="triton")
     for rows in (5, 9, 12):
-        x = torch.randn(rows, 8)
+        x = torch.randn(rows, 8, device=device)
         for got, wanted in zip(fast(x), model(x), strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
