@@ -22,7 +22,7 @@ Parameters = ParamSpec("Parameters")
 Results = TypeVar("Results")
 
 Errors: TypeAlias = Literal["fallback", "raise"]
-"""What becomes of a defect of this package: PyTorch runs the program, or the error is raised."""
+"""The response to a defect of this package: PyTorch runs the program, or the error is raised."""
 
 
 class DefectWarning(UserWarning):
@@ -34,14 +34,14 @@ class Described:
     """A compiled program in the words of a warning."""
 
     name: str
-    """Of the function."""
+    """The name of the function."""
     fallback: str
-    """What runs it instead."""
+    """The name of its replacement."""
     remedy: str
-    """How the error is raised instead."""
+    """The option that raises the error instead."""
 
     def warning(self, error: Exception, *, is_raised: bool) -> str:
-        """What is wrong, what runs instead, and how to report it."""
+        """The text: the error, the replacement, and how to report both."""
         first = (str(error).strip().splitlines() or [""])[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{PurePath(frame.filename).name}:{frame.lineno}"

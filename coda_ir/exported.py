@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,27 +73,26 @@ class ExportedModel:
         Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
-
-        def compiled() -> CompiledFunction:
-            return compile(
-                self.module,
-                target=target,
-                device=place,
-                numerics=numerics,
-                schedule=schedule,
-                pack_weights=pack_weights,
-                fold_weights=fold_weights,
-                tune=tune,
-                jobs=jobs,
-            )
+        compiled = partial(
+            compile,
+            self.module,
+            target=target,
+            device=place,
+            numerics=numerics,
+            schedule=schedule,
+            pack_weights=pack_weights,
+            fold_weights=fold_weights,
+            tune=tune,
+            jobs=jobs,
+        )
+        if errors == "raise" or target == "reference":
+            return CompiledModel(compiled(), self.weights, self.tree)
 
         @cache
         def plain() -> CompiledFunction:
             return compile(self.module, target="reference", device=place)
 
-        if errors == "raise" or target == "reference":
-            return CompiledModel(compiled(), self.weights, self.tree)
-        function = WithFallback(compiled, plain, _described)()
+        function = WithFallback(compiled, plain, partial(_described, plain))()
         return CompiledModel(function, self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
@@ -140,13 +139,13 @@ class CompiledModel:
         tree: CallTree,
         plain: Callable[[], CompiledFunction] | None = None,
     ):
-        """`plain` makes what runs instead once a call failed by a defect of this package."""
+        """`plain` makes the function that replaces one that failed by a defect of this package."""
         self.function = function
         self.weights = weights
         self._tree = tree
         self._run = _caller(tree, lambda: function)
         if plain is not None:
-            self._run = WithFallback(self._run, _caller(tree, plain), _described)
+            self._run = WithFallback(self._run, _caller(tree, plain), partial(_described, plain))
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
@@ -182,7 +181,7 @@ leave_untraced(CompiledModel.__call__)
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
-    """What calls a function with its tensors, whose sizes the model takes."""
+    """A callable of the tensors of a function, which checks that the model takes their sizes."""
 
     def call(*tensors: torch.Tensor) -> Any:
         if tree.ranges:
@@ -192,8 +191,9 @@ def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callabl
     return call
 
 
-def _described() -> Described:
-    return Described("an exported model", "the target reference", 'compile(errors="raise")')
+def _described(plain: Callable[[], CompiledFunction]) -> Described:
+    name, remedy = f"the exported model {plain().name}", 'compile(errors="raise")'
+    return Described(name, "the target reference", remedy)
 
 
 def save(

@@ -1,4 +1,4 @@
-"""Programs whose values, arguments and sizes have other names, and what emitted modules do then."""
+"""Programs whose values, arguments and sizes have other names, and comparisons of their modules."""
 
 import ast
 import builtins
@@ -16,7 +16,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.symbol_names import rename_symbols
 
 _NOT_SYMBOLS = {"device", "inf", "nan", *keyword.kwlist}
-"""What sizes cannot be called: these words mean something else in the arguments of a call."""
+"""Words that mean something else than a size in the arguments of a call."""
 
 
 def rename_values(module: ModuleOp, names: Iterator[str]) -> None:
@@ -63,7 +63,7 @@ def _names_in(dims: Attribute | None) -> Iterator[str]:
 
 
 def words_of(source: str) -> list[str]:
-    """Every identifier of a module, what they begin with (`x` of `x_ptr`), builtins, keywords."""
+    """Every identifier of a module, their beginnings (`x` of `x_ptr`), builtins, keywords."""
     found = dict.fromkeys(re.findall(r"[^\W\d]\w*", ast.unparse(_without_strings(source))))
     starts = dict.fromkeys(word.rpartition("_")[0].strip("_") for word in found if "_" in word)
     known = (*dir(builtins), *keyword.kwlist, *keyword.softkwlist)
@@ -79,7 +79,7 @@ def _without_strings(source: str) -> ast.Module:
 
 
 def normal_form(source: str) -> list[str]:
-    """What a module does: equal for modules whose functions differ in names that they bind."""
+    """A form that is equal for modules whose functions differ in names that they bind."""
     module = ast.parse(source)
     assert ast.get_docstring(module) is not None
     return [

@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
+from functools import cache
 
 from coda_ir.backends.triton.definitions import (
     Definition,
@@ -17,13 +18,13 @@ _FUNCTIONS = read_definitions(
     *("direct", "replay"),
 )
 
-
 ENTRIES = ("KERNELS", "run", "run_boxed")
-"""What whoever imports a module looks for in it."""
+"""Names that the importer of a module reads."""
 
 
+@cache
 def module_names() -> frozenset[str]:
-    """What a module may define or use beside its kernels: these cannot have such a name."""
+    """Names that a module may define or use beside its kernels, which get none of them."""
     definitions = {**_FUNCTIONS, **device_definitions()}
     used = {name for definition in definitions.values() for name in definition.uses}
     return frozenset({*definitions, *used, *symbols_of(MODULE_HEADER), *ENTRIES, *dir(builtins)})

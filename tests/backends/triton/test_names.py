@@ -119,6 +119,7 @@ def test_no_name_of_a_program_changes_what_it_does(name: str, monkeypatch: pytes
         is_direct = number % 2 == 1
         source = emitted(name, cycle([*words[start:], *words[:start]]), direct=is_direct)
         assert_defined_once(source)
+        assert plain(source) == source
         assert normal_form(source) == wanted[is_direct], words[start : start + names_taken(name)]
 
 
