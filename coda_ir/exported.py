@@ -73,7 +73,7 @@ class ExportedModel:
         Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
-        compiled = partial(
+        compiled: Callable[[], CompiledFunction] = partial(
             compile,
             self.module,
             target=target,
