@@ -73,7 +73,7 @@ class ExportedModel:
         Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
-        compiled: Callable[[], CompiledFunction] = partial(
+        compiled = partial(
             compile,
             self.module,
             target=target,
@@ -92,8 +92,8 @@ class ExportedModel:
         def plain() -> CompiledFunction:
             return compile(self.module, target="reference", device=place)
 
-        function = WithFallback(compiled, plain, partial(_described, plain))()
-        return CompiledModel(function, self.weights, self.tree, plain)
+        guarded = WithFallback[[], CompiledFunction](compiled, plain, partial(_described, plain))
+        return CompiledModel(guarded(), self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
         """The same model with its weights on another device; those that are there are shared."""
