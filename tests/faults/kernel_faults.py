@@ -310,4 +310,40 @@ KERNEL_FAULTS = (
         "                    plan, result, shapes, free\n"
         "                )\n",
     ),
+    KernelFault(
+        "ranges: rows of what is broadcast are a row of the range apart",
+        f"{T}operators.row_pitches:row_pitches",
+        " | {*expanded}",
+        "",
+    ),
+    KernelFault(
+        "storage: a view of a view has memory of its own",
+        "coda_ir.storage:storage_root",
+        "            value = value.owner.operands[0]\n",
+        "            return value.owner.operands[0]\n",
+    ),
+    KernelFault(
+        "arguments: the last one that has strides is taken for dense",
+        f"{T}host.arguments:HostArguments.dense_lines",
+        "indented(copies)]",
+        "indented(copies[:-1])]",
+    ),
+    KernelFault(
+        "arguments: whether the last one has strides is not looked at",
+        f"{T}host.arguments:HostArguments.dense_lines",
+        "are_dense({', '.join(names)})",
+        "are_dense({', '.join(names[:-1])})",
+    ),
+    KernelFault(
+        "finalize: the maximum of many partials starts at 0",
+        f"{T}finalize_kernel:_Sweep.reduce",
+        'start_value, update = \'float("-inf")\'',
+        "start_value, update = '0.0'",
+    ),
+    KernelFault(
+        "finalize: of many partials the last ones are left",
+        f"{T}finalize_kernel:_Sweep.reduce",
+        'f"{total} += {reduced}"',
+        'f"{total} = {reduced}"',
+    ),
 )
