@@ -9,6 +9,7 @@ import torch
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
 from support.attention_sums import backward_of_attention
+from support.eager_bits import OPERATORS, share_of_different_bits
 from support.emitted import run_guarded
 from support.goldens import EXAMPLES
 from support.kernel_harness import assert_rounded, check_against_reference
@@ -112,6 +113,19 @@ def strided(tensor: torch.Tensor, way: int) -> torch.Tensor:
     if way % 3 == 1:
         return torch.stack([tensor, tensor + 1], -1)[..., 0]
     return torch.cat([tensor.flatten()[:1], tensor.flatten()])[1:].view(tensor.shape)
+
+
+@dataclass(frozen=True)
+class EagerCase:
+    """One elementwise operator in bfloat16 and the mode `eager-exact`."""
+
+    operator: str
+
+    def check(self) -> None:
+        """The kernels have the bits of eager PyTorch, but for ulps of float32."""
+        torch.default_generator.manual_seed(0)
+        different = share_of_different_bits(OPERATORS[self.operator], torch.bfloat16)
+        assert different <= 0.01, f"{different:.1%} of the elements differ"
 
 
 def _every_index(argument: torch.Tensor, parameter: SSAValue) -> torch.Tensor:
@@ -342,7 +356,7 @@ def _attention_cases() -> dict[str, KernelCase]:
     return {name: KernelCase(backward_of_attention(x), TILES, {}) for name, x in options.items()}
 
 
-def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
+def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
     rows = {"?": 19}
     return {
         "residual norm": KernelCase(programs.residual_norm("f32", 40, 72, SMALL), "", rows),
@@ -411,6 +425,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         ),
         "one query, added numbers": KernelCase(OneQuery(mask="1xSxf32").text, TILES, {}),
         **_signed_cases(),
+        **{f"eager bits of {name}": EagerCase(name) for name in OPERATORS},
         **_attention_cases(),
         "llama layer": KernelCase(
             EXAMPLES / "llama_layer.coda",

@@ -337,7 +337,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "finalize: the maximum of many partials starts at 0",
         f"{T}finalize_kernel:_Sweep.reduce",
-        'start_value, update = \'float("-inf")\'',
+        "start_value, update = 'float(\"-inf\")'",
         "start_value, update = '0.0'",
     ),
     KernelFault(
@@ -345,5 +345,35 @@ KERNEL_FAULTS = (
         f"{T}finalize_kernel:_Sweep.reduce",
         'f"{total} += {reduced}"',
         'f"{total} = {reduced}"',
+    ),
+    KernelFault(
+        "eager-exact: what a softcap divides is not rounded",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.softcap",
+        "self.result(self.div(a, self.constant(cap)), type)",
+        "self.div(a, self.constant(cap))",
+    ),
+    KernelFault(
+        "eager-exact: the tanh of a softcap is not rounded",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.softcap",
+        "self.result(self.tanh(inside), type)",
+        "self.tanh(inside)",
+    ),
+    KernelFault(
+        "eager-exact: an activation is not rounded before its gate",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.gated",
+        "self.result(self.activation(name, gate), type)",
+        "self.activation(name, gate)",
+    ),
+    KernelFault(
+        "eager-exact: the reciprocal of a divisor is not rounded",
+        "coda_ir.dialects.gemm.scalar_code:_emit_div",
+        "builder.result(reciprocal, element_type_of(op.results[0]))",
+        "reciprocal",
+    ),
+    KernelFault(
+        "eager-exact: no operator in an epilogue rounds its result",
+        "coda_ir.dialects.gemm.scalar_code:emit_scalar",
+        "builder.result(_EMIT[type(op)](builder, op, args), element_type_of(op.results[0]))",
+        "_EMIT[type(op)](builder, op, args)",
     ),
 )
