@@ -20,6 +20,9 @@ import torch
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
 
+ALIGNMENT = 16
+"""Bytes that Triton asks of an address: other kernels take those that are no multiple of it."""
+
 CANARY = 77
 """What guards of integers and uninitialized integers hold."""
 
@@ -77,12 +80,13 @@ class GuardedMemory:
         return self._allocate(shape, strides, dtype, device, name)
 
     def place(self, tensor: torch.Tensor, name: str = "an argument") -> torch.Tensor:
-        """A copy of `tensor` with its strides, between guards."""
+        """A copy of `tensor` with its strides and alignment, between guards."""
         shape = [
             1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
         ]
         dtype, device = tensor.dtype, tensor.device
-        copy = self._allocate(shape, tensor.stride(), dtype, device, name)
+        shift = tensor.data_ptr() % ALIGNMENT // tensor.element_size()
+        copy = self._allocate(shape, tensor.stride(), dtype, device, name, shift)
         if tensor.numel():
             # Elements that share memory are written once.
             copy.copy_(tensor[tuple(slice(n) for n in shape)])
@@ -101,12 +105,14 @@ class GuardedMemory:
         dtype: torch.dtype,
         device: Any,
         name: str,
+        shift: int = 0,
     ) -> torch.Tensor:
+        """A tensor between guards, `shift` elements behind an aligned address."""
         extent = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
         if 0 in shape:
             extent = 0
         # A multiple of 64 elements keeps the alignment of the memory.
-        guard = max(GUARD, -(-extent // 64) * 64)
+        guard = max(GUARD, -(-extent // 64) * 64) + shift
         poison = _poison(dtype)
         memory = torch.full((extent + 2 * guard,), poison, dtype=dtype, device=device)
         self.tensors.append(_Guarded(memory, guard, name))
