@@ -22,6 +22,8 @@ VIEWS: Mapping[type[Operation], str] = {
     coda.ReshapeOp: "reshape",
 }
 
+NESTED = "a - (b - c * s)"
+
 MOTIFS = (
     *(f"{outer} of {inner}" for outer in VIEWS.values() for inner in VIEWS.values()),
     "slice of the last dimension",
@@ -33,7 +35,7 @@ MOTIFS = (
     "broadcast over the last dimension",
     "broadcast of a view",
     "rows per sample",
-    "a - (b - c * s)",
+    NESTED,
     "maximum of a wide row",
     "norm without weight",
     "rank 4",
@@ -141,9 +143,18 @@ def _of_binary(op: coda.BinaryOp) -> Iterator[str]:
             yield "broadcast over the last dimension"
         if type(operand.owner) in VIEWS:
             yield "broadcast of a view"
-    inner = op.rhs.owner if isinstance(op, coda.SubOp) else None
-    if isinstance(inner, coda.SubOp) and isinstance(inner.rhs.owner, coda.MulOp):
-        yield "a - (b - c * s)"
+    is_nested = isinstance(op, coda.SubOp) and isinstance(op.rhs.owner, coda.AddOp | coda.SubOp)
+    if is_nested and any(isinstance(term.owner, coda.MulOp) for term in _terms(op)):
+        yield NESTED
+
+
+def _terms(op: coda.BinaryOp) -> Iterator[SSAValue]:
+    """What a sum of sums and differences consists of."""
+    for operand in op.operands:
+        if isinstance(operand.owner, coda.AddOp | coda.SubOp):
+            yield from _terms(operand.owner)
+        else:
+            yield operand
 
 
 def _of_rotation(op: coda.RopeOp) -> Iterator[str]:

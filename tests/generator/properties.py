@@ -137,7 +137,7 @@ PROPERTIES: Mapping[str, Property] = {
     "idempotent": Property(idempotent, 10),
     "emitted triton": Property(emitted_triton, 2),
     "emitted apart": Property(emitted_apart, 6),
-    "emitted unfused": Property(emitted_unfused, 5),
+    "emitted unfused": Property(emitted_unfused, 7),
 }
 
 
