@@ -13,6 +13,7 @@ from coda_ir.frontends.coda_text.arguments import (
     Signature,
     bind,
 )
+from coda_ir.frontends.coda_text.counterpart_fields import Given
 from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -36,6 +37,8 @@ from coda_ir.frontends.coda_text.values import (
     ListValue,
     Number,
     Poison,
+    ScalarValue,
+    TensorValue,
     TupleValue,
     Value,
     describe,
@@ -130,7 +133,14 @@ class Evaluator(ABC):
     def _list(self, node: ListExpression) -> Value:
         items: list[Dim] = []
         for item in node.items:
-            size = self.size(item)
+            value = self.evaluate(item)
+            if isinstance(value, TensorValue | ScalarValue):
+                return self.error(
+                    item.span,
+                    f"a list has {describe(value)}, expected sizes",
+                    "tensors are arguments without brackets, as in concat(a, b)",
+                )
+            size = self._as_size(item, value)
             if size is None:
                 return POISON
             items.append(size)
@@ -138,7 +148,9 @@ class Evaluator(ABC):
 
     def size(self, node: Expression) -> Dim | None:
         """The size that an expression gives; None after an error."""
-        value = self.evaluate(node)
+        return self._as_size(node, self.evaluate(node))
+
+    def _as_size(self, node: Expression, value: Value) -> Dim | None:
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):
@@ -216,6 +228,21 @@ class Evaluator(ABC):
         }
         poisoned = any(is_poisoned(value) for given in values.values() for value in given)
         return None if poisoned else values
+
+    def given(self, node: Call) -> list[Given]:
+        """The arguments of a call of a function that does not exist, for its remedy."""
+        parts = [argument.value for argument in node.arguments]
+        if parts and isinstance(parts[0], ListExpression):
+            parts[:1] = parts[0].items
+        return [Given(self._text(part), self.evaluate(part)) for part in parts]
+
+    def _text(self, node: Expression) -> str:
+        """An expression as it is written, on one line."""
+        span = node.span
+        lines = self.reporter.sources[self.file].split("\n")[span.line - 1 : span.end_line]
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        return " ".join(line.strip() for line in lines)
 
     def call_mistake(
         self, mistake: Mistake, bound: Bound, node: Call, signature: Signature

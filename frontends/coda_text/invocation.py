@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.frontends.coda_text.arguments import Mistake
-from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
     INDEX_TYPES,
     SIZE_LIMITS,
@@ -194,7 +194,7 @@ class Invocation:
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
-                suggestion(value, choices, f"write {name}={options.split(', ')[0]}"),
+                choice_remedy(name, value, choices),
                 argument=name,
             )
         return value

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lark import Token
 from lark.exceptions import UnexpectedToken
 
+from coda_ir.frontends.coda_text.foreign_syntax import foreign_remedy
 from coda_ir.frontends.coda_text.layout import (
     CLOSING,
     CONTINUES,
@@ -52,6 +53,17 @@ SPELLINGS = {
 }
 
 
+MISSING = {
+    frozenset({"LSQB"}): "a type has its sizes in brackets: bf16[M, 64], or f32[] for one element",
+    frozenset({"COLON", "NAME"}): "parameters have types: x: bf16[M, 64]",
+    frozenset({"ARROW", "LBRACE"}): "the body of a function is in braces: { return x }",
+    frozenset({"ARROW"}): "an epilogue names its results: -> (y: tile)",
+    frozenset({"LBRACE"}): "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])",
+    frozenset({"STRING"}): 'import takes a .coda file in quotes: import "norms.coda"',
+}
+"""Remedies by the terminals that are expected where there is only one place for them."""
+
+
 @dataclass(frozen=True)
 class Parsed:
     """The tree of a file, with its tokens and comments for the formatter.
@@ -72,12 +84,14 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
     lines_with_errors: set[int] = set()
     for token in layout.errors:
         if token.line not in lines_with_errors:
-            reporter.error(file, span_of(token), *_lexical_error(token))
+            message, remedy = _lexical_error(token)
+            foreign = foreign_remedy(_line(text, token), token.column or 1)
+            reporter.error(file, span_of(token), message, foreign or remedy)
             lines_with_errors.add(token.line or 0)
     if _has_large_numbers(tokens, file, reporter):
         return Parsed(File(()), tokens, layout.comments)
     before = reporter.count
-    tree = _Recovery(tokens, file, reporter, lines_with_errors).parse()
+    tree = _Recovery(tokens, text, file, reporter, lines_with_errors).parse()
     # Brackets that are not closed nest too; then the syntax errors say more.
     if layout.too_deep is not None and reporter.count == before:
         reporter.error(
@@ -100,6 +114,10 @@ def _has_large_numbers(tokens: list[Token], file: str, reporter: Reporter) -> bo
     return reporter.count > count
 
 
+def _line(text: str, token: Token) -> str:
+    return text.split("\n")[(token.line or 1) - 1]
+
+
 def _lexical_error(token: Token) -> tuple[str, str]:
     if token.type == "OPEN_STRING":
         return "the string is not closed", 'add a " at its end'
@@ -115,8 +133,11 @@ def _lexical_error(token: Token) -> tuple[str, str]:
 class _Recovery:
     """Feeds the parser; after an error, drops the statement or definition that has it."""
 
-    def __init__(self, tokens: list[Token], file: str, reporter: Reporter, skipped: set[int]):
+    def __init__(
+        self, tokens: list[Token], text: str, file: str, reporter: Reporter, skipped: set[int]
+    ):
         self.tokens = tokens
+        self.lines = text.split("\n")
         self.file = file
         self.reporter = reporter
         self.lines_with_errors = skipped
@@ -167,6 +188,9 @@ class _Recovery:
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return "there is no power operator: write x * x"
+        foreign = foreign_remedy(self.lines[(token.line or 1) - 1], token.column or 1)
+        if foreign is not None and token.type != END:
+            return foreign
         if bracket is None and previous.type in CONTINUES and self._starts_line(index):
             return f"line {previous.line} ends with '{previous}', so that it goes on here"
         if bracket is None and self._inside_body():
@@ -177,7 +201,7 @@ class _Recovery:
             return "a statement is 'name = expression' or 'return expression', one per line"
         if self.parser.height_of("FN") == self.parser.height:
             return "at the top level there are: import, const, fn and epilogue"
-        return f"write {_describe_expected(expected)} here"
+        return MISSING.get(frozenset(expected)) or f"write {_describe_expected(expected)} here"
 
     def _unclosed(self, index: int) -> Token | None:
         """The innermost ( or [ of this statement that is open in front of token `index`."""

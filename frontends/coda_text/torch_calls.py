@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate, CallOp
+from coda_ir.dialects.torch.schemas import check_call
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
@@ -54,6 +56,10 @@ def torch_call(call: Invocation) -> TensorValue:
         op.verify_()
     except VerifyException as error:
         raise Mistake(f"torch: {error}", argument="call") from error
+    try:
+        check_call(callee, op.template, op.picks)
+    except CodaError as error:
+        raise Mistake(f"torch: {error.message}", error.remedy, argument="call") from error
     op.attributes["coda.dims"] = dims_attribute(shape)
     return call.emit(op, shape)
 

@@ -1,0 +1,135 @@
+"""Checks calls of PyTorch against the signatures of its operators.
+
+PyTorch is imported by the first check, so that programs without such calls are read without it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch.template import ArgumentTemplate
+
+BUILT_IN = ("aten", "prims")
+"""Namespaces whose operators are all there; those of others may be registered later."""
+
+
+def check_call(callee: str, arguments: ArgumentTemplate, positions: Sequence[int] | None) -> None:
+    """Raises CodaError for an operator or an overload that does not exist, for arguments that do
+    not fit its signature, and for results that it does not have.
+
+    `positions` are those of the results that are taken, None for its only one.
+    """
+    namespace, name, overload = callee.split(".")
+    packet = _packet(namespace, name)
+    if packet is None:
+        return
+    if name.endswith("_") and not name.endswith("__") and _has(namespace, name[:-1]):
+        raise CodaError(
+            f"{callee} changes its operand, which the program may use elsewhere",
+            f"write {namespace}.{name[:-1]}.{overload}",
+        )
+    signature = _signature(packet, overload)
+    if signature is None or not _gives_tensors(signature):
+        raise _wrong_overload(callee, packet, signature)
+    usage = f"it is {callee}{_text(signature)}"
+    _bind(callee, signature, arguments, usage)
+    _check_results(callee, signature, positions)
+
+
+def _packet(namespace: str, name: str) -> Any:
+    """The operator with all its overloads; None where it may be registered later."""
+    import torch
+
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    if packet is None and namespace in BUILT_IN:
+        similar = [each for each in _names() if _has(namespace, each)]
+        close = get_close_matches(name, similar, n=3, cutoff=0.7)
+        raise CodaError(
+            f"PyTorch has no operator {namespace}.{name}",
+            f"did you mean {' or '.join(close)}?" if close else "torch.ops lists those of PyTorch",
+        )
+    return packet
+
+
+def _names() -> list[str]:
+    """Names of functions that operators may have."""
+    import torch
+
+    names = {*dir(torch), *dir(torch.Tensor), *dir(torch.nn.functional), *dir(torch.ops.aten)}
+    return sorted(name for name in names if not name.startswith("__"))
+
+
+def _has(namespace: str, name: str) -> bool:
+    import torch
+
+    return hasattr(getattr(torch.ops, namespace), name)
+
+
+def _signature(packet: Any, overload: str) -> inspect.Signature | None:
+    from torch.fx.operator_schemas import get_signature_for_torch_op
+
+    if overload not in packet.overloads():
+        return None
+    found = get_signature_for_torch_op(getattr(packet, overload))
+    return found[0] if isinstance(found, list) and found else None
+
+
+def _gives_tensors(signature: inspect.Signature) -> bool:
+    return "torch.Tensor" in inspect.formatannotation(signature.return_annotation)
+
+
+def _wrong_overload(
+    callee: str, packet: Any, signature: inspect.Signature | None
+) -> CodaError:
+    namespace, name, overload = callee.split(".")
+    fitting: list[str] = []
+    for each in packet.overloads():
+        found = None if each.endswith("out") else _signature(packet, each)
+        if found is not None and _gives_tensors(found):
+            fitting.append(f"{namespace}.{name}.{each}")
+    what = f"has no overload {overload}" if signature is None else "gives no tensor"
+    subject = f"{namespace}.{name}" if signature is None else callee
+    remedy = f"write {' or '.join(fitting)}" if fitting else "it has none with tensors as results"
+    return CodaError(f"{subject} {what}", remedy)
+
+
+def _bind(
+    callee: str, signature: inspect.Signature, arguments: ArgumentTemplate, usage: str
+) -> None:
+    call = arguments.call
+    # The signature calls the first operand `input`, PyTorch's own names it `self`.
+    renamed = {"self": "input", "from": "from_"}
+    named = {renamed.get(k.arg, k.arg): k.value for k in call.keywords if k.arg is not None}
+    try:
+        signature.bind(*call.args, **named)
+    except TypeError as error:
+        raise CodaError(f"{callee}: {error}", usage) from error
+
+
+def _check_results(
+    callee: str, signature: inspect.Signature, positions: Sequence[int] | None
+) -> None:
+    results: object = signature.return_annotation
+    if not isinstance(results, tuple):
+        if positions is None and "List" in inspect.formatannotation(results):
+            raise CodaError(f"{callee} gives a list of tensors", "name one: positions=[0]")
+        return
+    count = len(results)
+    if positions is None:
+        raise CodaError(f"{callee} gives {count} results", "name the one to take: positions=[0]")
+    if any(position >= count for position in positions):
+        raise CodaError(
+            f"{callee} gives {count} results, but positions is {list(positions)}",
+            f"positions count from 0 to {count - 1}",
+        )
+
+
+def _text(signature: inspect.Signature) -> str:
+    """The parameters, as in `(input: Tensor, dim: int)`."""
+    text = str(signature.replace(return_annotation=inspect.Signature.empty))
+    return re.sub(r"torch\.(?=Tensor)|typing\.|numbers\.", "", text)
