@@ -166,6 +166,11 @@ def save(
     weights: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write an exported model to files that `load` reads; see `ExportedModel.save`."""
+    if not isinstance(model, ExportedModel):
+        raise CodaError(
+            f"the model is of type {type(model).__name__}, expected an exported model",
+            "write coda_ir.save(coda_ir.export(model, args), path)",
+        )
     model.save(path, weights)
 
 
@@ -275,6 +280,8 @@ def _check_weight(path: Path, spec: TensorSpec, weight: torch.Tensor) -> None:
 def _file_names(
     path: str | os.PathLike[str], weights: str | os.PathLike[str] | None
 ) -> tuple[Path, Path]:
+    if not isinstance(path, str | os.PathLike):
+        raise CodaError(f"the path is {path!r}", "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
         raise CodaError(f"{text_file}: unknown kind of file", "name it .mlir")

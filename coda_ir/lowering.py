@@ -111,6 +111,8 @@ class TuningOptions:
             if tune != "stored":
                 raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
             return TuningOptions("stored", BUDGET_S)
+        if not isinstance(tune, int | float):
+            raise CodaError(f"tune is {tune!r}", "pass True, False, seconds, or 'stored'")
         if tune <= 0:
             raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))

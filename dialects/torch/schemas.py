@@ -5,6 +5,7 @@ PyTorch is imported by the first check, so that programs without such calls are 
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Sequence
@@ -35,10 +36,20 @@ def check_call(callee: str, arguments: ArgumentTemplate, positions: Sequence[int
         )
     signature = _signature(packet, overload)
     if signature is None or not _gives_tensors(signature):
-        raise _wrong_overload(callee, packet, signature)
+        raise _wrong_overload(callee, signature)
     usage = f"it is {callee}{_text(signature)}"
     _bind(callee, signature, arguments, usage)
     _check_results(callee, signature, positions)
+
+
+def callee_remedy(callee: str) -> str | None:
+    """The names of the operator that a text such as `torch.cumsum` means; None for none."""
+    parts = [part for part in callee.split(".") if part.isidentifier()]
+    for part in reversed(parts):
+        overloads = _overloads("aten", part) if _has("aten", part) else []
+        if overloads:
+            return f"write {' or '.join(overloads)}"
+    return None
 
 
 def _packet(namespace: str, name: str) -> Any:
@@ -48,10 +59,12 @@ def _packet(namespace: str, name: str) -> Any:
     packet = getattr(getattr(torch.ops, namespace), name, None)
     if packet is None and namespace in BUILT_IN:
         similar = [each for each in _names() if _has(namespace, each)]
-        close = get_close_matches(name, similar, n=3, cutoff=0.7)
+        close = get_close_matches(name, similar, n=1, cutoff=0.8)
         raise CodaError(
             f"PyTorch has no operator {namespace}.{name}",
-            f"did you mean {' or '.join(close)}?" if close else "torch.ops lists those of PyTorch",
+            f"did you mean {' or '.join(_overloads(namespace, close[0]))}?"
+            if close
+            else f"dir(torch.ops.{namespace}) lists operators",
         )
     return packet
 
@@ -61,7 +74,7 @@ def _names() -> list[str]:
     import torch
 
     names = {*dir(torch), *dir(torch.Tensor), *dir(torch.nn.functional), *dir(torch.ops.aten)}
-    return sorted(name for name in names if not name.startswith("__"))
+    return sorted(name for name in names if not name.startswith("__") and name[-1] != "_")
 
 
 def _has(namespace: str, name: str) -> bool:
@@ -83,19 +96,26 @@ def _gives_tensors(signature: inspect.Signature) -> bool:
     return "torch.Tensor" in inspect.formatannotation(signature.return_annotation)
 
 
-def _wrong_overload(
-    callee: str, packet: Any, signature: inspect.Signature | None
-) -> CodaError:
+def _wrong_overload(callee: str, signature: inspect.Signature | None) -> CodaError:
     namespace, name, overload = callee.split(".")
-    fitting: list[str] = []
-    for each in packet.overloads():
-        found = None if each.endswith("out") else _signature(packet, each)
-        if found is not None and _gives_tensors(found):
-            fitting.append(f"{namespace}.{name}.{each}")
+    fitting = _overloads(namespace, name)
     what = f"has no overload {overload}" if signature is None else "gives no tensor"
     subject = f"{namespace}.{name}" if signature is None else callee
     remedy = f"write {' or '.join(fitting)}" if fitting else "it has none with tensors as results"
     return CodaError(f"{subject} {what}", remedy)
+
+
+def _overloads(namespace: str, name: str) -> list[str]:
+    """The full names of the overloads that make tensors of their operands."""
+    import torch
+
+    packet = getattr(getattr(torch.ops, namespace), name)
+    made: list[str] = []
+    for overload in packet.overloads():
+        found = None if overload.endswith("out") else _signature(packet, overload)
+        if found is not None and _gives_tensors(found):
+            made.append(f"{namespace}.{name}.{overload}")
+    return made
 
 
 def _bind(
@@ -106,9 +126,14 @@ def _bind(
     renamed = {"self": "input", "from": "from_"}
     named = {renamed.get(k.arg, k.arg): k.value for k in call.keywords if k.arg is not None}
     try:
-        signature.bind(*call.args, **named)
+        bound = signature.bind(*call.args, **named)
     except TypeError as error:
         raise CodaError(f"{callee}: {error}", usage) from error
+    for name, node in bound.arguments.items():
+        kind = signature.parameters[name].annotation
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and "str" not in inspect.formatannotation(kind):
+            raise CodaError(f"{callee}: {name} is the string {ast.unparse(node)}", usage)
 
 
 def _check_results(

@@ -37,7 +37,7 @@ PLACEHOLDERS = {
 }
 """The fields where the arguments are not known: x is f32[M, 64]."""
 
-_BEFORE_ITEM = ("", "(", "[", " ")
+_BEFORE_ITEM = ("", "(", "[", " ", "=")
 _ATOM = re.compile(r"[\w.]+(\([^()]*\))?")
 _FIELD = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\|([^}]*))?\})")
 

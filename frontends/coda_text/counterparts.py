@@ -107,10 +107,7 @@ _PYTORCH: dict[str, str] = {
         name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y")
         for name in ("atan2", "logaddexp", "floor_divide")
     },
-    **{
-        name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y")
-        for name in ("fmod", "remainder")
-    },
+    **{name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y") for name in ("fmod", "remainder")},
     **{
         name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y", "bool")
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
@@ -167,6 +164,13 @@ OTHERS = frozenset(
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""
 
+CALLS: dict[str, str] = {
+    "reshape": "reshape($x, [${rest|$shape}])",
+    "transpose": "transpose($x) for the last two dimensions, transpose($x, [0, 2, 1]) for others",
+    "split": "split($x, [32, 32], dim=-1)",
+}
+"""Methods whose names are those of operators with other arguments."""
+
 INFIX: dict[str, str] = {
     "<": "lt",
     ">": "gt",
@@ -216,6 +220,15 @@ CHOICES: dict[str, dict[str, str]] = {
         {"half_split": "neox rotate_half half", "interleaved": "gptj gpt-j complex adjacent"}
     ),
     "reduction": {"avg": "mean", "average": "mean"},
+    "combiner": {"sum": "add", "plus": "add", "maximum": "max", "logsumexp": "lse"},
+    "port": _by_name(
+        {
+            "tile": "matrix full tensor residual",
+            "row": "bias vector",
+            "col": "column",
+            "scalar": "float number",
+        }
+    ),
 }
 """Strings that other libraries use for the choices of an argument."""
 
@@ -242,6 +255,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "split_size_or_sections": ("sizes",),
     "end": ("stop",),
     "labels": ("target",),
+    "act": ("activation",),
+    "act_fn": ("activation",),
 }
 """Names that other libraries give to parameters."""
 
@@ -262,6 +277,11 @@ KEYWORDS: dict[tuple[str, str], str] = {
     **_of("silu relu sigmoid tanh gelu", inplace="leave it out: operators give new values"),
     **_of("gelu", approximate="the form with tanh is gelu_tanh(x)"),
     **_of("attention", dropout_p="leave it out: attention drops nothing"),
+    **_of(
+        "cross_entropy",
+        label_smoothing='write torch("aten.cross_entropy_loss.default({0}, {1}, None, 1, -100, 0.1)"'
+        ", logits, target, dtype=f32, shape=[])",
+    ),
     **_of("rope", interleaved='write layout="interleaved"'),
     **_of(
         "attention rope",
@@ -281,7 +301,6 @@ SUPERFLUOUS: dict[str, str] = {
     "transpose": "write the order of all dimensions, as in transpose(x, [0, 2, 1])",
     "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",
     "split": "write split(x, [32, 32], dim=-1)",
-    "glu": "write glu(x, activation=\"silu\")",
+    "glu": 'write glu(x, activation="silu")',
 }
 """What is written instead of too many arguments by position."""
-

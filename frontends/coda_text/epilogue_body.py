@@ -229,14 +229,12 @@ class EpilogueBody(Evaluator):
             message = f"'{name}' cannot be called in an epilogue" if known else None
             remedy = function_remedy(
                 name,
-                SIGNATURES,
+                () if known else SIGNATURES,
                 given,
                 counterparts=ELEMENTS,
                 otherwise=f"operators on elements are {', '.join(sorted(SIGNATURES))}",
             )
-            return self.error(
-                node.callee.span, message or f"unknown function '{name}'", remedy
-            )
+            return self.error(node.callee.span, message or f"unknown function '{name}'", remedy)
         bound = self.bound_arguments(SIGNATURES[name], node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None:

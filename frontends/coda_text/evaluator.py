@@ -13,7 +13,8 @@ from coda_ir.frontends.coda_text.arguments import (
     Signature,
     bind,
 )
-from coda_ir.frontends.coda_text.counterpart_fields import Given
+from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
+from coda_ir.frontends.coda_text.counterparts import FUNCTIONS
 from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -199,6 +200,16 @@ class Evaluator(ABC):
         if is_poisoned(left) or is_poisoned(right):
             return POISON
         try:
+            if node.operator == "//" and isinstance(left, TensorValue):
+                return self.error(
+                    node.operator_span,
+                    f"the left operand of // is {describe(left)}, expected a size",
+                    "/ divides elements without rounding; with rounding down: "
+                    + fill(
+                        FUNCTIONS["floor_divide"],
+                        fields_of([self._given(node.left, left), self._given(node.right, right)]),
+                    ),
+                )
             if node.operator == "//" or is_size_arithmetic(node.operator, left, right):
                 return integer_arithmetic(node.operator, left, right)
             if isinstance(left, int | float) and isinstance(right, int | float):
@@ -234,7 +245,10 @@ class Evaluator(ABC):
         parts = [argument.value for argument in node.arguments]
         if parts and isinstance(parts[0], ListExpression):
             parts[:1] = parts[0].items
-        return [Given(self._text(part), self.evaluate(part)) for part in parts]
+        return [self._given(part, self.evaluate(part)) for part in parts]
+
+    def _given(self, node: Expression, value: Value) -> Given:
+        return Given(self._text(node), value)
 
     def _text(self, node: Expression) -> str:
         """An expression as it is written, on one line."""

@@ -121,9 +121,10 @@ class ExpressionLowering(Evaluator):
         if name in RESERVED:
             return ElementType(name) if name in ELEMENT_TYPES else name == "true"
         if meaning is not None or name in OPERATORS:
-            return self.error(
-                node.span, f"'{name}' is not a value", f"call it: {self._usage(name)}"
-            )
+            remedy = f"call it: {self._usage(name)}"
+            if meaning is None and name in coda.ACTIVATIONS:
+                remedy += f'; a choice is a string, "{name}"'
+            return self.error(node.span, f"'{name}' is not a value", remedy)
         words = ("true", "false", *ELEMENT_TYPES)
         known = [*self.variables, *self.scope.meanings, *self.symbols, *words]
         remedy = value_remedy(name, known, "names are defined before they are used")

@@ -6,7 +6,7 @@ import re
 
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fill
 from coda_ir.frontends.coda_text.counterpart_fields import fields_of as _fields_of
-from coda_ir.frontends.coda_text.counterparts import ELEMENT_NAMES, FUNCTIONS, INFIX
+from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCTIONS, INFIX
 
 MODULES = frozenset("F torch nn functional np numpy math jax jnp tl ops aten self".split())
 
@@ -36,9 +36,7 @@ STATEMENTS = {
     **dict.fromkeys(("let", "var", "val", "auto"), _NAME),
     **dict.fromkeys(("def", "func", "function", "class", "module"), _FUNCTION),
     **dict.fromkeys(("with", "assert", "del", "pass", "print", "raise"), "remove this statement"),
-    **dict.fromkeys(
-        ("from", "import"), 'import takes a .coda file in quotes: import "norms.coda"'
-    ),
+    **dict.fromkeys(("from", "import"), 'import takes a .coda file in quotes: import "norms.coda"'),
     "func.func": "this is MLIR: name the file .mlir, or pass syntax='mlir' to coda_ir.parse",
     "module {": "this is MLIR: name the file .mlir, or pass syntax='mlir' to coda_ir.parse",
     "//": "comments begin with #",
@@ -94,7 +92,9 @@ def _after_dot(before: str, after: str) -> str | None:
         return f"write 0{number[0] if number else ''}"
     found = _CALLEE.match(after)
     if found is None:
-        return _INDEXING if "[" in before and after.startswith("...") else None
+        start = before.rfind("[")
+        is_ellipsis = start >= 0 and after.startswith("...")
+        return _indexing(before[:start], before[start:] + after) if is_ellipsis else None
     path, name, opens = found[1], found[2], found[3]
     receiver = _primary(before)
     is_module = receiver in MODULES
@@ -113,7 +113,7 @@ def _after_dot(before: str, after: str) -> str | None:
 
 def _call(name: str, arguments: list[str]) -> str:
     """The call of a function or method, as .coda has it."""
-    text = FUNCTIONS.get(name)
+    text = CALLS.get(name) or FUNCTIONS.get(name)
     if text is None:
         return f"functions are called by name: {name}({', '.join(arguments)})"
     return _written(text, [_given(argument) for argument in arguments])
@@ -176,6 +176,8 @@ def _indexing(before: str, after: str) -> str | None:
     x = _primary(before)
     if x is None:
         return None
+    if x in ELEMENT_NAMES.values():
+        return f"write every size, as in {x}[B, T, 64]"
     items = _items(_bracketed(after))
     ranges = [(index, item) for index, item in enumerate(items) if item not in (":", "...")]
     found = _RANGE.fullmatch(ranges[0][1]) if len(ranges) == 1 else None
@@ -190,11 +192,17 @@ def _indexing(before: str, after: str) -> str | None:
 
 def _infix(before: str, after: str) -> str | None:
     """An operator or a word of Python between two operands."""
-    word = re.match(r"\w+", after) or re.search(r"\b\w+(?=\s*$)", before)
-    if word is not None and word[0] in WORDS:
-        return WORDS[word[0]]
-    if before.rstrip().endswith("not") and word is not None:
-        return _written(FUNCTIONS["logical_not"], [Given(word[0])])
+    word, previous = re.match(r"\w+", after), re.search(r"\b\w+(?=\s*$)", before)
+    for each in (word, previous):
+        if each is not None and each[0] in WORDS:
+            return WORDS[each[0]]
+    if word is not None and previous is not None:
+        if previous[0] == "not":
+            return _written(FUNCTIONS["logical_not"], [Given(word[0])])
+        if before[-1:].isdigit() and word[0][0].isalpha():
+            return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
+    if after.startswith("?"):
+        return "a size that is not known before the call is a name: f32[M, 64]"
     if after.startswith("=") and before.rstrip()[-1:] in _ARITHMETIC and not before.endswith(" "):
         return f"names are bound once: write y = x {before[-1]} 2 with a new name y"
     operators = sorted(INFIX, key=len, reverse=True)

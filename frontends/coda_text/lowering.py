@@ -220,7 +220,7 @@ class FunctionLowering(ExpressionLowering):
         self.error(
             node.element.span,
             f"unknown element type '{name}'",
-            element_remedy(name, f"element types are {', '.join(ELEMENT_TYPES)}"),
+            element_remedy(name, ELEMENT_TYPES, f"element types are {', '.join(ELEMENT_TYPES)}"),
         )
         return None
 

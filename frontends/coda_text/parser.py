@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lark import Token
@@ -59,9 +60,13 @@ MISSING = {
     frozenset({"ARROW", "LBRACE"}): "the body of a function is in braces: { return x }",
     frozenset({"ARROW"}): "an epilogue names its results: -> (y: tile)",
     frozenset({"LBRACE"}): "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])",
+    frozenset({"EQUAL"}): "consts are numbers: const D = 64",
     frozenset({"STRING"}): 'import takes a .coda file in quotes: import "norms.coda"',
 }
 """Remedies by the terminals that are expected where there is only one place for them."""
+
+KEYWORD_ARGUMENT = "keyword arguments have '=': rms_norm(x, w, eps=1e-6)"
+NO_TYPE = "types of names follow from their values: y = silu(x)"
 
 
 @dataclass(frozen=True)
@@ -188,9 +193,14 @@ class _Recovery:
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return "there is no power operator: write x * x"
-        foreign = foreign_remedy(self.lines[(token.line or 1) - 1], token.column or 1)
+        if frozenset(expected) in MISSING:
+            return MISSING[frozenset(expected)]
+        line = self.lines[(token.line or 1) - 1]
+        foreign = foreign_remedy(line, token.column or 1)
         if foreign is not None and token.type != END:
             return foreign
+        if token.type == "COLON":
+            return KEYWORD_ARGUMENT if bracket is not None else NO_TYPE
         if bracket is None and previous.type in CONTINUES and self._starts_line(index):
             return f"line {previous.line} ends with '{previous}', so that it goes on here"
         if bracket is None and self._inside_body():
@@ -200,8 +210,12 @@ class _Recovery:
                 return "comparisons do not exist; '=' binds a new name"
             return "a statement is 'name = expression' or 'return expression', one per line"
         if self.parser.height_of("FN") == self.parser.height:
+            if re.match(r"\s*\w+\s*=\s*[-\d]", line):
+                return f"write const {line.strip()}"
             return "at the top level there are: import, const, fn and epilogue"
-        return MISSING.get(frozenset(expected)) or f"write {_describe_expected(expected)} here"
+        if token.type == "EQUAL":
+            return "parameters have no defaults: pass every argument, or write a const"
+        return f"write {_describe_expected(expected)} here"
 
     def _unclosed(self, index: int) -> Token | None:
         """The innermost ( or [ of this statement that is open in front of token `index`."""

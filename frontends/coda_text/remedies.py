@@ -16,7 +16,7 @@ from coda_ir.frontends.coda_text.counterparts import (
     VALUES,
 )
 from coda_ir.frontends.coda_text.reporter import suggestion
-from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue
+from coda_ir.frontends.coda_text.values import TensorValue
 
 SIMILAR = 0.7
 """How similar a misspelled name is to the right one; names of other functions are less similar."""
@@ -47,12 +47,13 @@ def function_remedy(
     same = [each for each in names if _plain(each) == _plain(name)]
     if same:
         return f"did you mean '{same[0]}'?"
-    known_name = _PLAIN_FUNCTIONS.get(_plain(name))
+    counterpart = next((each for each in counterparts if _plain(each) == _plain(name)), "")
     tensors = sum(isinstance(each.value, TensorValue) for each in given)
-    text = counterparts.get(f"{known_name}/{tensors}") or counterparts.get(known_name or "")
+    text = counterparts.get(f"{counterpart}/{tensors}") or counterparts.get(counterpart)
     if text is not None:
         return f"write {fill(text, fields_of(given))}"
-    similar = [] if known_name else get_close_matches(name, names, n=1, cutoff=SIMILAR)
+    is_other = _plain(name) in _PLAIN_FUNCTIONS
+    similar = [] if is_other else get_close_matches(name, names, n=1, cutoff=SIMILAR)
     return f"did you mean '{similar[0]}'?" if similar else otherwise
 
 
@@ -68,7 +69,8 @@ def choice_remedy(parameter: str, value: str, choices: Sequence[str]) -> str:
         return f"did you mean '{same[0]}'?"
     text = FUNCTIONS.get(_PLAIN_FUNCTIONS.get(_plain(value), ""))
     if parameter == "activation" and text is not None:
-        return f"a, b = split(x, [F, F]), then a gate of its own: {fill(text, {'x': 'a', 'X': 'a'})}"
+        gate = fill(text, {"x": "a", "X": "a"})
+        return f"write a, b = split(x, [F, F]) with half of the columns each, then {gate} * b"
     return f"write one of these: none of them is another name of {value}"
 
 
@@ -83,11 +85,19 @@ def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: 
     return f"did you mean '{similar[0]}'?" if similar else otherwise
 
 
-def element_remedy(name: str, otherwise: str) -> str:
+def element_remedy(name: str, known: Collection[str], otherwise: str) -> str:
     """The remedy for an element type that does not exist."""
-    if name in ELEMENT_NAMES:
+    if ELEMENT_NAMES.get(name) in known:
         return f"did you mean '{ELEMENT_NAMES[name]}'?"
-    return suggestion(name, ELEMENT_TYPES, otherwise)
+    return suggestion(name, known, otherwise)
+
+
+def kind_remedy(table: str, name: str, known: Collection[str], otherwise: str) -> str:
+    """The remedy for the kind of a port or of a result, or for a combiner, that does not exist."""
+    synonym = CHOICES[table].get(name)
+    if synonym in known:
+        return f"did you mean '{synonym}'?"
+    return suggestion(name, known, otherwise)
 
 
 def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import TensorType as IRTensorType
@@ -10,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate, CallOp
-from coda_ir.dialects.torch.schemas import check_call
+from coda_ir.dialects.torch.schemas import callee_remedy, check_call
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
@@ -38,6 +39,12 @@ def torch_call(call: Invocation) -> TensorValue:
             'write "aten.cumsum.default({0}, -1)"; {0} is the first tensor',
             argument="call",
         )
+    if not re.fullmatch(r"\w+\.\w+\.\w+", callee):
+        raise Mistake(
+            f"torch: {callee} is not of the form namespace.operator.overload",
+            callee_remedy(callee) or 'write "aten.cumsum.default({0}, -1)"',
+            argument="call",
+        )
     operands = [call.as_tensor("operands", value) for value in call.values.get("operands", ())]
     element, shape = call.element_type("dtype"), call.sizes("shape")
     assert element is not None, "dtype is required"
@@ -55,7 +62,8 @@ def torch_call(call: Invocation) -> TensorValue:
     try:
         op.verify_()
     except VerifyException as error:
-        raise Mistake(f"torch: {error}", argument="call") from error
+        remedy = "{0} is the first tensor behind the text, {1} the second one"
+        raise Mistake(f"torch: {error}", remedy, argument="call") from error
     try:
         check_call(callee, op.template, op.picks)
     except CodaError as error:
@@ -74,7 +82,7 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
     if unknown:
         raise Mistake(
             f"torch: the arguments name {unknown[0]}, which is not a symbol of the function",
-            "sizes are numbers or symbols of the parameters",
+            "{0} is the first tensor; sizes are numbers or symbols of the parameters",
             argument="call",
         )
     sizes = {name: str(symbols[name]) for name in template.symbols}

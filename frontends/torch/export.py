@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -110,14 +111,16 @@ def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, A
 
 def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
     if not isinstance(model, torch.nn.Module | ExportedProgram):
-        raise CodaError(
-            f"the model is {_article(model)}, expected a torch.nn.Module",
-            "wrap a function in a module whose forward calls it",
-        )
+        remedy = "wrap a function in a module whose forward calls it"
+        if isinstance(model, type):
+            remedy = f"pass an instance: {model.__name__}(...)"
+        elif isinstance(model, str | os.PathLike):
+            remedy = "pass the model itself; programs are compiled by coda_ir.compile"
+        raise CodaError(f"the model is {_article(model)}, expected a torch.nn.Module", remedy)
     if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
         raise CodaError(
             f"args is {_article(args)}, expected a tuple of the model's arguments",
-            "write (x,) for a single argument",
+            "write (x,) for a single argument, and () where all are in kwargs",
         )
     return args
 
