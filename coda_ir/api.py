@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
 from coda_ir.compiled import CompiledFunction, Results, Target, unpack
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.lowering import Level, Lowering, TuningOptions, find_entry
 from coda_ir.sources import read_source
 from coda_ir.training.save_policy import SavePolicy
@@ -61,8 +61,7 @@ def parse(
     program that is wrong.
     """
     _check_program(program)
-    if not isinstance(program, str | os.PathLike):
-        raise CodaError("the program is a module already", "coda_ir.parse reads files and texts")
+    expect_kind("the program", program, (str, os.PathLike), "coda_ir.parse reads files and texts")
     return _parse_text(*_read(program, syntax), constants)
 
 
@@ -136,8 +135,11 @@ def _parse_text(
     if constants:
         raise CodaError(f"{name}: an .mlir program has no constants to override")
     from coda_ir.mlir.reader import read_module
+    from coda_ir.mlir.verification import verify_calls
 
-    return read_module(text, name)
+    module = read_module(text, name)
+    verify_calls(module, {name: text})
+    return module
 
 
 @overload
@@ -288,8 +290,7 @@ def _lowerings(
     from coda_ir.devices import architecture_name, default_device, resolve_device
     from coda_ir.launching.compile_jobs import compile_jobs
 
-    if schedule is not None and not isinstance(schedule, str):
-        raise CodaError(f"schedule is {schedule!r}", "pass a text, such as 'mainloop=tma warps=8'")
+    expect_kind("schedule", schedule or "", str, "pass a text, such as 'mainloop=tma warps=8'")
     place = default_device() if device is None else resolve_device(device)
     architecture = architecture_name(place)
     lower = partial(
@@ -347,8 +348,7 @@ def _origin(
 ) -> Origin:
     """Where the module of a program comes from; a module may be changed afterwards."""
     _check_program(program)
-    if constants is not None and not isinstance(constants, Mapping):
-        raise CodaError(f"constants is {constants!r}", "pass a dictionary, such as {'D': 64}")
+    expect_kind("constants", constants or {}, Mapping, "pass a dictionary, such as {'D': 64}")
     if not isinstance(program, str | os.PathLike):
         return _module_origin(program, constants, numerics)
     text, name, syntax = _read(program)

@@ -19,11 +19,13 @@ BUILT_IN = ("aten", "prims")
 """Namespaces whose operators are all there; those of others may be registered later."""
 
 
-def check_call(callee: str, arguments: ArgumentTemplate, positions: Sequence[int] | None) -> None:
+def check_call(
+    callee: str, arguments: ArgumentTemplate, count: int, positions: Sequence[int] | None
+) -> None:
     """Raises CodaError for an operator or an overload that does not exist, for arguments that do
     not fit its signature, and for results that it does not have.
 
-    `positions` are those of the results that are taken, None for its only one.
+    `count` results are taken: those at `positions`, or all where that is None.
     """
     namespace, name, overload = callee.split(".")
     packet = _packet(namespace, name)
@@ -39,7 +41,7 @@ def check_call(callee: str, arguments: ArgumentTemplate, positions: Sequence[int
         raise _wrong_overload(callee, signature)
     usage = f"it is {callee}{_text(signature)}"
     _bind(callee, signature, arguments, usage)
-    _check_results(callee, signature, positions)
+    _check_results(callee, signature, count, positions)
 
 
 def callee_remedy(callee: str) -> str | None:
@@ -137,19 +139,19 @@ def _bind(
 
 
 def _check_results(
-    callee: str, signature: inspect.Signature, positions: Sequence[int] | None
+    callee: str, signature: inspect.Signature, taken: int, positions: Sequence[int] | None
 ) -> None:
-    results: object = signature.return_annotation
+    results: Any = signature.return_annotation
     if not isinstance(results, tuple):
-        if positions is None and "List" in inspect.formatannotation(results):
+        if positions is None and taken == 1 and "List" in inspect.formatannotation(results):
             raise CodaError(f"{callee} gives a list of tensors", "name one: positions=[0]")
         return
-    count = len(results)
-    if positions is None:
+    count = sum(1 for _ in signature.return_annotation)
+    if positions is None and taken != count:
         raise CodaError(f"{callee} gives {count} results", "name the one to take: positions=[0]")
-    if any(position >= count for position in positions):
+    if any(position >= count for position in positions or ()):
         raise CodaError(
-            f"{callee} gives {count} results, but positions is {list(positions)}",
+            f"{callee} gives {count} results, but positions is {list(positions or ())}",
             f"positions count from 0 to {count - 1}",
         )
 

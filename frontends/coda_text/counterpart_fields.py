@@ -79,8 +79,10 @@ def fields_of(given: Sequence[Given]) -> dict[str, str]:
         fields[name.upper()] = f"cast({each.text}, {element})" if number else fields[name]
     if len(given) > 1:
         fields["rest"] = _rest([each.text for each in given[1:]])
-    integers = [each.value for each in given if _is_integer(each.value)]
-    return fields | {"integer": str(integer) for integer in integers[:1]}
+    integers = [str(each.value) for each in given if _is_integer(each.value)]
+    if integers:
+        fields["integer"] = integers[0]
+    return fields
 
 
 def _rest(texts: Sequence[str]) -> str:

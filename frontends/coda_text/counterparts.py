@@ -158,9 +158,11 @@ FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
 """What functions of tensors write; `name/2` is a call with two tensors."""
 
 OTHERS = frozenset(
-    "acosh_ batch_norm bilinear binary_cross_entropy celu_ embedding_bag instance_norm nansum "
-    "nanmean softmin softmax2d soft_margin_loss rrelu prelu threshold einsum print len range "
-    "gather scatter index_select nonzero unique split_with_sizes".split()
+    (
+        *("batch_norm", "bilinear", "binary_cross_entropy", "einsum", "embedding_bag", "gather"),
+        *("index_select", "instance_norm", "len", "nanmean", "nansum", "nonzero", "prelu", "print"),
+        *("range", "rrelu", "scatter", "soft_margin_loss", "softmin", "threshold", "unique"),
+    )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""
 
@@ -279,8 +281,9 @@ KEYWORDS: dict[tuple[str, str], str] = {
     **_of("attention", dropout_p="leave it out: attention drops nothing"),
     **_of(
         "cross_entropy",
-        label_smoothing='write torch("aten.cross_entropy_loss.default({0}, {1}, None, 1, -100, 0.1)"'
-        ", logits, target, dtype=f32, shape=[])",
+        label_smoothing="write torch("
+        '"aten.cross_entropy_loss.default({0}, {1}, None, 1, -100, 0.1)", logits, target, '
+        "dtype=f32, shape=[])",
     ),
     **_of("rope", interleaved='write layout="interleaved"'),
     **_of(

@@ -38,7 +38,6 @@ from coda_ir.frontends.coda_text.values import (
     ListValue,
     Number,
     Poison,
-    ScalarValue,
     TensorValue,
     TupleValue,
     Value,
@@ -134,32 +133,23 @@ class Evaluator(ABC):
     def _list(self, node: ListExpression) -> Value:
         items: list[Dim] = []
         for item in node.items:
-            value = self.evaluate(item)
-            if isinstance(value, TensorValue | ScalarValue):
-                return self.error(
-                    item.span,
-                    f"a list has {describe(value)}, expected sizes",
-                    "tensors are arguments without brackets, as in concat(a, b)",
-                )
-            size = self._as_size(item, value)
+            size = self.size(item, "lists hold sizes; tensors are arguments, as in concat(a, b)")
             if size is None:
                 return POISON
             items.append(size)
         return ListValue(tuple(items))
 
-    def size(self, node: Expression) -> Dim | None:
+    def size(
+        self,
+        node: Expression,
+        remedy: str = "sizes are integers, consts and symbols; // divides integers",
+    ) -> Dim | None:
         """The size that an expression gives; None after an error."""
-        return self._as_size(node, self.evaluate(node))
-
-    def _as_size(self, node: Expression, value: Value) -> Dim | None:
+        value = self.evaluate(node)
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):
-            self.error(
-                node.span,
-                f"a size is expected here, but this is {describe(value)}",
-                "sizes are integers, consts and symbols; // divides integers",
-            )
+            self.error(node.span, f"a size is expected here, but this is {describe(value)}", remedy)
         return None
 
     def _negation(self, node: Negation) -> Value:
@@ -200,16 +190,8 @@ class Evaluator(ABC):
         if is_poisoned(left) or is_poisoned(right):
             return POISON
         try:
-            if node.operator == "//" and isinstance(left, TensorValue):
-                return self.error(
-                    node.operator_span,
-                    f"the left operand of // is {describe(left)}, expected a size",
-                    "/ divides elements without rounding; with rounding down: "
-                    + fill(
-                        FUNCTIONS["floor_divide"],
-                        fields_of([self._given(node.left, left), self._given(node.right, right)]),
-                    ),
-                )
+            if node.operator == "//" and (is_tensor(left) or is_tensor(right)):
+                return self._floor_division(node, left, right)
             if node.operator == "//" or is_size_arithmetic(node.operator, left, right):
                 return integer_arithmetic(node.operator, left, right)
             if isinstance(left, int | float) and isinstance(right, int | float):
@@ -220,6 +202,15 @@ class Evaluator(ABC):
             operand = operands.get(mistake.argument or "")
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
             return self.report(mistake, (operand or node).span, remedy)
+
+    def _floor_division(self, node: Binary, left: Value, right: Value) -> Poison:
+        """Report `//` of tensors, with the call of PyTorch that has its meaning."""
+        fields = fields_of([self._given(node.left, left), self._given(node.right, right)])
+        return self.error(
+            node.operator_span,
+            "// divides sizes, but an operand is " + describe(left if is_tensor(left) else right),
+            f"/ divides without rounding; // is {fill(FUNCTIONS['floor_divide'], fields)}",
+        )
 
     def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
         """The arguments of a call by parameter; None after an error."""
@@ -267,6 +258,10 @@ class Evaluator(ABC):
         return self.report(mistake, span, f"it is {signature.text}")
 
 
+def is_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue)
+
+
 def constant_call(name: str, values: Values) -> Value | None:
     """The value of a function of numbers; None where it is not one. May raise Mistake."""
     if name not in CONSTANT_FUNCTIONS:
@@ -307,7 +302,7 @@ def integer_arithmetic(operator: str, left: Value, right: Value) -> Value:
         if not isinstance(value, int | SymbolicSize):
             raise Mistake(
                 f"an operand of {operator} is {describe(value)}, expected an integer",
-                "write / for tensors",
+                "/ divides elements, without rounding",
                 argument=name,
             )
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import re
 
-from coda_ir.frontends.coda_text.counterpart_fields import Given, fill
-from coda_ir.frontends.coda_text.counterpart_fields import fields_of as _fields_of
+from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCTIONS, INFIX
 
-MODULES = frozenset("F torch nn functional np numpy math jax jnp tl ops aten self".split())
+MODULES = frozenset(
+    ("F", "torch", "nn", "functional", "np", "numpy", "math", "jax", "jnp", "tl", "ops", "self")
+)
+"""Names in front of a dot that are no tensors."""
 
 ATTRIBUTES = {
     "shape": "sizes are the names in the types of the parameters: M and 64 for x: f32[M, 64]",
-    "T": "write transpose({x}); x @ w.T is linear(x, w)",
-    "mT": "write transpose({x}); x @ w.mT is linear(x, w)",
+    "T": "write transpose($x); x @ w.T is linear(x, w)",
+    "mT": "write transpose($x); x @ w.mT is linear(x, w)",
     "dtype": "types are written out, as in cast(x, f32)",
     "device": "programs name no devices: compile(..., device=...) does",
     "Tensor": "types have sizes: x: f32[M, 64]",
 }
 """Attributes of tensors and modules that are no functions."""
 
-METHODS = {name: ATTRIBUTES["shape"] for name in ("size", "dim", "numel", "ndimension")}
+METHODS = dict.fromkeys(("size", "dim", "numel", "ndimension"), ATTRIBUTES["shape"])
+"""Methods that are no functions, either."""
 
-_BRANCH = "there is no control flow: maximum and minimum choose between elements, and a function"
-_BRANCH += " for each case takes the place of if"
+_BRANCH = (
+    "there is no control flow: maximum and minimum choose between elements, and a function for "
+    "each case takes the place of if"
+)
 _NAME = "names are bound without a word: y = silu(x)"
 _FUNCTION = "write fn f(x: bf16[M, 64]) { return silu(x) }"
 _DOTS = "names have no dots: functions are called by name, as in silu(x)"
@@ -50,9 +55,12 @@ WORDS = {"if": _BRANCH, "lambda": _FUNCTION}
 """Words inside of an expression."""
 
 _INDEXING = (
-    "there is no indexing: slice(x, dim=1, start=0, stop=32) takes a range, split(x, [32, 32]) gives "
-    "parts, and reshape adds and drops dimensions"
+    "there is no indexing: slice(x, dim=1, start=0, stop=32) takes a range, split(x, [32, 32]) "
+    "gives parts, and reshape adds and drops dimensions"
 )
+
+_STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
+"""What follows a word that begins a statement, and no name that is bound."""
 
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
 _ARITHMETIC = ("+", "-", "*", "/", "@")
@@ -77,7 +85,7 @@ def foreign_remedy(line: str, column: int) -> str | None:
 def _statement(line: str) -> str | None:
     text = line.lstrip()
     for word, remedy in STATEMENTS.items():
-        ends = r"(?!\w|\s*=[^=]|\s*\"|\.)" if word[-1].isalpha() else ""
+        ends = _STATEMENT_ENDS if word[-1].isalpha() else ""
         if re.match(re.escape(word) + ends, text):
             return remedy
     return None
@@ -102,9 +110,11 @@ def _after_dot(before: str, after: str) -> str | None:
         return f"write {ELEMENT_NAMES[name]}"
     if not opens or name in METHODS:
         text = {**ATTRIBUTES, **METHODS}.get(path.split(".")[1] if path else name)
-        return _DOTS if text is None else text.replace("{x}", receiver or "x")
+        return _DOTS if text is None else fill(text, {"x": receiver or "x"})
     if name[0].isupper():
         return "there are no modules: functions are called by name, as in silu(x)"
+    if path and (not is_module or "aten" in path):
+        return ATTRIBUTES.get(path.split(".")[1], _DOTS)
     arguments = _items(_bracketed(after[found.end() - 1 :]))
     if not is_module:
         arguments.insert(0, receiver or "x")
@@ -121,7 +131,7 @@ def _call(name: str, arguments: list[str]) -> str:
 
 def _written(text: str, given: list[Given]) -> str:
     ending = ", with the types of the operands" if "dtype=" in text else ""
-    return f"write {fill(text, _fields_of(given))}{ending}"
+    return f"write {fill(text, fields_of(given))}{ending}"
 
 
 def _given(text: str) -> Given:
@@ -177,7 +187,7 @@ def _indexing(before: str, after: str) -> str | None:
     if x is None:
         return None
     if x in ELEMENT_NAMES.values():
-        return f"write every size, as in {x}[B, T, 64]"
+        return f"write every size, as in {x}[B, T, 64]" if "..." in after else None
     items = _items(_bracketed(after))
     ranges = [(index, item) for index, item in enumerate(items) if item not in (":", "...")]
     found = _RANGE.fullmatch(ranges[0][1]) if len(ranges) == 1 else None

@@ -213,7 +213,7 @@ class _Recovery:
             if re.match(r"\s*\w+\s*=\s*[-\d]", line):
                 return f"write const {line.strip()}"
             return "at the top level there are: import, const, fn and epilogue"
-        if token.type == "EQUAL":
+        if token.type == "EQUAL" and {"COMMA", "RPAR"} <= expected:
             return "parameters have no defaults: pass every argument, or write a const"
         return f"write {_describe_expected(expected)} here"
 

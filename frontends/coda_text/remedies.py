@@ -71,7 +71,7 @@ def choice_remedy(parameter: str, value: str, choices: Sequence[str]) -> str:
     if parameter == "activation" and text is not None:
         gate = fill(text, {"x": "a", "X": "a"})
         return f"write a, b = split(x, [F, F]) with half of the columns each, then {gate} * b"
-    return f"write one of these: none of them is another name of {value}"
+    return "write one of these"
 
 
 def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: str) -> str:
@@ -81,8 +81,7 @@ def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: 
         return f"did you mean '{synonyms[0]}'?"
     if (operator, name) in KEYWORDS:
         return KEYWORDS[operator, name]
-    similar = get_close_matches(name, known, n=1, cutoff=SIMILAR)
-    return f"did you mean '{similar[0]}'?" if similar else otherwise
+    return suggestion(name, known, otherwise)
 
 
 def element_remedy(name: str, known: Collection[str], otherwise: str) -> str:

@@ -132,7 +132,7 @@ def _expect_list(call: Invocation, size: Dim) -> None:
     """Raise for the one size of all parts, as PyTorch has it."""
     part = call.value("sizes")
     count = divided(size, part) if isinstance(part, int) and part else None
-    if isinstance(count, int) and 0 < count <= MAX_PARTS:
+    if part is not None and isinstance(count, int) and 0 < count <= MAX_PARTS:
         raise Mistake(
             f"split: sizes is {describe(part)}, expected the sizes of all parts",
             f"write [{', '.join([str(part)] * count)}]",

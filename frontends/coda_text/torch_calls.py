@@ -65,7 +65,7 @@ def torch_call(call: Invocation) -> TensorValue:
         remedy = "{0} is the first tensor behind the text, {1} the second one"
         raise Mistake(f"torch: {error}", remedy, argument="call") from error
     try:
-        check_call(callee, op.template, op.picks)
+        check_call(callee, op.template, 1, op.picks)
     except CodaError as error:
         raise Mistake(f"torch: {error.message}", error.remedy, argument="call") from error
     op.attributes["coda.dims"] = dims_attribute(shape)

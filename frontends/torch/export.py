@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -111,18 +110,26 @@ def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, A
 
 def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
     if not isinstance(model, torch.nn.Module | ExportedProgram):
-        remedy = "wrap a function in a module whose forward calls it"
-        if isinstance(model, type):
-            remedy = f"pass an instance: {model.__name__}(...)"
-        elif isinstance(model, str | os.PathLike):
-            remedy = "pass the model itself; programs are compiled by coda_ir.compile"
-        raise CodaError(f"the model is {_article(model)}, expected a torch.nn.Module", remedy)
+        raise CodaError(
+            f"the model is {_article(model)}, expected a torch.nn.Module", _model_remedy(model)
+        )
     if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
         raise CodaError(
             f"args is {_article(args)}, expected a tuple of the model's arguments",
             "write (x,) for a single argument, and () where all are in kwargs",
         )
     return args
+
+
+def _model_remedy(model: object) -> str:
+    """What to pass instead of what is no model."""
+    match model:
+        case type():
+            return f"pass an instance: {model.__name__}(...)"
+        case str():
+            return "pass the model itself; coda_ir.compile takes programs"
+        case _:
+            return "wrap a function in a module whose forward calls it"
 
 
 def _article(value: object) -> str:
