@@ -10,9 +10,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError
 from coda_ir.dialects.torch import CallOp
-from coda_ir.dialects.torch.schemas import check_call
 from coda_ir.mlir.locations import source_range
 from coda_ir.sources import Sources
+from coda_ir.torch_signatures import check_call
 
 
 class InvalidModuleError(DiagnosticError):

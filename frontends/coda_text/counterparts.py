@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coda_ir.dialects.coda import ACTIVATIONS
+
 
 def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for text, names in texts.items() for name in names.split()}
@@ -77,6 +79,8 @@ _TENSORS: dict[str, str] = _by_name(
         "transpose($x)": "t",
         "cast($x, ${y|f32})": "to astype",
         "cast($x, f64)": "double",
+        "cast($x, i64)": "long",
+        "cast($x, i32)": "int",
         "max($x)": "amax",
         "-max(-$x)": "min amin",
         "minimum($x, $y)": "min/2",
@@ -159,9 +163,13 @@ FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
 
 OTHERS = frozenset(
     (
-        *("batch_norm", "bilinear", "binary_cross_entropy", "einsum", "embedding_bag", "gather"),
-        *("index_select", "instance_norm", "len", "nanmean", "nansum", "nonzero", "prelu", "print"),
-        *("range", "rrelu", "scatter", "soft_margin_loss", "softmin", "threshold", "unique"),
+        *("arctanh", "batch_norm", "bilinear", "binary_cross_entropy", "conv_transpose1d"),
+        *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
+        *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
+        *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
+        *("nuclear_norm", "prelu", "print", "range", "real", "renorm", "reshape_as", "rrelu"),
+        *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy", "unique"),
+        *("vsplit", "xlogy"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""
@@ -214,7 +222,7 @@ CHOICES: dict[str, dict[str, str]] = {
         **{
             name: text.removesuffix("($x)")
             for name, text in ELEMENTWISE.items()
-            if text.removesuffix("($x)").isidentifier()
+            if text.removesuffix("($x)") in ACTIVATIONS
         },
         **_by_name({"identity": "none linear", "silu": "swiglu", "gelu": "geglu gelu_none"}),
     },

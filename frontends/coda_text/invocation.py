@@ -11,7 +11,6 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
-    ELEMENT_TYPES,
     INDEX_TYPES,
     SIZE_LIMITS,
     Dim,
@@ -208,7 +207,7 @@ class Invocation:
         if not isinstance(value, ElementType):
             raise Mistake(
                 f"{self.name}: {name} is {describe(value)}, expected an element type",
-                f"element types are {', '.join(ELEMENT_TYPES)}, without quotes",
+                "element types are bf16, f16, f32, f64, i32, i64 and bool, without quotes",
                 argument=name,
             )
         return value.name

@@ -11,7 +11,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate, CallOp
-from coda_ir.dialects.torch.schemas import callee_remedy, check_call
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
@@ -22,6 +21,7 @@ from coda_ir.frontends.coda_text.values import (
     extent,
     format_dims,
 )
+from coda_ir.torch_signatures import callee_remedy, check_call
 
 SIGNATURE = (
     "torch(call: string, *operands?, dtype: type, shape: sizes, positions: sizes?, "
