@@ -37,8 +37,8 @@ PLACEHOLDERS = {
 }
 """The fields where the arguments are not known: x is f32[M, 64]."""
 
-_BEFORE_ITEM = ("", "(", "[", " ", "=")
-_ATOM = re.compile(r"[\w.]+(\([^()]*\))?")
+_BEFORE_ITEM = ("(", "[", ", ", "=")
+_ATOM = re.compile(r"[\w.]*(\([^()]*\))?")
 _FIELD = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\|([^}]*))?\})")
 
 
@@ -56,7 +56,8 @@ def fill(text: str, fields: Mapping[str, str]) -> str:
         name, default = match[1] or match[2], match[3]
         if name not in fields:
             return PLACEHOLDERS[name] if default is None else fill(default, fields)
-        is_item = text[: match.start()][-1:] in _BEFORE_ITEM and text[match.end() :][:1] in ",])"
+        is_first = text[: match.start()].endswith(_BEFORE_ITEM) or match.start() == 0
+        is_item = is_first and text[match.end() :][:1] in ("", ",", "]", ")")
         is_compound = name in "xyz" and not is_item and not _ATOM.fullmatch(fields[name])
         return f"({fields[name]})" if is_compound else fields[name]
 

@@ -168,8 +168,8 @@ OTHERS = frozenset(
         *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
         *("nuclear_norm", "prelu", "print", "range", "real", "renorm", "reshape_as", "rrelu"),
-        *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy", "unique"),
-        *("vsplit", "xlogy"),
+        *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
+        *("unique", "vsplit", "xlogy"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""

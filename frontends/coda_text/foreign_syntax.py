@@ -152,7 +152,7 @@ def _primary(before: str) -> str | None:
     for index in range(len(text) - 1, -1, -1):
         depth += (text[index] == ")") - (text[index] == "(")
         if depth == 0:
-            name = _WORD_BEFORE.search(text[:index])
+            name = re.search(r"[A-Za-z_]\w*$", text[:index])
             return text[name.start() if name else index :]
     return None
 

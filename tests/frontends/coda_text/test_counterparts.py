@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -28,61 +27,60 @@ def same() -> Tensors:
     return [torch.randn(M, N) for _ in "xyz"]
 
 
+def unchanged(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
 def norm_of(x: torch.Tensor) -> torch.Tensor:
-    return x.norm(dim=-1, keepdim=True)
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True)
 
 
-TORCH: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("swish",), F.silu),
-    **dict.fromkeys(
-        ("gelu_new", "gelu_fast", "gelu_approx", "gelu_pytorch_tanh", "tanh_gelu"),
-        lambda x: F.gelu(x, approximate="tanh"),
-    ),
+def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def squared_relu(x: torch.Tensor) -> torch.Tensor:
+    return F.relu(x) ** 2
+
+
+def joined(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x, y], -1)
+
+
+def stacked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x, y])
+
+
+def filled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(y, 0.0)
+
+
+def group_norm(x: torch.Tensor) -> torch.Tensor:
+    return F.group_norm(x, 8)
+
+
+def unsqueezed(x: torch.Tensor) -> torch.Tensor:
+    return x.unsqueeze(0)
+
+
+def smallest(x: torch.Tensor) -> torch.Tensor:
+    return x.amin(-1, keepdim=True)
+
+
+Unary = Callable[[torch.Tensor], torch.Tensor]
+Reference = Callable[..., torch.Tensor]
+
+FUNCTIONS_OF_ONE: dict[str, Unary] = {
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
-    **dict.fromkeys(("squared_relu", "relu_squared"), lambda x: F.relu(x) ** 2),
-    **dict.fromkeys(("logistic", "expit"), torch.sigmoid),
-    "contiguous": lambda x: x,
-    "detach": lambda x: x,
-    "identity": lambda x: x,
-    "clone": lambda x: x,
-    "leaky_relu": F.leaky_relu,
-    "softsign": F.softsign,
-    "hardtanh": F.hardtanh,
-    "hardsigmoid": F.hardsigmoid,
-    "hardswish": F.hardswish,
-    "relu6": F.relu6,
-    "elu": F.elu,
-    "selu": F.selu,
-    "celu": F.celu,
-    "mish": F.mish,
-    "softplus": F.softplus,
-    "log_sigmoid": F.logsigmoid,
     "float": lambda x: x.float(),
     "bfloat16": lambda x: x.bfloat16(),
     "half": lambda x: x.half(),
     "long": lambda x: x.long(),
     "int": lambda x: x.int(),
-    "to": lambda x: x.to(torch.float32),
-    "astype": lambda x: x.to(torch.float32),
-    "cat": lambda x, y: torch.cat([x, y], -1),
-    "concatenate": lambda x, y: torch.cat([x, y], -1),
-    "stack": lambda x, y: torch.stack([x, y]),
-    "view": lambda x: x,
-    "expand": lambda x: x,
-    "squeeze": lambda x: x,
-    "unsqueeze": lambda x: x.unsqueeze(0),
-    "expand_dims": lambda x: x.unsqueeze(0),
     "permute": lambda x: x.permute(1, 0),
     "amax": lambda x: x.amax(-1, keepdim=True),
-    "amin": lambda x: x.amin(-1, keepdim=True),
-    "min": lambda x: x.amin(-1, keepdim=True),
-    "min/2": torch.minimum,
-    "clamp_min": torch.maximum,
-    "clamp_max": torch.minimum,
     "prod": lambda x: x.prod(-1, keepdim=True),
     "median": lambda x: x.median(-1, keepdim=True).values,
-    "norm": norm_of,
-    "vector_norm": norm_of,
     "normalize": lambda x: F.normalize(x, dim=-1),
     "var": lambda x: x.var(-1, keepdim=True),
     "std": lambda x: x.std(-1, keepdim=True),
@@ -99,12 +97,40 @@ TORCH: dict[str, Callable[..., Any]] = {
     "roll": lambda x: x.roll(1, -1),
     "pow": lambda x: x**2,
     "arange": lambda x: torch.arange(x.shape[0], dtype=torch.float32),
+}
+
+TORCH: dict[str, Reference] = {
+    **FUNCTIONS_OF_ONE,
+    "swish": F.silu,
+    **dict.fromkeys(
+        ("gelu_new", "gelu_fast", "gelu_approx", "gelu_pytorch_tanh", "tanh_gelu"), gelu_tanh
+    ),
+    **dict.fromkeys(("squared_relu", "relu_squared"), squared_relu),
+    **dict.fromkeys(("logistic", "expit"), torch.sigmoid),
+    **dict.fromkeys(("contiguous", "detach", "identity", "clone"), unchanged),
+    **dict.fromkeys(("to", "astype", "view", "expand", "squeeze"), unchanged),
+    **dict.fromkeys(("unsqueeze", "expand_dims"), unsqueezed),
+    **dict.fromkeys(("cat", "concatenate"), joined),
+    **dict.fromkeys(("norm", "vector_norm"), norm_of),
+    **dict.fromkeys(("amin", "min"), smallest),
+    "stack": stacked,
+    "min/2": torch.minimum,
+    "clamp_min": torch.maximum,
+    "clamp_max": torch.minimum,
+    "log_sigmoid": F.logsigmoid,
     "mse_loss": F.mse_loss,
     "l1_loss": F.l1_loss,
+    **{
+        name: getattr(F, name)
+        for name in (
+            *("leaky_relu", "softsign", "hardtanh", "hardsigmoid", "hardswish", "relu6", "elu"),
+            *("selu", "celu", "mish", "softplus"),
+        )
+    },
 }
 """The functions of PyTorch that are not the ones of the same name in `torch`."""
 
-OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Callable[..., Any]]] = {
+OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
     "where": (
         "x: bool[M, 64], y: f32[M, 64], z: f32[M, 64]",
         lambda: [torch.randn(M, N) > 0, torch.randn(M, N), torch.randn(M, N)],
@@ -113,7 +139,7 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Callable[..., Any]]] =
     "masked_fill": (
         "x: f32[M, 64], y: bool[M, 64]",
         lambda: [torch.randn(M, N), torch.randn(M, N) > 0],
-        lambda x, y: x.masked_fill(y, 0.0),
+        filled,
     ),
     "mm": (
         "x: f32[M, 64], y: f32[64, 64]",
@@ -129,7 +155,7 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Callable[..., Any]]] =
     "group_norm": (
         "x: f32[M, 64]",
         lambda: [torch.randn(M, N)],
-        lambda x: F.group_norm(x, 8),
+        group_norm,
     ),
 }
 ATTENTION = ("scaled_dot_product_attention", "sdpa", "flash_attention", "flash_attn_func")
@@ -138,7 +164,7 @@ ELSEWHERE = {*ATTENTION, *ROTARY, "bmm", "chunk", "double", "dropout"}
 """Those that other tests below are about."""
 
 
-def compiled(parameters: str, results: Sequence[str]) -> Any:
+def compiled(parameters: str, results: Sequence[str]) -> tuple[coda_ir.CompiledFunction, list[str]]:
     """A function that returns the expressions, as emitted Triton."""
     used = [p for p in parameters.split("], ") if any(mentions(p[0], r) for r in results)]
     declared = ", ".join(p if p.endswith("]") else f"{p}]" for p in used)
@@ -153,14 +179,14 @@ def mentions(name: str, text: str) -> bool:
 def check(
     parameters: str,
     inputs: Callable[[], Tensors],
-    cases: dict[str, Callable[..., Any]],
+    cases: dict[str, Reference],
 ) -> None:
     """Compare the texts of FUNCTIONS with functions of PyTorch on random data."""
     tensors = dict(zip("xyz", inputs(), strict=False))
     texts = {name: fill(FUNCTIONS[name], {}) for name in cases}
     run, used = compiled(parameters, list(texts.values()))
     results = run(*(tensors[name] for name in used))
-    flat: list[torch.Tensor] = list(results) if isinstance(results, tuple) else [results]
+    flat = [results] if isinstance(results, torch.Tensor) else [*results]
     for name, reference in cases.items():
         given = [tensors[key] for key in sorted(set(re.findall(r"\b[xyz]\b", texts[name])))]
         wide = [t.double() if t.is_floating_point() else t for t in given]
@@ -179,7 +205,7 @@ def compare(name: str, actual: torch.Tensor, expected: torch.Tensor) -> None:
     )
 
 
-def references(names: Sequence[str]) -> dict[str, Callable[..., Any]]:
+def references(names: Sequence[str]) -> dict[str, Reference]:
     return {name: TORCH[name] if name in TORCH else getattr(torch, name) for name in names}
 
 
@@ -234,10 +260,10 @@ def test_dropout_keeps_scaled_elements():
 def test_attention_is_the_one_of_pytorch(name: str):
     run, _ = compiled(SAME, [fill(FUNCTIONS[name], {})])
     x, y, z = same()
-    wide = [t.double()[None, None] for t in (x, y, z)]
+    q, k, v = (t.double()[None, None] for t in (x, y, z))
     torch.testing.assert_close(
         run(x, y, z).double(),
-        F.scaled_dot_product_attention(*wide)[0, 0],
+        F.scaled_dot_product_attention(q, k, v)[0, 0],
         rtol=1e-4,
         atol=1e-4,
     )
