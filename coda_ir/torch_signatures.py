@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from coda_ir.diagnostics import CodaError
@@ -85,6 +86,7 @@ def _has(namespace: str, name: str) -> bool:
     return hasattr(getattr(torch.ops, namespace), name)
 
 
+@cache
 def _signature(packet: Any, overload: str) -> inspect.Signature | None:
     from torch.fx.operator_schemas import get_signature_for_torch_op
 
@@ -157,6 +159,7 @@ def _check_results(
 
 
 def _text(signature: inspect.Signature) -> str:
-    """The parameters, as in `(input: Tensor, dim: int)`."""
+    """The parameters, as in `(input: Tensor, dim: int, *, dtype: int? = None)`."""
     text = str(signature.replace(return_annotation=inspect.Signature.empty))
-    return re.sub(r"torch\.(?=Tensor)|typing\.|numbers\.", "", text)
+    text = re.sub(r"torch\.(?=Tensor)|typing\.|numbers\.", "", text)
+    return re.sub(r"Optional\[(\w+)\]|(\w+) \| None", r"\1\2?", text)

@@ -214,7 +214,7 @@ def _infix(before: str, after: str) -> str | None:
     if after.startswith("?"):
         return "a size that is not known before the call is a name: f32[M, 64]"
     if after.startswith("=") and before.rstrip()[-1:] in _ARITHMETIC and not before.endswith(" "):
-        return f"names are bound once: write y = x {before[-1]} 2 with a new name y"
+        return "names are bound once: give the result a new name, as in z = x + y"
     operators = sorted(INFIX, key=len, reverse=True)
     found = next((each for each in operators if after.startswith(each)), None)
     if found is None:

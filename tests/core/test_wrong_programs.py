@@ -51,12 +51,12 @@ class TestWrongProgram:
 
     @pytest.mark.parametrize("program", [None, 3, b"fn", [], {}, torch.ones(2), print])
     def test_other_values(self, program: Any):
-        for call in (coda_ir.compile, coda_ir.parse):
-            assert re.match(
-                r"the program is (None|of type \w+), expected the path or the text .*\n"
-                r"  help: pass a file such as 'layer.coda'; coda_ir.export takes models",
-                refused(lambda call=call: call(program)),
-            )
+        message = (
+            r"the program is (None|of type \w+), expected the path or the text .*\n"
+            r"  help: pass a file such as 'layer.coda'; coda_ir.export takes models"
+        )
+        assert re.match(message, refused(lambda: coda_ir.compile(program)))
+        assert re.match(message, refused(lambda: coda_ir.parse(program)))
 
     def test_a_word_is_the_name_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(tmp_path)

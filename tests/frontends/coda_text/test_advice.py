@@ -95,7 +95,6 @@ def test_following_the_advice(expression: str):
     assert advice is not None
     prefix = "-" if expression.startswith("-") else ""
     program, names = program_of(prefix + advice[1])
-    torch.manual_seed(torch.seed())
     data = {
         "x": torch.randn(5, 64),
         "y": torch.randn(5, 64),
