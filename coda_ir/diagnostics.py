@@ -97,6 +97,10 @@ def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy:
         raise CodaError(f"{name} is {given}", remedy)
 
 
+class DefectError(CodaError):
+    """A fault of a pass or of a backend, not of the input, which a check has found."""
+
+
 class DiagnosticError(CodaError):
     """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
 
