@@ -18,6 +18,7 @@ from coda_ir.frontends.coda_text.values import (
 )
 
 LONGEST_ARGUMENT = 40
+LONGEST_FIELD = 160
 MOST_PARTS = 16
 PLACEHOLDERS = {
     "x": "x",
@@ -83,7 +84,7 @@ def fields_of(given: Sequence[Given]) -> dict[str, str]:
     integers = [str(each.value) for each in given if _is_integer(each.value)]
     if integers:
         fields["integer"] = integers[0]
-    return fields
+    return {name: text for name, text in fields.items() if len(text) <= LONGEST_FIELD}
 
 
 def _rest(texts: Sequence[str]) -> str:

@@ -312,6 +312,5 @@ SUPERFLUOUS: dict[str, str] = {
     "transpose": "write the order of all dimensions, as in transpose(x, [0, 2, 1])",
     "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",
     "split": "write split(x, [32, 32], dim=-1)",
-    "glu": 'write glu(x, activation="silu")',
 }
 """What is written instead of too many arguments by position."""

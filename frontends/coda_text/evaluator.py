@@ -244,7 +244,7 @@ class Evaluator(ABC):
     def _text(self, node: Expression) -> str:
         """An expression as it is written, on one line."""
         span = node.span
-        lines = self.reporter.sources[self.file].split("\n")[span.line - 1 : span.end_line]
+        lines = self.reporter.lines(self.file)[span.line - 1 : span.end_line]
         lines[-1] = lines[-1][: span.end_column - 1]
         lines[0] = lines[0][span.column - 1 :]
         return " ".join(line.strip() for line in lines)

@@ -7,6 +7,9 @@ import re
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCTIONS, INFIX
 
+LONGEST = 200
+"""How many characters on each side of a mistake are looked at."""
+
 MODULES = frozenset(
     ("F", "torch", "nn", "functional", "np", "numpy", "math", "jax", "jnp", "tl", "ops", "self")
 )
@@ -71,8 +74,8 @@ _OPERAND = re.compile(r"\s*([\w.]+)")
 
 def foreign_remedy(line: str, column: int) -> str | None:
     """The remedy for what stands at a column (from 1) of a line; None for nothing known."""
-    before, after = line[: column - 1], line[column - 1 :]
-    statement = _statement(line)
+    before, after = line[: column - 1][-LONGEST:], line[column - 1 :][:LONGEST]
+    statement = _statement(line[:LONGEST])
     if statement is not None:
         return statement
     if after.startswith("."):

@@ -84,19 +84,20 @@ class Parsed:
 def parse(text: str, file: str, reporter: Reporter) -> Parsed:
     """Parse `text`, reporting lexical and syntax errors. `file` names it in messages."""
     reporter.sources[file] = text
+    lines = reporter.lines(file)
     layout = Layout()
     tokens = layout.tokens(raw_tokens(text))
     lines_with_errors: set[int] = set()
     for token in layout.errors:
         if token.line not in lines_with_errors:
             message, remedy = _lexical_error(token)
-            foreign = foreign_remedy(_line(text, token), token.column or 1)
+            foreign = foreign_remedy(lines[(token.line or 1) - 1], token.column or 1)
             reporter.error(file, span_of(token), message, foreign or remedy)
             lines_with_errors.add(token.line or 0)
     if _has_large_numbers(tokens, file, reporter):
         return Parsed(File(()), tokens, layout.comments)
     before = reporter.count
-    tree = _Recovery(tokens, text, file, reporter, lines_with_errors).parse()
+    tree = _Recovery(tokens, lines, file, reporter, lines_with_errors).parse()
     # Brackets that are not closed nest too; then the syntax errors say more.
     if layout.too_deep is not None and reporter.count == before:
         reporter.error(
@@ -119,10 +120,6 @@ def _has_large_numbers(tokens: list[Token], file: str, reporter: Reporter) -> bo
     return reporter.count > count
 
 
-def _line(text: str, token: Token) -> str:
-    return text.split("\n")[(token.line or 1) - 1]
-
-
 def _lexical_error(token: Token) -> tuple[str, str]:
     if token.type == "OPEN_STRING":
         return "the string is not closed", 'add a " at its end'
@@ -139,10 +136,15 @@ class _Recovery:
     """Feeds the parser; after an error, drops the statement or definition that has it."""
 
     def __init__(
-        self, tokens: list[Token], text: str, file: str, reporter: Reporter, skipped: set[int]
+        self,
+        tokens: list[Token],
+        lines: list[str],
+        file: str,
+        reporter: Reporter,
+        skipped: set[int],
     ):
         self.tokens = tokens
-        self.lines = text.split("\n")
+        self.lines = lines
         self.file = file
         self.reporter = reporter
         self.lines_with_errors = skipped

@@ -169,3 +169,20 @@ def test_did_you_mean(case: str):
 def test_wrong_arguments_and_what_is_written_instead(wrong: str, right: str):
     assert remedy_of(program_of(wrong)[0])
     assert coda_ir.parse(program_of(right)[0])
+
+
+def test_smoothed_labels():
+    parameters = "logits: f32[M, 64], target: i64[M]"
+    remedy = remedy_of(
+        f"fn f({parameters}) {{ return cross_entropy(logits, target, label_smoothing=0.1) }}"
+    )
+    advice = remedy.removeprefix("write ")
+    logits, target = torch.randn(5, 64), torch.randint(64, (5,))
+    loss = coda_ir.compile(f"fn f({parameters}) {{ return {advice} }}", device="cpu")
+    expected = F.cross_entropy(logits.double(), target, label_smoothing=0.1)
+    torch.testing.assert_close(loss(logits, target), expected.float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["a" * 100_000 + "!", "(" * 60 + "x.", "x[" + ":," * 50_000])
+def test_long_lines_take_no_long_time(text: str):
+    assert remedy_of(f"fn f(x: f32[M, 64]) {{\n    return {text}\n}}\n")
