@@ -38,8 +38,12 @@ def check_call(
             f"write {namespace}.{name[:-1]}.{overload}",
         )
     signature = _signature(packet, overload)
-    if signature is None or not _gives_tensors(signature):
-        raise _wrong_overload(callee, signature)
+    if overload not in packet.overloads():
+        raise _wrong_overload(callee, f"{namespace}.{name} has no overload {overload}")
+    if signature is None:
+        return
+    if not _gives_tensors(signature):
+        raise _wrong_overload(callee, f"{callee} gives no tensor")
     usage = f"it is {callee}{_text(signature)}"
     _bind(callee, signature, arguments, usage)
     _check_results(callee, signature, count, positions)
@@ -88,6 +92,7 @@ def _has(namespace: str, name: str) -> bool:
 
 @cache
 def _signature(packet: Any, overload: str) -> inspect.Signature | None:
+    """The signature of an overload; None where there is none, or PyTorch does not tell it."""
     from torch.fx.operator_schemas import get_signature_for_torch_op
 
     if overload not in packet.overloads():
@@ -100,13 +105,11 @@ def _gives_tensors(signature: inspect.Signature) -> bool:
     return "torch.Tensor" in inspect.formatannotation(signature.return_annotation)
 
 
-def _wrong_overload(callee: str, signature: inspect.Signature | None) -> CodaError:
-    namespace, name, overload = callee.split(".")
+def _wrong_overload(callee: str, message: str) -> CodaError:
+    namespace, name, _ = callee.split(".")
     fitting = _overloads(namespace, name)
-    what = f"has no overload {overload}" if signature is None else "gives no tensor"
-    subject = f"{namespace}.{name}" if signature is None else callee
     remedy = f"write {' or '.join(fitting)}" if fitting else "it has none with tensors as results"
-    return CodaError(f"{subject} {what}", remedy)
+    return CodaError(message, remedy)
 
 
 def _overloads(namespace: str, name: str) -> list[str]:
@@ -127,7 +130,7 @@ def _bind(
 ) -> None:
     call = arguments.call
     # The signature calls the first operand `input`, PyTorch's own names it `self`.
-    renamed = {"self": "input", "from": "from_"}
+    renamed = {"self": "input"}
     named = {renamed.get(k.arg, k.arg): k.value for k in call.keywords if k.arg is not None}
     try:
         bound = signature.bind(*call.args, **named)

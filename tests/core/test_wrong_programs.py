@@ -86,7 +86,8 @@ class TestWrongProgram:
         ],
     )
     def test_values_of_options(self, options: Any, message: str):
-        assert refused(lambda: coda_ir.compile(PROGRAM, **options)).startswith(message)
+        compile: Any = coda_ir.compile
+        assert refused(lambda: compile(PROGRAM, **options)).startswith(message)
 
     def test_an_unknown_syntax(self):
         language: Any = "python"
