@@ -62,10 +62,10 @@ ELEMENTWISE: dict[str, str] = _by_name(
         "cast($x, f16)": "half",
     }
 )
-"""What needs no operator of PyTorch."""
+"""Counterparts without an operator of PyTorch."""
 
 ELEMENTS: dict[str, str] = {**ELEMENTWISE, "max": "maximum($x, $y)", "min": "minimum($x, $y)"}
-"""What functions of elements write in the body of an epilogue."""
+"""Counterparts of functions of elements, for the body of an epilogue."""
 
 _TENSORS: dict[str, str] = _by_name(
     {
@@ -159,7 +159,7 @@ _PYTORCH: dict[str, str] = {
 }
 
 FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
-"""What functions of tensors write; `name/2` is a call with two tensors."""
+"""Counterparts of functions of tensors; `name/2` is a call with two tensors."""
 
 OTHERS = frozenset(
     (
@@ -313,4 +313,4 @@ SUPERFLUOUS: dict[str, str] = {
     "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",
     "split": "write split(x, [32, 32], dim=-1)",
 }
-"""What is written instead of too many arguments by position."""
+"""Remedies for too many arguments by position."""

@@ -52,7 +52,7 @@ STATEMENTS = {
     '""': "comments begin with #",
     "@": "functions have no decorators",
 }
-"""What a line of another language begins with."""
+"""Beginnings of lines of other languages."""
 
 WORDS = {"if": _BRANCH, "lambda": _FUNCTION}
 """Words inside of an expression."""
@@ -63,7 +63,7 @@ _INDEXING = (
 )
 
 _STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
-"""What follows a word that begins a statement, and no name that is bound."""
+"""The text behind a word that begins a statement, and is no name that is bound."""
 
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
 _ARITHMETIC = ("+", "-", "*", "/", "@")
@@ -161,7 +161,7 @@ def _primary(before: str) -> str | None:
 
 
 def _bracketed(text: str) -> str:
-    """What is between the bracket that a text begins with and the one that closes it."""
+    """The text between the bracket that a text begins with and the one that closes it."""
     depth = 0
     for index, character in enumerate(text):
         depth += (character in "([") - (character in ")]")

@@ -122,7 +122,7 @@ def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
 
 
 def _model_remedy(model: object) -> str:
-    """What to pass instead of what is no model."""
+    """The remedy for what is no model."""
     match model:
         case type():
             return f"pass an instance: {model.__name__}(...)"

@@ -21,7 +21,7 @@ def refused(call: Callable[[], object]) -> str:
 
 
 class TestWrongProgram:
-    """What is no program, and what takes it instead."""
+    """Values that are no program, and the function that takes them."""
 
     MODELS = (torch.nn.Linear(2, 2), torch.nn.Linear)
 

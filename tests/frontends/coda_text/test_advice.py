@@ -1,4 +1,4 @@
-"""What an error says to write is written instead, compiles, and computes what was meant."""
+"""The text that an error names is written instead, compiles, and computes what was meant."""
 
 import re
 from collections.abc import Callable

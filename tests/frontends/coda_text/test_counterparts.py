@@ -1,4 +1,4 @@
-"""What errors say to write instead of names of PyTorch compiles, and computes what PyTorch does."""
+"""The counterparts of names of PyTorch compile, and compute what PyTorch does."""
 
 import re
 from collections.abc import Callable, Sequence
