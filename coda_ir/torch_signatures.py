@@ -92,7 +92,7 @@ def _has(namespace: str, name: str) -> bool:
 
 @cache
 def _signature(packet: Any, overload: str) -> inspect.Signature | None:
-    """The signature of an overload; None where there is none, or PyTorch does not tell it."""
+    """The signature of an overload; None where there is none, or PyTorch states none."""
     from torch.fx.operator_schemas import get_signature_for_torch_op
 
     if overload not in packet.overloads():

@@ -66,7 +66,7 @@ def fill(text: str, fields: Mapping[str, str]) -> str:
 
 
 def fields_of(given: Sequence[Given]) -> dict[str, str]:
-    """The fields that the arguments of a call tell."""
+    """The fields that follow from the arguments of a call."""
     tensors = [each.value for each in given if isinstance(each.value, TensorValue)]
     fields: dict[str, str] = {}
     element = "f32"

@@ -83,7 +83,7 @@ class GroupedParser(argparse.ArgumentParser):
         super().error(message)
 
     def _remedy(self, option: str) -> str:
-        """The text to write instead of an option that does not exist: passes are no options here."""
+        """The remedy for an option that does not exist: passes are no options here."""
         name = option.lstrip("-")
         if name in get_all_passes() or name in Universe.get_multiverse().all_passes:
             return f": passes run by -p {name}"
