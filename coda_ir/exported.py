@@ -17,7 +17,7 @@ from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, par
 from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
 from coda_ir.untraced import leave_untraced
@@ -203,6 +203,8 @@ def save(
     weights: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write an exported model to files that `load` reads; see `ExportedModel.save`."""
+    remedy = "write coda_ir.save(coda_ir.export(model, args), path)"
+    expect_kind("the model", model, ExportedModel, remedy)
     model.save(path, weights)
 
 
@@ -312,6 +314,7 @@ def _check_weight(path: Path, spec: TensorSpec, weight: torch.Tensor) -> None:
 def _file_names(
     path: str | os.PathLike[str], weights: str | os.PathLike[str] | None
 ) -> tuple[Path, Path]:
+    expect_kind("the path", path, (str, os.PathLike), "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
         raise CodaError(f"{text_file}: unknown kind of file", "name it .mlir")
