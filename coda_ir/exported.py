@@ -257,6 +257,8 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """Write weights as .safetensors. Raises CodaError where the file cannot be written."""
+    from safetensors import SafetensorError
+
     safetensors: Any = import_module("safetensors.torch")
     # Weights may be views of one another or strided, which safetensors refuses.
     pointers = [weight.untyped_storage().data_ptr() for weight in weights.values()]
@@ -268,8 +270,8 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     }
     try:
         safetensors.save_file(dense, path)
-    except OSError as error:
-        raise CodaError(f"{path}: cannot write the file: {error.strerror}") from error
+    except (OSError, SafetensorError) as error:
+        raise CodaError(f"{path}: cannot write the file: {error}") from error
 
 
 def load_weights(
