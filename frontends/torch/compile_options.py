@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
 from coda_ir.defects import Errors
@@ -84,8 +85,10 @@ class Options:
         names = [field.name for field in fields(Options)]
         for name in given or {}:
             if name not in names:
+                close = get_close_matches(name, names, n=1, cutoff=0.7)
                 raise OptionError(
-                    f"unknown option '{name}' of the backend coda", f"use {', '.join(names)}"
+                    f"unknown option '{name}' of the backend coda",
+                    f"did you mean '{close[0]}'?" if close else f"use {', '.join(names)}",
                 )
         values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)
