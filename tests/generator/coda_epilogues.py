@@ -52,19 +52,20 @@ def _tile(b: TextBuilder, n: int) -> str:
 
 def epilogue_on(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
     """A drawn epilogue on a linear map of x, on a pair of them, or on x itself."""
-    kind, n = b.choices.pick(("gemm", "two gemms", "pairs", "tile")), b.choices.pick(b.columns)
-    gemms = [f"linear({x}, {b.parameter(n, k, weight=True)})"]
-    match kind:
+    n = b.choices.pick(b.columns)
+
+    def gemm(columns: int) -> str:
+        return f"linear({x}, {b.parameter(columns, k, weight=True)})"
+
+    match b.choices.pick(("gemm", "two gemms", "pairs", "tile")):
         case "two gemms":
-            gemms.append(f"linear({x}, {b.parameter(n, k, weight=True)})")
+            return _drawn(b, [gemm(n), gemm(n)], ["g", "u"], n)
         case "pairs":
-            gemms = [f"pairs(linear({x}, {b.parameter(2 * n, k, weight=True)}))"]
+            return _drawn(b, [f"pairs({gemm(2 * n)})"], ["g", "u"], n)
         case "tile":
-            gemms, n = [x], k
+            return _drawn(b, [x], ["acc: tile"], k)
         case _:
-            pass
-    inputs = {"two gemms": ["g", "u"], "pairs": ["g", "u"], "tile": ["acc: tile"]}
-    return _drawn(b, gemms, inputs.get(kind, ["acc"]), n)
+            return _drawn(b, [gemm(n)], ["acc"], n)
 
 
 def _drawn(b: TextBuilder, operands: list[str], inputs: list[str], n: int) -> tuple[str, int]:
