@@ -46,7 +46,7 @@ filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck
 
 zoo: $(STAMP) ## Export tiny models of many architectures and compare them with float64
-	PYTHONPATH=benchmarks nice $(BIN)/python -m zoo --json benchmarks/results/zoo.json
+	PYTHONPATH=benchmarks:tests nice $(BIN)/python -m zoo --layers 1 --jobs $(JOBS) --json benchmarks/results/zoo.json
 
 random: $(STAMP) ## Check random programs (PROGRAMS=20000 SEED=0 JOBS=2): the nightly run
 	PYTHONPATH=tests $(BIN)/python -m generator run --programs $(PROGRAMS) --seed $(SEED) --jobs $(JOBS)

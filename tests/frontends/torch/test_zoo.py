@@ -1,4 +1,4 @@
-"""Architectures of the zoo (benchmarks/zoo): exported, lowered, and as exact as eager."""
+"""Architectures of the zoo (benchmarks/zoo): exported, lowered, emitted, and as exact as eager."""
 
 import pytest
 
@@ -6,6 +6,7 @@ pytest.importorskip("transformers", reason="the zoo needs transformers: pip inst
 
 from zoo import ARCHITECTURES
 from zoo.architecture import Architecture
+from zoo.gradients import measure_gradients
 from zoo.measure import measure
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
@@ -27,18 +28,34 @@ FLOAT32 = [
 BFLOAT16 = ["llama", "qwen3", "phi3", "gpt2", "mixtral", "bert", "bart", "whisper"]
 """Together one of each kind of norm, position, activation, attention and block."""
 
+EMITTED = {
+    "bloom",  # ALiBi
+    "gemma2",  # capped scores, windows, norms before and after
+    "gpt2",  # LayerNorm, weights [in, out]
+    "llama",  # RMSNorm, rotary embedding, grouped heads, SwiGLU
+    "mamba",  # a scan and a convolution through PyTorch
+    "mixtral",  # experts
+    "t5",  # relative positions, cross attention
+    "vit",  # patches, a class token
+    "whisper",  # convolutions, an encoder and a decoder
+}
+"""Run as emitted Triton as well: together one of each kind of kernel. `make zoo` runs all."""
+
 OUTSIDE = {"llama": 2, "qwen3": 2, "phi3": 2, "gpt2": 4}
 """How many operators may be outside of GEMMs: the embeddings, and what norms them first."""
 
 
 def check(architecture: Architecture, dtype: str) -> None:
     # Tracing with dynamic shapes takes three times as long; test_export.py does it.
-    result = measure(architecture, dtypes=(dtype,), layers=1, dynamic=False)
+    triton = architecture.name in EMITTED
+    result = measure(architecture, dtypes=(dtype,), layers=1, dynamic=False, triton=triton)
     assert result.shapes, result.note
+    assert not result.failure
     accuracy = result.accuracy[dtype]
     # Float64 on both sides: what differs is a mistake, not rounding.
     assert accuracy.imported < 1e-6
     assert accuracy.ok, accuracy
+    assert (accuracy.triton_ratio is not None) == triton
     assert result.fusion is not None and result.fusion.gemms
     outside = result.fusion.considered - result.fusion.fused
     assert outside <= OUTSIDE.get(architecture.name, outside), result.fusion.reasons
@@ -52,6 +69,13 @@ def test_float32(name: str):
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16(name: str):
     check(BY_NAME[name], "bf16")
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_gradients_of_emitted_programs(name: str):
+    result = measure_gradients(BY_NAME[name], dtypes=["f32"], inputs=2, triton=True)
+    assert result.ok, result
+    assert result.accuracy["f32"].ratios["triton"] > 0
 
 
 def test_names_are_unique():
