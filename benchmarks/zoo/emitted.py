@@ -5,6 +5,7 @@ The interpreter checks every access: a kernel that reads or writes outside of it
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,10 @@ def run_emitted(
 ) -> list[torch.Tensor]:
     """The results of a function as emitted Triton."""
     with torch.no_grad():
-        return run_guarded(lowering.artifact(function).source, arguments)
+        results = run_guarded(lowering.artifact(function).source, arguments)
+    # The module and its guarded memory refer to each other.
+    gc.collect()
+    return results
 
 
 def describe(error: Exception) -> str:

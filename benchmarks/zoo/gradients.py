@@ -126,7 +126,11 @@ def _accuracy(examples: Sequence[Example], levels: Sequence[str]) -> GradientAcc
     model = examples[0].model
     exported = export(model, (), dict(examples[0].inputs), name=FUNCTION)
     names = {weight.data_ptr(): name for name, weight in exported.weights.items()}
-    arguments = {n: names[w.data_ptr()] for n, w in model.named_parameters()}
+    arguments = {
+        name: names[weight.data_ptr()]
+        for name, weight in model.named_parameters()
+        if weight.data_ptr() in names  # the model need not use all
+    }
     wide = Example(copy.deepcopy(model), {}).to(torch.float64).model
     eager_errors: Errors = defaultdict(list)
     errors: dict[str, Errors] = {level: defaultdict(list) for level in levels}

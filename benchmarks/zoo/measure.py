@@ -21,6 +21,10 @@ from zoo.fusion import FusionReport, fusion_report
 DTYPES: Mapping[str, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
+SHAPES = ("dynamic", "batch", "static")
+"""Which dimensions differ between calls: of the batch and of the length, of the batch, none."""
+
+
 @dataclass
 class Accuracy:
     """The errors of one element type against float64: relative, the largest of all results."""
@@ -85,11 +89,10 @@ def measure(
     try:
         for name in dtypes:
             example = architecture.build(layers).to(DTYPES[name])
-            exported = _export(example, result, dynamic=dynamic and name == dtypes[0])
-            program = _Program(example, exported)
-            result.accuracy[name] = program.accuracy()
+            shapes = SHAPES if dynamic and name == dtypes[0] else SHAPES[-1:]
+            program, result.accuracy[name] = _first_that_runs(example, shapes, result)
             # Of the last type: float32 permits fewer rewrites of norms than narrow types.
-            result.fusion = fusion_report(exported.module)
+            result.fusion = fusion_report(program.exported.module)
             if triton:
                 program.add_triton(result, name)
     except CodaError as error:
@@ -98,24 +101,29 @@ def measure(
     return result
 
 
-def _export(example: Example, result: Measurement, *, dynamic: bool) -> ExportedModel:
-    """With the dynamic shapes that work: all, else those of the batch, else none."""
+def _first_that_runs(
+    example: Example, kinds: Sequence[str], result: Measurement
+) -> tuple[_Program, Accuracy]:
+    """The program with the first kind of shapes that works. Raises CodaError where none does."""
+    for shapes in kinds:
+        try:
+            program = _Program(example, _export(example, shapes))
+            accuracy = program.accuracy()
+        except CodaError as error:
+            if shapes == kinds[-1]:
+                raise
+            result.note = f"not {shapes}: {error}".splitlines()[0]
+        else:
+            result.shapes = result.shapes or shapes
+            return program, accuracy
+    raise AssertionError("there is a last kind")
+
+
+def _export(example: Example, shapes: str) -> ExportedModel:
+    choice = example.with_dynamic_batch() if shapes == "batch" else example
+    dynamic = None if shapes == "static" else choice.dynamic_shapes()
     inputs: dict[str, Any] = dict(example.inputs)
-    if dynamic:
-        for shapes in ("dynamic", "batch"):
-            choice = example if shapes == "dynamic" else example.with_dynamic_batch()
-            try:
-                exported = export(
-                    example.model, (), inputs, dynamic_shapes=choice.dynamic_shapes(), name="model"
-                )
-            except CodaError as error:
-                result.note = f"not {shapes}: {error}".splitlines()[0]
-            else:
-                result.shapes = shapes
-                return exported
-    exported = export(example.model, (), inputs, name="model")
-    result.shapes = result.shapes or "static"
-    return exported
+    return export(example.model, (), inputs, dynamic_shapes=dynamic, name="model")
 
 
 class _Program:
