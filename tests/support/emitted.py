@@ -13,6 +13,7 @@ import torch
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.devices import default_device
+from coda_ir.equivalence.emitted_run import is_same
 from coda_ir.equivalence.guarded_memory import GuardedCalls, GuardedMemory
 from support.checked_accesses import checked_accesses
 from support.programs import type_of
@@ -61,11 +62,6 @@ def run_guarded(
 def _tensors(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
     tensors = [results] if isinstance(results, torch.Tensor) else results
     return [tensor.cpu().clone() for tensor in tensors]
-
-
-def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether all elements are equal, and NaN where the other is."""
-    return torch.equal(one.nan_to_num(0.5), other.nan_to_num(0.5))
 
 
 def load_program(text: str) -> Callable[..., Any]:
