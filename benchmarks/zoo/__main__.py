@@ -48,7 +48,7 @@ def main() -> int:
     _load(sorted({entry.library for entry in chosen}))
     console = Console(width=None if sys.stdout.isatty() else 220)
     results = (_run_gradients if options.gradients else _run_forward)(chosen, options, console)
-    unexplained = [name for name, ok, text in results if not ok and not is_explained(name, text)]
+    unexplained = [name for name, ok, note in results if not ok and not is_explained(name, note)]
     print(f"{len(unexplained)} unexplained", *unexplained)
     return 1 if unexplained else 0
 
@@ -85,7 +85,7 @@ def _run_forward(
     results = _run(chosen, task, records, options)
     print_table(console, results)
     print_summary(console, results)
-    return [(result.name, result.ok, f"{result.note} {result.failure}") for result in results]
+    return [(result.name, result.ok, result.note) for result in results]
 
 
 def _run_gradients(

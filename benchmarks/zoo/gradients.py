@@ -37,7 +37,9 @@ from zoo.measure import DTYPES
 
 DEFAULT = (
     "llama,mistral,qwen2,qwen3,gemma,gemma2,gemma3_text,phi3,olmo2,gpt2,gpt_neox,opt,bert,vit,"
-    "roberta,distilbert,stablelm,starcoder2,granite,t5"
+    "roberta,distilbert,stablelm,starcoder2,granite,t5,falcon,bloom,gptj,cohere,nemotron,diffllama,"
+    "mixtral,qwen3_moe,gpt_oss,mamba,lfm2,minimax,bart,whisper,squeezebert,modernbert,dinov2,clip,"
+    "dit,sd3"
 )
 LEVELS = ("block", "gemm", "triton")
 """Where gradients are computed: by the reference backend at two levels, and as emitted."""

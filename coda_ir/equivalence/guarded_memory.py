@@ -13,10 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
+import torch.utils._pytree as _pytree
 from torch.overrides import TorchFunctionMode
+
+# PyTorch's trees have no complete types.
+pytree: Any = _pytree
 
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
@@ -131,11 +135,8 @@ class GuardedCalls(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func is torch.full:  # which guards are made by
-            return result
-        if isinstance(result, (tuple, list)):
-            return type(result)(map(self._guarded, cast("Sequence[Any]", result)))
-        return self._guarded(result)
+        # Guards are made by torch.full.
+        return result if func is torch.full else pytree.tree_map(self._guarded, result)
 
     def _guarded(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:

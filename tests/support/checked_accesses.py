@@ -41,7 +41,8 @@ class _CheckedMemory:
             self.bounds = np.array(sorted(places), dtype=np.int64)
         accessed = pointers[mask].astype(np.int64)
         # Guards are every second interval: before a tensor, not in it, after it, not in between.
-        interval = np.searchsorted(self.bounds, accessed, side="right")
+        find: Any = np.searchsorted
+        interval = find(self.bounds, accessed, side="right")
         if (interval % 2 == 1).any():
             raise OutOfBoundsError(f"a kernel {what} outside of a tensor")
 
