@@ -5,7 +5,6 @@ The interpreter checks every access: a kernel that reads or writes outside of it
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -53,10 +52,7 @@ def run_emitted(
 ) -> list[torch.Tensor]:
     """The results of a function as emitted Triton."""
     with torch.no_grad():
-        results = run_guarded(lowering.artifact(function).source, arguments)
-    # The module and its guarded memory refer to each other.
-    gc.collect()
-    return results
+        return run_guarded(lowering.artifact(function).source, arguments)
 
 
 def describe(error: Exception) -> str:

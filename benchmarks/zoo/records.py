@@ -53,7 +53,10 @@ class Records(Generic[R]):
         """All figures."""
         rows = [vars(result) | {"ok": result.ok, "note": _short(result.note)} for result in results]
         text = json.dumps({**self._facts, "architectures": rows}, indent=1, default=vars)
-        path.write_text(text + "\n")
+        # Whole also where the run is stopped now.
+        unfinished = path.with_name(path.name + ".new")
+        unfinished.write_text(text + "\n")
+        unfinished.replace(path)
 
 
 def _partial(path: Path) -> Path:

@@ -1,13 +1,18 @@
 """Architectures of the zoo (benchmarks/zoo): exported, lowered, emitted, and as exact as eager."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("transformers", reason="the zoo needs transformers: pip install -e .[dev]")
 
 from zoo import ARCHITECTURES
 from zoo.architecture import Architecture
+from zoo.explained import COMPLEX, EXPLAINED, is_explained
 from zoo.gradients import measure_gradients
-from zoo.measure import measure
+from zoo.measure import Measurement, measure
+from zoo.records import Records
+from zoo.report import read_measurement
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 
@@ -76,6 +81,35 @@ def test_gradients_of_emitted_programs(name: str):
     result = measure_gradients(BY_NAME[name], dtypes=["f32"], inputs=2, triton=True)
     assert result.ok, result
     assert result.accuracy["f32"].ratios["triton"] > 0
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
+    path, facts = tmp_path / "zoo.json", {"torch": "2", "dtypes": ("f32",)}
+    first, second = (Measurement(name, "text decoder", note="no") for name in ("llama", "bert"))
+    Records(path, facts, read_measurement).add(first)
+    assert not path.exists()
+    assert not Records(path, {**facts, "torch": "3"}, read_measurement).results
+    records = Records(path, facts, read_measurement)
+    assert records.results == {"llama": first}
+    records.add(second)
+    assert records.finish(["bert", "llama"], update=False) == [second, first]
+    assert [file.name for file in tmp_path.iterdir()] == ["zoo.json"]
+
+
+def test_the_file_keeps_models_that_were_not_run(tmp_path: Path):
+    path = tmp_path / "zoo.json"
+    for name, update in (("llama", False), ("bert", True), ("gpt2", False)):
+        records = Records(path, {}, read_measurement)
+        records.add(Measurement(name, "text decoder", accuracy={}))
+        found = records.finish(["bert", "gpt2", "llama"], update=update)
+        assert [result.name for result in found] == (["bert", "llama"] if update else [name])
+
+
+def test_only_what_is_known_of_a_model_is_explained():
+    assert is_explained("fnet", f"file.py:1:1: {COMPLEX}")
+    assert not is_explained("fnet", "took too long")
+    assert not is_explained("llama", COMPLEX)
+    assert set(EXPLAINED) <= set(BY_NAME)
 
 
 def test_names_are_unique():
