@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.utils._pytree as _pytree
+from torch.overrides import TorchFunctionMode
+
+# PyTorch's trees have no complete types.
+pytree: Any = _pytree
 
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
@@ -56,6 +61,7 @@ class GuardedMemory:
 
     def __init__(self) -> None:
         self.tensors: list[_Guarded] = []
+        self._storages: set[int] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -92,6 +98,10 @@ class GuardedMemory:
             copy.copy_(tensor[tuple(slice(n) for n in shape)])
         return copy.expand(tensor.shape)
 
+    def is_guarded(self, tensor: torch.Tensor) -> bool:
+        """Whether the memory of `tensor` has guards."""
+        return tensor.untyped_storage().data_ptr() in self._storages
+
     def check(self) -> None:
         """Raise StrayWriteError where a guard has changed."""
         for tensor in self.tensors:
@@ -116,7 +126,30 @@ class GuardedMemory:
         poison = _poison(dtype)
         memory = torch.full((extent + 2 * guard,), poison, dtype=dtype, device=device)
         self.tensors.append(_Guarded(memory, guard, name))
+        self._storages.add(memory.untyped_storage().data_ptr())
         return memory.as_strided(shape, strides, guard)
+
+
+class GuardedCalls(TorchFunctionMode):
+    """Inside the block, what PyTorch's functions make is guarded, too."""
+
+    def __init__(self, memory: GuardedMemory):
+        super().__init__()
+        self._memory = memory
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        # Guards are made by torch.full.
+        return result if func is torch.full else pytree.tree_map(self._guarded, result)
+
+    def _guarded(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:
+            return value
+        if self._memory.is_guarded(value):
+            return value
+        return self._memory.place(value, "a result of PyTorch")
 
 
 def _poison(dtype: torch.dtype) -> float:
