@@ -40,6 +40,10 @@ Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 """Builds the operators of a node; None where this use of the operator is not known."""
 
 
+CONTROL_FLOW = ("cond", "while_loop")
+"""Operators that choose among graphs by the values of tensors."""
+
+
 @dataclass(frozen=True)
 class GraphInput:
     """A placeholder of a graph: an argument that the caller passes, or a weight."""
@@ -111,13 +115,9 @@ class GraphImporter:
                 raise CodaError(f"{graph_input.name}: {error.message}", error.remedy) from error
         for node in self.source.graph.nodes:
             self._node = node
+            # What a graph reads beside tensors are graphs, for operators that call them.
             if node.op == "call_function":
                 self._import_call_at(node)
-            elif node.op == "get_attr" and node not in self.values:
-                raise CodaError(
-                    f"the model has control flow that depends on data ({node.target})",
-                    "export the branches by themselves",
-                )
         self._return()
         return self.imported
 
@@ -171,10 +171,7 @@ class GraphImporter:
 
     def _import_call(self, node: Node) -> None:
         if is_higher_order(node):
-            raise CodaError(
-                f"the model uses {node.target}, which is not an operator on tensors",
-                "export the parts around it; torch.compile leaves it to PyTorch",
-            )
+            raise _not_on_tensors(node)
         if not any(True for _ in tensors_in(node.meta.get("val"))):
             # Sizes are text where they are used; assertions have been checked by the capture.
             return
@@ -288,6 +285,18 @@ class GraphImporter:
             arg_attrs=ArrayAttr(self._argument_attributes),
         )
         self.imported.module.body.block.add_op(func)
+
+
+def _not_on_tensors(node: Node) -> CodaError:
+    if str(node.target) in CONTROL_FLOW:
+        return CodaError(
+            f"the model has control flow that depends on data ({node.target})",
+            "export the branches by themselves; torch.compile leaves it to PyTorch",
+        )
+    return CodaError(
+        f"the model uses {node.target}, which calls a function of the model",
+        "export the parts around it; torch.compile leaves it to PyTorch",
+    )
 
 
 def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
