@@ -50,7 +50,8 @@ def sign(op: coda.SignOp, operands: Tensors, _: Numerics) -> Tensors:
 
 def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tensors:
     a, b, dy = operands
-    return [torch.where(a == b, dy / 2, dy).where(~(a < b), 0.0)]
+    shared = dy if op.bound is not None else torch.where(a == b, dy / 2, dy)
+    return [shared.where(~(a < b), 0.0)]
 
 
 def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:

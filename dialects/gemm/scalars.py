@@ -161,9 +161,16 @@ class ScalarBuilder:
         negative = self.select(self.compare("olt", a, zero), self.constant(-1.0), zero)
         return self.select(self.compare("ogt", a, zero), self.constant(1.0), negative)
 
-    def maximum_grad(self, a: SSAValue, b: SSAValue, dy: SSAValue) -> SSAValue:
-        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins."""
-        shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
+    def maximum_grad(
+        self, a: SSAValue, b: SSAValue, dy: SSAValue, *, bound: bool = False
+    ) -> SSAValue:
+        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins.
+
+        With `bound`, where one of them is a number, all of dy where both are equal.
+        """
+        shared = dy
+        if not bound:
+            shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
         return self.select(self.compare("olt", a, b), self.constant(0.0), shared)
 
     def gated(self, name: str, gate: SSAValue, up: SSAValue, type: Attribute) -> SSAValue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
 from coda_ir.diagnostics import CodaError
@@ -84,9 +85,9 @@ class Options:
         names = [field.name for field in fields(Options)]
         for name in given or {}:
             if name not in names:
-                raise OptionError(
-                    f"unknown option '{name}' of the backend coda", f"use {', '.join(names)}"
-                )
+                close = get_close_matches(name, names, 1)
+                hint = f"did you mean '{close[0]}'?" if close else f"use {', '.join(names)}"
+                raise OptionError(f"unknown option '{name}' of the backend coda", hint)
         values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)
         options._check()

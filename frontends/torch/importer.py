@@ -9,7 +9,17 @@ from typing import Any, TypeAlias
 import torch
 from torch.fx import Graph, Node
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    IntAttr,
+    LocationAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    UnknownLoc,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -30,7 +40,7 @@ from coda_ir.frontends.torch.types import (
     tensors_in,
     used_results,
 )
-from coda_ir.remarks import format_location
+from coda_ir.remarks import format_location, source_position
 from coda_ir.storage import DONATED
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
@@ -166,8 +176,9 @@ class GraphImporter:
         try:
             self._import_call(node)
         except CodaError as error:
-            place = format_location(location_of(node))
-            raise CodaError(f"{place}: {error.message}", error.remedy) from error
+            location = location_of(node)
+            place = f"{format_location(location)}: " if source_position(location) else ""
+            raise CodaError(f"{place}{error.message}", error.remedy) from error
 
     def _import_call(self, node: Node) -> None:
         if is_higher_order(node):
@@ -284,7 +295,17 @@ class GraphImporter:
             Region(self._block),
             arg_attrs=ArrayAttr(self._argument_attributes),
         )
+        func.location = self._begin()
         self.imported.module.body.block.add_op(func)
+
+    def _begin(self) -> LocationAttr:
+        """Where the model's code begins, as far as the graph has it."""
+        places = (source_position(location_of(node)) for node in self.source.graph.nodes)
+        found = next((place for place in places if place is not None), None)
+        if found is None:
+            return UnknownLoc()
+        file, line, column = found
+        return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
 
 
 def _not_on_tensors(node: Node) -> CodaError:

@@ -179,8 +179,8 @@ _FOREIGN = (f"{Path(torch.__file__).parent}/", "<")
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
-_ATTRIBUTES_OF_MODULES = ("__dict__", "_modules")
-"""By which TorchDynamo reaches a module from the one around it."""
+_ATTRIBUTES_OF_MODULES = ("__dict__", "_modules", "_parameters", "_buffers")
+"""By which TorchDynamo reaches what a module has."""
 
 CHECKPOINT = "coda_checkpoint"
 """In the custom data of a node: the part of the model that the backward computes again."""
@@ -209,15 +209,17 @@ def module_path(node: Node) -> str:
     """The innermost module that a node belongs to, such as `model.layers.0.mlp`."""
     stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
     paths = [path for path, _ in stack.values()]
-    return _names_only(paths[-1]) if paths else ""
+    return dotted_name(paths[-1]) if paths else ""
 
 
-def _names_only(path: str) -> str:
-    """`layers.0` of `L['self'].__dict__['_modules']['layers'].0`, by which TorchDynamo reaches it."""
+def dotted_name(path: str, *, of_module: bool = True) -> str:
+    """`layers.0` of `L['self'].__dict__['_modules']['layers'].0`, TorchDynamo's way to it.
+
+    The variable of the traced code in which the path begins counts where it is no module.
+    """
     names = [name for name in re.split(r"[\[\].'\"]+", path) if name]
     if path.startswith(("L[", "G[")):
-        # A variable of the code that was traced, which holds the model.
-        names = names[2:]
+        names = names[2:] if of_module else names[1:]
     return ".".join(name for name in names if name not in _ATTRIBUTES_OF_MODULES)
 
 
