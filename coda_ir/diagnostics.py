@@ -90,6 +90,10 @@ class CodaError(Exception):
         super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
 
 
+class DefectError(CodaError):
+    """A fault of a pass or of a backend, not of the input, which a check has found."""
+
+
 class DiagnosticError(CodaError):
     """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
 

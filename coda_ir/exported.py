@@ -106,9 +106,10 @@ class ExportedModel:
         text_file, tensor_file = _file_names(path, weights)
         saved = self.module.clone()
         saved.attributes[CALL_ATTRIBUTE] = StringAttr(self.tree.dumps())
-        _write(text_file, located_text(saved).encode())
         if self.weights:
             save_weights(tensor_file, self.weights)
+        # The last one: where the program is, its weights are.
+        _write(text_file, located_text(saved).encode())
 
 
 class CompiledModel:

@@ -1,6 +1,6 @@
 """Programs for the faults of kernels: small, of odd sizes, several tiles in every direction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import torch
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
 from support.attention_sums import backward_of_attention
-from support.emitted import load_module
+from support.emitted import run_guarded
 from support.goldens import EXAMPLES
 from support.kernel_harness import assert_rounded, check_against_reference
 from support.one_query_programs import OneQuery
@@ -25,7 +25,6 @@ from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.random_inputs import random_arguments
 from coda_ir.registry import get_all_passes
 from faults.fault import Check
-from faults.guarded import GuardedTorch, checked_accesses, guard_all
 
 TILES = "schedule{target=interpreter},plan-buffers"
 FUSED = f"coda-to-gemm,{TILES}"
@@ -67,7 +66,8 @@ class KernelCase:
             )
         ]
         expected = run_function(func, arguments)
-        actual = run_guarded(emit_module(module), arguments)
+        results = run_guarded(emit_module(module), arguments)
+        actual = [result.double() for result in results]
         for value, got, wanted in zip(returned(func), actual, expected, strict=True):
             assert_rounded(value, got, wanted)
         for value, got, wanted in zip(
@@ -95,16 +95,6 @@ def _every_index(argument: torch.Tensor, parameter: SSAValue) -> torch.Tensor:
     if argument.is_floating_point() or not selects:
         return argument
     return torch.arange(argument.numel()).reshape(argument.shape) - 1
-
-
-def run_guarded(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The results of an emitted module. Raises OutOfBoundsError."""
-    emitted, guarded = load_module(source), GuardedTorch()
-    setattr(emitted, "torch", guarded)  # noqa: B010
-    with checked_accesses(guarded):
-        results = emitted.run(*guard_all(guarded, arguments))
-    results = [results] if isinstance(results, torch.Tensor) else results
-    return [result.double() for result in results]
 
 
 def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> str:

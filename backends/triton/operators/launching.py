@@ -56,7 +56,7 @@ def rows_of(domain: Dims, columns: int) -> Dims:
 
 def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
     segment = lowered.segment
-    pitches = row_pitches(host, segment)
+    pitches = row_pitches(host, segment, lowered.expanded)
     kernel = kernel_of(
         host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches)
     )
