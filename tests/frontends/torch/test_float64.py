@@ -53,7 +53,7 @@ PARTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bounds": lambda x, w: torch.maximum(x, w).clamp(-0.3, 0.7),
     "norms": lambda x, w: F.layer_norm(F.rms_norm(x, (D,), w, 1e-6), (D,), w, eps=1e-5),
     "spelled norm": lambda x, w: w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
-    "norm of heads": lambda x, w: F.rms_norm(x.unflatten(-1, (2, 16)), (16,)).flatten(-2) * w,
+    "norm of heads": lambda x, w: F.rms_norm(x.reshape(-1, 2, 16), (16,)).flatten(-2) * w,
     "rows": lambda x, w: x.softmax(-1) - x.amax(-1, keepdim=True) + x.sum(-1, keepdim=True) * w,
     "views": lambda x, w: torch.cat([x[..., D // 2 :], x.chunk(2, -1)[0]], -1) + w,
     "a number of data": lambda x, w: x * w.sum(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -11,10 +12,10 @@ import torch
 from support.torch_compile import compiled
 from torch import Tensor, nn
 
-from coda_ir.api import CompiledFunction
+from coda_ir.api import CompiledFunction, compile
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch import export
-from coda_ir.frontends.torch.dynamo import GraphCompiler
+from coda_ir.frontends.torch.graph_runner import GraphRunner
 from coda_ir.frontends.torch.types import dotted_name
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
@@ -51,10 +52,18 @@ def test_attention_with_a_function_of_the_scores(fallback: str, caplog: pytest.L
     assert "the model uses flex_attention, which calls a function of the model" in warning
 
 
+def increased(x: Tensor) -> Tensor:
+    return x + 1
+
+
+def decreased(x: Tensor) -> Tensor:
+    return x - 1
+
+
 class Choice(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         cond: Any = import_module("torch").cond
-        return cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+        return cond(x.sum() > 0, increased, decreased, (x,))
 
 
 def test_control_flow_that_depends_on_data_has_a_place():
@@ -91,18 +100,34 @@ class Named(nn.Module):
 
 def test_arguments_have_the_names_of_the_model(monkeypatch: pytest.MonkeyPatch):
     found: list[CompiledFunction] = []
-    report: Any = GraphCompiler._cuda_graphs
+    make: Callable[..., None] = GraphRunner.__init__
 
-    def recorded(self: GraphCompiler, program: CompiledFunction) -> Any:
+    def recorded(self: GraphRunner, graph: Any, imported: Any, program: Any, *others: Any) -> None:
         found.append(program)
-        return report(self, program)
+        make(self, graph, imported, program, *others)
 
-    monkeypatch.setattr(GraphCompiler, "_cuda_graphs", recorded)
+    monkeypatch.setattr(GraphRunner, "__init__", recorded)
     model, x = Named(), torch.randn(3, 16)
     compiled(model)(x, {"bias": x})
     names = {argument.name for argument in found[0].signature.arguments}
     paths = {"layers.0.weight", "layers.0.bias", "scale", "shift"}
     assert names in ({*paths, "x", "more.bias"}, {*paths, "x"})
+
+
+def test_names_that_begin_with_a_number():
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.SiLU(), nn.Linear(16, 8)), torch.randn(3, 8)
+    module = export(model, (x,)).module
+    trained = compile(module, training=True, target="reference", device="cpu")
+    with torch.enable_grad():
+        weights = {name: weight.detach().requires_grad_() for name, weight in named(model)}
+        got = torch.autograd.grad(trained(x, **weights).sum(), list(weights.values()))
+        wanted = torch.autograd.grad(model(x).sum(), [weight for _, weight in named(model)])
+    for mine, eager in zip(got, wanted, strict=True):
+        torch.testing.assert_close(mine, eager, rtol=1e-4, atol=1e-5)
+
+
+def named(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return list(model.named_parameters())
 
 
 def test_products_of_activations_are_no_linear_maps(caplog: pytest.LogCaptureFixture):
