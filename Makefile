@@ -36,7 +36,7 @@ SECONDS ?= 600
 SEED ?= 0
 
 faults: $(STAMP) ## Plant faults in passes and kernels: how many are seen?
-	PYTHONPATH=tests $(BIN)/python -W ignore -m faults
+	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS)
 
 fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
 	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
 from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
+from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
@@ -62,13 +64,17 @@ class ExportedModel:
         fold_weights: bool = False,
         tune: Tune = False,
         jobs: int | None = None,
+        errors: Errors = "fallback",
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
-        `device` is by default where the weights are. Raises CodaError for what cannot be compiled.
+        `device` is by default where the weights are. What fails by a defect of this package runs by
+        the target `reference`, with a warning; with `errors="raise"` the error is raised.
+        Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
-        function = compile(
+        compiled = partial(
+            compile,
             self.module,
             target=target,
             device=place,
@@ -79,7 +85,15 @@ class ExportedModel:
             tune=tune,
             jobs=jobs,
         )
-        return CompiledModel(function, self.weights, self.tree)
+        if errors == "raise" or target == "reference":
+            return CompiledModel(compiled(), self.weights, self.tree)
+
+        @cache
+        def plain() -> CompiledFunction:
+            return compile(self.module, target="reference", device=place)
+
+        guarded = WithFallback[[], CompiledFunction](compiled, plain, partial(_described, plain))
+        return CompiledModel(guarded(), self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
         """The same model with its weights on another device; those that are there are shared."""
@@ -120,11 +134,19 @@ class CompiledModel:
     """
 
     def __init__(
-        self, function: CompiledFunction, weights: Mapping[str, torch.Tensor], tree: CallTree
+        self,
+        function: CompiledFunction,
+        weights: Mapping[str, torch.Tensor],
+        tree: CallTree,
+        plain: Callable[[], CompiledFunction] | None = None,
     ):
+        """`plain` makes the function that replaces one that failed by a defect of this package."""
         self.function = function
         self.weights = weights
         self._tree = tree
+        self._run = _caller(tree, lambda: function)
+        if plain is not None:
+            self._run = WithFallback(self._run, _caller(tree, plain), partial(_described, plain))
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
@@ -137,9 +159,7 @@ class CompiledModel:
         # gradients enabled, the function refuses the inputs that want them.
         with torch.set_grad_enabled(wants_gradients):
             tensors = [*inputs, *self.weights.values()]
-            if self._tree.ranges:
-                self._tree.check_sizes(self.function.sizes(*tensors))
-            results: Any = self.function(*tensors)
+            results: Any = self._run(*tensors)
         return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
 
     @property
@@ -159,6 +179,22 @@ class CompiledModel:
 
 
 leave_untraced(CompiledModel.__call__)
+
+
+def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
+    """A callable of the tensors of a function, which checks that the model takes their sizes."""
+
+    def call(*tensors: torch.Tensor) -> Any:
+        if tree.ranges:
+            tree.check_sizes(function().sizes(*tensors))
+        return function()(*tensors)
+
+    return call
+
+
+def _described(plain: Callable[[], CompiledFunction]) -> Described:
+    name, remedy = f"the exported model {plain().name}", 'compile(errors="raise")'
+    return Described(name, "the target reference", remedy)
 
 
 def save(

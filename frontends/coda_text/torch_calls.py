@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.torch import ArgumentTemplate, CallOp
+from coda_ir.dialects.torch import NOT_SYMBOLS, ArgumentTemplate, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
@@ -72,6 +72,15 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
             argument="call",
         )
     sizes = {name: str(symbols[name]) for name in template.symbols}
+    written = {node.id for node in ast.walk(template.call) if isinstance(node, ast.Name)}
+    hidden = NOT_SYMBOLS & {*(written & symbols.keys()), *sizes.values()}
+    if hidden:
+        raise Mistake(
+            f"torch: the arguments name {min(hidden)}, which is not a size there, but the function "
+            "has a size of that name",
+            "call the size by another name",
+            argument="call",
+        )
     if all(name == size for name, size in sizes.items()):
         return text
     bound: ast.Call = _Binder(sizes).visit(ArgumentTemplate.parse(text).call)
@@ -81,6 +90,9 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
 class _Binder(ast.NodeTransformer):
     def __init__(self, sizes: Mapping[str, str]):
         self._sizes = sizes
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         size = self._sizes.get(node.id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
+from coda_ir.defects import Errors
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
@@ -16,7 +17,6 @@ from coda_ir.training.save_policy import SavePolicy
 
 Fallback: TypeAlias = Literal["eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
-ErrorHandling: TypeAlias = Literal["fallback", "raise"]
 Backward: TypeAlias = Literal["derived", "autograd"]
 
 REMARKS_VARIABLE = "CODA_REMARKS"
@@ -74,7 +74,7 @@ class Options:
     """
     remarks: str | None = None
     """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
-    errors: ErrorHandling = "fallback"
+    errors: Errors = "fallback"
     """What an error inside of the compiler does to a graph; `raise` is for tests."""
 
     @staticmethod
@@ -96,7 +96,7 @@ class Options:
     def _check(self) -> None:
         _check_choice("fallback", self.fallback, get_args(Fallback))
         _check_choice("target", self.target, get_args(TargetChoice))
-        _check_choice("errors", self.errors, get_args(ErrorHandling))
+        _check_choice("errors", self.errors, get_args(Errors))
         _check_choice("backward", self.backward, get_args(Backward))
         _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")

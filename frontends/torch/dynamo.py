@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.api import CompiledFunction, Target, compile
 from coda_ir.context import make_context
+from coda_ir.defects import Described, WithFallback
 from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
@@ -31,6 +32,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
     NothingToDo,
     decompositions,
+    described_graph,
     fix_numbers_of_modules,
     input_names,
     keep_operators_whole,
@@ -163,9 +165,22 @@ class GraphCompiler:
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
         updated = make_updates_results(graph)
         compiled = self._try_to_compile(graph, updated)
-        if compiled is not None:
+        if compiled is None:
+            return storing_updates(self._fall_back(graph, inputs), updated)
+        eager = storing_updates(_eager(graph), updated)
+        return self._guarded(compiled, eager, graph, changes_inputs=bool(updated))
+
+    def _guarded(
+        self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
+    ) -> Runner:
+        """`compiled`, or `eager` once a call failed by a defect of this compiler."""
+        if self.options.errors == "raise":
             return compiled
-        return storing_updates(self._fall_back(graph, inputs), updated)
+
+        def describe() -> Described:
+            return Described(described_graph(graph), "eager PyTorch", 'options={"errors": "raise"}')
+
+        return WithFallback(compiled, eager, describe, changes_inputs=changes_inputs)
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
         """The graph, or what can be compiled of it; None where nothing can."""
@@ -199,7 +214,7 @@ class GraphCompiler:
     def _fall_back(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Runner:
         if self.options.fallback == "inductor":
             return compile_with_inductor(graph, example_inputs)
-        return lambda inputs: graph.forward(*inputs)
+        return _eager(graph)
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
         weights = () if self._is_backward else weight_positions()
@@ -277,7 +292,7 @@ class TrainingCompiler(GraphCompiler):
         """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
         try:
             check_traced()
-            return self._compile(graph)
+            return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
         except NotDerivedError:
             raise
         except CodaError as error:
@@ -306,6 +321,18 @@ class TrainingCompiler(GraphCompiler):
             self._report([*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
+
+
+def _eager(graph: GraphModule) -> Runner:
+    return lambda inputs: graph.forward(*inputs)
+
+
+def _eager_with_gradients(graph: GraphModule) -> Runner:
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        with torch.enable_grad():
+            return graph.forward(*inputs)
+
+    return run
 
 
 def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
+from pathlib import PurePath
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from torch.fx import GraphModule, Node
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import KEPT_OPERATORS
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
-from coda_ir.frontends.torch.types import dims_of, dotted_name, symbolic_text
+from coda_ir.frontends.torch.types import dims_of, dotted_name, location_of, symbolic_text
+from coda_ir.remarks import source_position
 
 _INTERNALS: Any = import_module("torch._C")
 
@@ -128,6 +130,15 @@ def weight_positions() -> Collection[int]:
     context: Any = import_module("torch._guards").TracingContext.try_get()
     metadata: Any = None if context is None else context.fw_metadata
     return () if metadata is None else tuple(metadata.static_input_indices)
+
+
+def described_graph(graph: GraphModule) -> str:
+    """A graph by the place in the model of its first operator, for messages."""
+    nodes = [node for node in graph.graph.nodes if node.op == "call_function"]
+    for position in map(source_position, map(location_of, nodes)):
+        if position is not None:
+            return f"the graph of {PurePath(position[0]).name}:{position[1]}"
+    return "a graph"
 
 
 def _symbol_of(value: object) -> str | None:
