@@ -50,8 +50,9 @@ def sign(op: coda.SignOp, operands: Tensors, _: Numerics) -> Tensors:
 
 def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tensors:
     a, b, dy = operands
-    shared = dy if op.bound is not None else torch.where(a == b, dy / 2, dy)
-    return [shared.where(~(a < b), 0.0)]
+    if op.bound is not None:
+        return [torch.where(a >= b, dy, 0.0)]
+    return [torch.where(a == b, dy / 2, dy).where(~(a < b), 0.0)]
 
 
 def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:

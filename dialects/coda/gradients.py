@@ -288,7 +288,7 @@ class MaximumGradOp(ElementwiseOp):
 
     With a and b exchanged it is the gradient for b, or that of `coda.minimum` for a. Where an
     operand is NaN, dy, as in PyTorch. `bound` marks a maximum or minimum with a number, of which
-    the gradient is dy where they are equal, as in PyTorch's `clamp`.
+    the gradient is dy where they are equal, and 0 for NaN, as in PyTorch's `clamp`.
 
     `%da = coda.maximum_grad %a, %b, %dy : (tensor<?x8xf32>, tensor<8xf32>, tensor<?x8xf32>) ->
     tensor<?x8xf32>`

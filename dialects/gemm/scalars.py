@@ -165,11 +165,11 @@ class ScalarBuilder:
     ) -> SSAValue:
         """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins.
 
-        With `bound`, where one of them is a number, all of dy where both are equal.
+        With `bound`, where one of them is a number, dy where both are equal, and 0 for NaN.
         """
-        shared = dy
-        if not bound:
-            shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
+        if bound:
+            return self.select(self.compare("oge", a, b), dy, self.constant(0.0))
+        shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
         return self.select(self.compare("olt", a, b), self.constant(0.0), shared)
 
     def gated(self, name: str, gate: SSAValue, up: SSAValue, type: Attribute) -> SSAValue:
