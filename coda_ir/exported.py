@@ -17,7 +17,7 @@ from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, par
 from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
 from coda_ir.untraced import leave_untraced
@@ -203,6 +203,8 @@ def save(
     weights: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write an exported model to files that `load` reads; see `ExportedModel.save`."""
+    remedy = "write coda_ir.save(coda_ir.export(model, args), path)"
+    expect_kind("the model", model, ExportedModel, remedy)
     model.save(path, weights)
 
 
@@ -255,6 +257,8 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """Write weights as .safetensors. Raises CodaError where the file cannot be written."""
+    from safetensors import SafetensorError
+
     safetensors: Any = import_module("safetensors.torch")
     # Weights may be views of one another or strided, which safetensors refuses.
     pointers = [weight.untyped_storage().data_ptr() for weight in weights.values()]
@@ -266,8 +270,8 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     }
     try:
         safetensors.save_file(dense, path)
-    except OSError as error:
-        raise CodaError(f"{path}: cannot write the file: {error.strerror}") from error
+    except (OSError, SafetensorError) as error:
+        raise CodaError(f"{path}: cannot write the file: {error}") from error
 
 
 def load_weights(
@@ -312,6 +316,7 @@ def _check_weight(path: Path, spec: TensorSpec, weight: torch.Tensor) -> None:
 def _file_names(
     path: str | os.PathLike[str], weights: str | os.PathLike[str] | None
 ) -> tuple[Path, Path]:
+    expect_kind("the path", path, (str, os.PathLike), "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
         raise CodaError(f"{text_file}: unknown kind of file", "name it .mlir")

@@ -16,9 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.utils._pytree as _pytree
+from torch.overrides import TorchFunctionMode
+
+# PyTorch's trees have no complete types.
+pytree: Any = _pytree
 
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
+
+ALIGNMENT = 16
+"""Bytes that Triton asks of an address: other kernels take those that are no multiple of it."""
 
 CANARY = 77
 """What guards of integers and uninitialized integers hold."""
@@ -53,6 +61,7 @@ class GuardedMemory:
 
     def __init__(self) -> None:
         self.tensors: list[_Guarded] = []
+        self._storages: set[int] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -77,16 +86,21 @@ class GuardedMemory:
         return self._allocate(shape, strides, dtype, device, name)
 
     def place(self, tensor: torch.Tensor, name: str = "an argument") -> torch.Tensor:
-        """A copy of `tensor` with its strides, between guards."""
+        """A copy of `tensor` with its strides and alignment, between guards."""
         shape = [
             1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
         ]
         dtype, device = tensor.dtype, tensor.device
-        copy = self._allocate(shape, tensor.stride(), dtype, device, name)
+        shift = tensor.data_ptr() % ALIGNMENT // tensor.element_size()
+        copy = self._allocate(shape, tensor.stride(), dtype, device, name, shift)
         if tensor.numel():
             # Elements that share memory are written once.
             copy.copy_(tensor[tuple(slice(n) for n in shape)])
         return copy.expand(tensor.shape)
+
+    def is_guarded(self, tensor: torch.Tensor) -> bool:
+        """Whether the memory of `tensor` has guards."""
+        return tensor.untyped_storage().data_ptr() in self._storages
 
     def check(self) -> None:
         """Raise StrayWriteError where a guard has changed."""
@@ -101,16 +115,41 @@ class GuardedMemory:
         dtype: torch.dtype,
         device: Any,
         name: str,
+        shift: int = 0,
     ) -> torch.Tensor:
+        """A tensor between guards, `shift` elements behind an aligned address."""
         extent = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
         if 0 in shape:
             extent = 0
         # A multiple of 64 elements keeps the alignment of the memory.
-        guard = max(GUARD, -(-extent // 64) * 64)
+        guard = max(GUARD, -(-extent // 64) * 64) + shift
         poison = _poison(dtype)
         memory = torch.full((extent + 2 * guard,), poison, dtype=dtype, device=device)
         self.tensors.append(_Guarded(memory, guard, name))
+        self._storages.add(memory.untyped_storage().data_ptr())
         return memory.as_strided(shape, strides, guard)
+
+
+class GuardedCalls(TorchFunctionMode):
+    """Inside the block, what PyTorch's functions make is guarded, too."""
+
+    def __init__(self, memory: GuardedMemory):
+        super().__init__()
+        self._memory = memory
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        # Guards are made by torch.full.
+        return result if func is torch.full else pytree.tree_map(self._guarded, result)
+
+    def _guarded(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:
+            return value
+        if self._memory.is_guarded(value):
+            return value
+        return self._memory.place(value, "a result of PyTorch")
 
 
 def _poison(dtype: torch.dtype) -> float:

@@ -85,9 +85,11 @@ class Options:
         names = [field.name for field in fields(Options)]
         for name in given or {}:
             if name not in names:
-                close = get_close_matches(name, names, 1)
-                hint = f"did you mean '{close[0]}'?" if close else f"use {', '.join(names)}"
-                raise OptionError(f"unknown option '{name}' of the backend coda", hint)
+                close = get_close_matches(name, names, n=1, cutoff=0.7)
+                raise OptionError(
+                    f"unknown option '{name}' of the backend coda",
+                    f"did you mean '{close[0]}'?" if close else f"use {', '.join(names)}",
+                )
         values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)
         options._check()

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "empty": torch.randn(0, 4),
     "integers": torch.arange(6).view(2, 3),
     "half": torch.randn(5).half(),
+    "misaligned": torch.randn(13)[1:].view(3, 4),
 }
 
 
@@ -34,7 +35,7 @@ def test_a_copy_has_values_and_strides(name: str):
     assert torch.equal(copy, tensor)
     assert copy.stride() == tensor.stride()
     assert copy.dtype == tensor.dtype
-    assert copy.data_ptr() % 16 == 0
+    assert copy.data_ptr() % 16 == tensor.data_ptr() % 16
     memory.check()
 
 
@@ -89,3 +90,23 @@ def test_a_change_of_an_argument_is_found():
     assert changed != source
     with pytest.raises(AssertionError, match="writes to its arguments"):
         run_guarded(changed, [torch.randn(5, 24)])
+
+
+AFTER_A_CALL = """
+    func.func @f(%x : tensor<?x24xf32>) -> tensor<?x24xf32> {
+      %0 = torch.call "aten.sin.default"(%x) {arguments = "{0}"}
+        : (tensor<?x24xf32>) -> tensor<?x24xf32>
+      %1 = coda.neg %0 : (tensor<?x24xf32>) -> tensor<?x24xf32>
+      func.return %1 : tensor<?x24xf32>
+    }"""
+
+
+def test_what_pytorch_makes_is_guarded():
+    source, x = emit_module(parse(AFTER_A_CALL)), torch.randn(5, 24)
+    (result,) = run_guarded(source, [x])
+    assert torch.equal(result, -x.sin())
+    # The kernel reads rows past the end, and stores none.
+    changed = source.replace("row = tl.minimum(rows, M - 1).to(tl.int64)", "row = rows")
+    assert changed != source
+    with pytest.raises(Exception, match=OutOfBoundsError.__name__):
+        run_guarded(changed, [x])

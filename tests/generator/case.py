@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from xdsl.dialects.builtin import ModuleOp
@@ -18,6 +18,9 @@ from coda_ir.remarks import Remark
 from generator.arguments import arguments_of
 from generator.program import Program
 from generator.violations import Violation, expected_to_work
+
+if TYPE_CHECKING:
+    from generator.rounding import Rounding
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -39,8 +42,12 @@ class Case:
     """What the passes said about the program."""
     lowered: ModuleOp | None = None
     """The program at the GEMM level, once it is known."""
+    rounding: Rounding | None = None
+    """How far from float64 its results may be, once that is known."""
     notes: list[str] = field(default_factory=list[str])
     """What could not be checked, and what is worth a look; not failures."""
+    motifs: set[str] = field(default_factory=set[str])
+    """What its calls had that the program does not show: strides, loops of kernels."""
 
     @cached_property
     def arguments(self) -> dict[str, list[torch.Tensor]]:

@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.backends.triton import emit_module
 from coda_ir.diagnostics import CodaError
 from generator.case import Case
+from generator.features import motifs_of_source
+from generator.layouts import laid_out
 from generator.rounding import Rounding
 from generator.violations import expected_to_work
 
@@ -33,26 +35,15 @@ def check_emitted(case: Case, rounding: Rounding, scheduled: ModuleOp) -> None:
             except CodaError as error:
                 case.notes.append(f"refused by triton: {_reason(error)}")
                 return
-        actual[name] = run(source, strided(arguments, case.seed))
+        given, kinds = laid_out(arguments, case.seed)
+        case.motifs |= kinds | motifs_of_source(source)
+        actual[name] = run(source, given)
     rounding.check(actual, PROPERTY, "emitted")
 
 
 def _reason(error: CodaError) -> str:
     first = str(error).splitlines()[0]
     return (first.partition(": ")[2] or first)[:70]
-
-
-def strided(arguments: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """The arguments, some of them with other strides."""
-    result: list[torch.Tensor] = []
-    for index, tensor in enumerate(arguments):
-        if (seed + index) % 5 or tensor.dim() < 1:
-            result.append(tensor)
-        elif tensor.dim() == 1:
-            result.append(torch.stack([tensor, tensor + 1], -1)[:, 0])
-        else:
-            result.append(tensor.transpose(-1, -2).contiguous().transpose(-1, -2))
-    return result
 
 
 def run(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-import torch
+import numpy as np
 
 from coda_ir.equivalence.guarded_memory import GuardedMemory
 
@@ -21,7 +21,7 @@ class _CheckedMemory:
         self.interpreted = interpreted
         self.guarded = guarded
         self.known = 0
-        self.bounds = torch.empty(0, dtype=torch.int64)
+        self.bounds = np.empty(0, dtype=np.int64)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.interpreted, name)
@@ -38,10 +38,11 @@ class _CheckedMemory:
         if len(self.guarded.tensors) > self.known:
             self.known = len(self.guarded.tensors)
             places = [place for each in self.guarded.tensors for place in each.addresses()]
-            self.bounds = torch.tensor(sorted(places))
-        accessed = torch.as_tensor(pointers[mask].astype("int64"))
+            self.bounds = np.array(sorted(places), dtype=np.int64)
+        accessed = pointers[mask].astype(np.int64)
         # Guards are every second interval: before a tensor, not in it, after it, not in between.
-        interval = torch.searchsorted(self.bounds, accessed, right=True)
+        find: Any = np.searchsorted
+        interval = find(self.bounds, accessed, side="right")
         if (interval % 2 == 1).any():
             raise OutOfBoundsError(f"a kernel {what} outside of a tensor")
 

@@ -14,7 +14,7 @@ from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.devices import default_device
 from coda_ir.equivalence.emitted_run import is_same
-from coda_ir.equivalence.guarded_memory import GuardedMemory
+from coda_ir.equivalence.guarded_memory import GuardedCalls, GuardedMemory
 from support.checked_accesses import checked_accesses
 from support.programs import type_of
 
@@ -50,8 +50,9 @@ def run_guarded(
     memory = GuardedMemory()
     module = load_module(source, folder, memory)
     given = [memory.place(argument.to(default_device())) for argument in arguments]
-    with checked_accesses(memory):
+    with checked_accesses(memory), GuardedCalls(memory):
         results, again = (_tensors(module.run(*given)) for _ in range(2))
+    setattr(module, "torch", torch)  # noqa: B010  (the memory is freed, the module later)
     memory.check()
     for before, after in zip(arguments, given, strict=True):
         assert is_same(before, after.cpu()), "it writes to its arguments"

@@ -263,6 +263,13 @@ class TestMistakes:
         [
             ("--cosnt=D=4", "unrecognized arguments: --cosnt=D=4: did you mean --const?"),
             ("--qwertz", "unrecognized arguments: --qwertz\n"),
+            ("--cse", "unrecognized arguments: --cse: passes run by -p cse\n"),
+            ("-cse", "unrecognized arguments: -cse: passes run by -p cse\n"),
+            ("--canonicalize", ": passes run by -p canonicalize\n"),
+            ("--fuse-pointwise", ": passes run by -p fuse-pointwise\n"),
+            ("--time", ": did you mean --timing?\n"),
+            ("--numerics=eager-exact", ": -p coda-to-gemm{numerics=eager-exact}\n"),
+            ("--tile=128", ": -p coda-to-gemm,schedule{tile=128x128x64}\n"),
             ("--const=D=x", "'D=x': expected a number, such as 4096"),
             ("--dim=M=x", "'M=x': expected a number of elements, such as 128"),
         ],
@@ -271,6 +278,19 @@ class TestMistakes:
         with pytest.raises(SystemExit, match="2"):
             main([program, option])
         assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "pipeline",
+        [
+            "cse",
+            "canonicalize",
+            "fuse-pointwise",
+            "coda-to-gemm{numerics=eager-exact}",
+            "coda-to-gemm,schedule{tile=128x128x64}",
+        ],
+    )
+    def test_what_those_messages_say(self, pipeline: str, program: str):
+        assert main([program, "-p", pipeline, "-o", "/dev/null"]) == 0
 
     def test_sizes_that_the_inputs_do_not_have(self, program: str, tmp_path: Path, capsys: Capture):
         inputs = stored(tmp_path / "in.npz", {"x": X, "i": INDICES})
