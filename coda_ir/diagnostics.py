@@ -94,6 +94,17 @@ class IndexOutOfRangeError(CodaError, IndexError):
     """An index among the arguments of a program is no row or column of what it selects from."""
 
 
+def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:
+    """Raises CodaError for an argument that is not of the type that its annotation states."""
+    if not isinstance(value, kind):
+        given = "None" if value is None else f"of type {type(value).__name__}"
+        raise CodaError(f"{name} is {given}", remedy)
+
+
+class DefectError(CodaError):
+    """A fault of a pass or of a backend, not of the input, which a check has found."""
+
+
 class DiagnosticError(CodaError):
     """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
 

@@ -13,9 +13,9 @@ from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     EmittedKernel,
     KernelArgument,
-    NameAllocator,
     indented,
     pointer_type,
+    with_final_names,
 )
 from coda_ir.backends.triton.kernel_text import (
     function,
@@ -24,7 +24,7 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rounded,
 )
-from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind, is_wide_partial
 
@@ -37,7 +37,6 @@ PROGRAM_ELEMENTS = 1024
 MOST_ELEMENTS = 128
 UNKNOWN_TILES = 1024
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
-_RESERVED = ("count", "element", "exists", "tile", "start", "inside")
 
 
 def emit_finalize(
@@ -50,7 +49,7 @@ def emit_finalize(
     of tiles of each partial, and `elements` their number, where these are known. No tiles give the
     identity of the combiner.
     """
-    return _FinalizeEmitter(op, names, tiles, elements).emit()
+    return with_final_names(_FinalizeEmitter(op, names, tiles, elements).emit())
 
 
 @dataclass
@@ -65,7 +64,7 @@ class _FinalizeEmitter:
 
     def emit(self) -> EmittedKernel:
         self.name = self.module_names.fresh(self._name())
-        self.names = NameAllocator((*_RESERVED, *helper_names(), self.name))
+        self.names = LocalNames()
         combined = [
             name
             for index, (kind, value) in enumerate(self.op.partial_list)
@@ -136,8 +135,7 @@ class _FinalizeEmitter:
         """The names of the combined partials, one per element (a column vector), and of the rest
         of wide ones."""
         base = self.names.fresh(partial.name_hint, "partial")
-        pointer = f"{base}_ptr"
-        self.names.reserve(pointer)
+        pointer = self.names.fresh(f"{base}_ptr")
         place = f"{{operands[{index}]}}"
         is_wide = is_wide_partial(partial)
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(partial))

@@ -11,10 +11,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     KernelArgument,
-    NameAllocator,
     pointer_type,
     tl_type,
 )
+from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, ResultKind, is_wide_partial
@@ -26,7 +26,7 @@ class ArgumentList:
     """The run-time arguments of a kernel of `op`; each operand and output gets one pointer."""
 
     op: Operation
-    names: NameAllocator
+    names: LocalNames
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Elements from one row of a tile operand to the next, where these are not its columns."""
