@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.dialects.builtin import f64
 from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
@@ -49,6 +50,8 @@ ONE_QUERY = Refusal(
     "attention of one query for each head runs as a kernel of its own",
 )
 
+WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
+
 NOT_DETERMINISTIC = (
     "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
     "it runs"
@@ -75,8 +78,9 @@ class ReportUnfusedPass(FunctionPass):
             if OneQueryAttention.of(op, rewriter.shapes) is not None:
                 rewriter.missed(op, ONE_QUERY)
             elif isinstance(op, CallOp | VjpOp) and reason is not None:
-                found = f"{op.callee.data} {reason.found}"
-                rewriter.missed(op, Refusal(reason.condition, found))
+                refusal = WIDE if _is_float64(op) else reason
+                found = f"{op.callee.data} {refusal.found}"
+                rewriter.missed(op, Refusal(refusal.condition, found))
                 if determinism_of(op) == Determinism.MISSING:
                     rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
             elif isinstance(op, coda.ConcatOp) and is_filled_in_place(op):
@@ -97,6 +101,10 @@ class ReportUnfusedPass(FunctionPass):
                         "the reduction runs as a kernel of its own",
                     ),
                 )
+
+
+def _is_float64(op: Operation) -> bool:
+    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:

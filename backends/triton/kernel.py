@@ -126,18 +126,22 @@ def with_final_names(kernel: EmittedKernel) -> EmittedKernel:
     return replace(kernel, source=renamed(kernel.source, names), arguments=tuple(arguments))
 
 
+class ElementTypeError(CodaError):
+    """An element type that kernels cannot load or store."""
+
+
 def triton_type(type: Attribute) -> str:
     """Triton's short name of an element type: bf16, fp16, fp32, i1, i8, i16, i32, i64.
 
-    Raises CodaError for a type that the backend does not store.
+    Raises ElementTypeError for a type that kernels do not have.
     """
     if name := _TRITON_TYPES.get(type.__class__):
         return name
     if isinstance(type, IntegerType) and f"i{type.bitwidth}" in _TL_TYPES:
         return f"i{type.bitwidth}"
-    raise CodaError(
-        f"the triton backend does not support tensors of {type}",
-        "use f32, f16, bf16 or an integer type, or the reference target",
+    raise ElementTypeError(
+        f"the triton backend does not support tensors of {type} in kernels",
+        "use f32, f16, bf16 or an integer type, a call of PyTorch, or the reference target",
     )
 
 

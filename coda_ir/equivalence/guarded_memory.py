@@ -13,14 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
-import torch.utils._pytree as _pytree
 from torch.overrides import TorchFunctionMode
-
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
 
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
@@ -142,9 +138,13 @@ class GuardedCalls(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         # Guards are made by torch.full.
-        return result if func is torch.full else pytree.tree_map(self._guarded, result)
+        return result if func is torch.full else self._guarded(result)
 
     def _guarded(self, value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            # PyTorch's named tuples are made of an iterable, too.
+            values = cast(Any, value)
+            return type(values)(map(self._guarded, values))
         if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:
             return value
         if self._memory.is_guarded(value):

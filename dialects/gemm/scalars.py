@@ -160,8 +160,15 @@ class ScalarBuilder:
         negative = self.select(self.compare("olt", a, zero), self.constant(-1.0), zero)
         return self.select(self.compare("ogt", a, zero), self.constant(1.0), negative)
 
-    def maximum_grad(self, a: SSAValue, b: SSAValue, dy: SSAValue) -> SSAValue:
-        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins."""
+    def maximum_grad(
+        self, a: SSAValue, b: SSAValue, dy: SSAValue, *, bound: bool = False
+    ) -> SSAValue:
+        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins.
+
+        With `bound`, where one of them is a number, dy where both are equal, and 0 for NaN.
+        """
+        if bound:
+            return self.select(self.compare("oge", a, b), dy, self.constant(0.0))
         shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
         return self.select(self.compare("olt", a, b), self.constant(0.0), shared)
 

@@ -34,6 +34,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     decompositions,
     described_graph,
     fix_numbers_of_modules,
+    input_names,
     keep_operators_whole,
     needs_gradients,
     weight_positions,
@@ -100,19 +101,22 @@ def coda(
     `mode` is one of `MODES` and `options` are those of `Options`. Raises OptionError for others.
     """
     chosen = Options.of(mode, options)
+    names = input_names(graph)
     fix_numbers_of_modules(graph)
     is_whole = not transforms_itself(graph)
     if is_whole and not needs_gradients(graph, example_inputs):
-        return _trace_whole(GraphCompiler(chosen), graph, example_inputs)
+        return _trace_whole(GraphCompiler(chosen, names), graph, example_inputs)
     chosen = _without_inference(chosen)
     if is_whole and chosen.backward == "derived":
         try:
             with torch.no_grad():
-                return _trace_whole(TrainingCompiler(chosen), forward_graph(graph), example_inputs)
+                compiler = TrainingCompiler(chosen, names)
+                return _trace_whole(compiler, forward_graph(graph), example_inputs)
         except NotDerivedError as reason:
             logger.info("the gradients of a graph are left to autograd: %s", reason)
     backend = _aot_autograd(
-        fw_compiler=GraphCompiler(chosen), bw_compiler=GraphCompiler(chosen, is_backward=True)
+        fw_compiler=GraphCompiler(chosen, names),
+        bw_compiler=GraphCompiler(chosen, names, is_backward=True),
     )
     return backend(graph, example_inputs)
 
@@ -147,8 +151,10 @@ class GraphCompiler:
     updates_inputs = True
     """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
 
-    def __init__(self, options: Options, *, is_backward: bool = False):
+    def __init__(self, options: Options, names: Sequence[str] = (), *, is_backward: bool = False):
+        """`names` is what `input_names` gives of the graph of TorchDynamo."""
         self.options = options
+        self._names = names
         self._is_backward = is_backward
         self._refusals = logging.WARNING
 
@@ -197,7 +203,8 @@ class GraphCompiler:
         return None
 
     def _compile_regions(self, split: GraphModule) -> Runner:
-        compiler = GraphCompiler(replace(self.options, cuda_graphs=False), is_backward=True)
+        options = replace(self.options, cuda_graphs=False)
+        compiler = GraphCompiler(options, self._names, is_backward=True)
         compiler._refusals = logging.INFO
         for node, region in regions_in(split):
             call = compiler._compile_or_fall_back(region, inputs_of(region))
@@ -210,7 +217,8 @@ class GraphCompiler:
         return _eager(graph)
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, () if self._is_backward else weight_positions(), updated)
+        weights = () if self._is_backward else weight_positions()
+        captured = DynamoGraph(graph, weights, updated, self._names)
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
         with _tensors_with_data():
@@ -297,7 +305,7 @@ class TrainingCompiler(GraphCompiler):
             raise NotDerivedError("a defect of coda_ir", "report it") from error
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, weight_positions(), updated)
+        captured = DynamoGraph(graph, weight_positions(), updated, self._names)
         imported, remarks = self._import(captured)
         wrt = _with_gradients(captured, imported)
         with _tensors_with_data():
@@ -365,4 +373,8 @@ def _why_not_captured(compiled: CompiledFunction) -> str | None:
 def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
     """Raises NothingToDo for a program without a GEMM."""
     if not any(op.name in program.operators for op in (FusedOp, LibraryOp)):
-        raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
+        raise NothingToDo(
+            "the graph has no linear map, which kernels are fused with; products of two "
+            "activations (bmm) are PyTorch's",
+            "nothing to do: it is not for this backend",
+        )

@@ -7,7 +7,7 @@ from io import StringIO
 from itertools import pairwise
 from tokenize import OP, generate_tokens
 
-from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr
+from xdsl.dialects.builtin import Float64Type, IntegerType, Signedness, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -17,9 +17,11 @@ _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "i1": 
 
 
 def torch_type(type: Attribute) -> str:
-    """The torch dtype of an element type. Raises CodaError for one that the backend lacks."""
+    """The torch dtype of an element type. Raises ElementTypeError for others."""
     if type == IntegerType(8, Signedness.UNSIGNED):
         return "torch.uint8"
+    if isinstance(type, Float64Type):
+        return "torch.float64"
     short = triton_type(type)
     return f"torch.{_TORCH_TYPES.get(short, short.replace('i', 'int'))}"
 
