@@ -10,12 +10,13 @@ fused into one is right.
 from faults.fault import Fault
 
 L = "coda_ir.passes.legality:"
+DEFERRAL = "coda_ir.passes.support.norm_deferral:"
 
 LEGALITY_FAULTS = (
     Fault(
         "legality: any consumer of a norm is a GEMM",
-        f"{L}check_norm_consumers",
-        "if isinstance(op, kinds) and use.index == 0:",
+        f"{DEFERRAL}check_norm_consumers",
+        "if use.index == 0 and isinstance(op, NormConsumer) and _lets_pass(op, norm):",
         "if True:",
     ),
     Fault(
@@ -26,9 +27,9 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: a norm may be the weight of a GEMM",
-        f"{L}check_norm_consumers",
-        " and use.index == 0:",
-        ":",
+        f"{DEFERRAL}check_norm_consumers",
+        "if use.index == 0 and isinstance",
+        "if isinstance",
     ),
     Fault(
         "legality: a symbolic number of columns has a mean",
