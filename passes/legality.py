@@ -134,10 +134,10 @@ def static_columns(value: SSAValue) -> int | Refusal:
     n = shape_of(value)[-1]
     if n != DYNAMIC_INDEX:
         return n
+    name = name_of(value) if value.name_hint else "its operand"
     return Refusal(
         "the number of columns is static",
-        f"the reduction runs as a kernel of its own: {name_of(value)} has a symbolic number of "
-        "columns",
+        f"the reduction runs as a kernel of its own: {name} has a symbolic number of columns",
         "give the last dimension as a number or a const",
     )
 

@@ -120,9 +120,9 @@ def _expect_tiles(op: MapOp, segment: Segment) -> None:
         kind = result.port.kind.data
         if kind != ResultKind.TILE:
             raise CodaError(
-                f"{format_location(op.location)}: gemm.map with a {kind.value} result has a "
-                "dynamic number of columns",
-                "give the last dimension a static extent",
+                f"{format_location(op.location)}: the {kind.value} result of a pointwise kernel is "
+                "over a symbolic number of columns",
+                "give the last dimension as a number or a const",
             )
 
 
