@@ -4,6 +4,8 @@ Every function returns what a rewrite needs, or a `Refusal` that names the faile
 The conditions are those of the design's table of rewrites; the passes only act on the answers.
 """
 
+from collections.abc import Iterable, Sequence
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -170,19 +172,27 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             "into",
         )
     outside = [v for v in leaf_operands(op, domain) if not site.holds(v)]
-    for value in outside:
-        if port_kind(shape_of(value), domain) is None:
-            return Refusal(
-                "every operand broadcasts along whole rows or columns",
-                f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
-                "dimension in the middle",
-            )
+    refusal = check_ports(outside, domain)
+    if refusal is not None:
+        return refusal
     if order.slices_after(outside, site.op) is None:
         return Refusal(
             "no other operand depends on the same kernel",
             f"another operand of {op.name} needs the complete result of the kernel that computes "
             f"{name_of(segment.outputs[site.result])}",
         )
+    return None
+
+
+def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | None:
+    """Whether each of `values` fits a port of an epilogue over `domain`."""
+    for value in values:
+        if port_kind(shape_of(value), domain) is None:
+            return Refusal(
+                "every operand broadcasts along whole rows or columns",
+                f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
+                "dimension in the middle",
+            )
     return None
 
 

@@ -3,16 +3,20 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
-from coda_ir.dialects.gemm import FinalizeOp, MapOp
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
-from coda_ir.passes.legality import name_of
+from coda_ir.passes.legality import NO_PRODUCER, check_group_code, check_ports, find_site, name_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.groups import find_group_code, find_row_code
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.remarks import leaf_locations, missed_places
 from coda_ir.storage import is_filled_in_place
 
 _REASONS: dict[type[Operation], Refusal] = {
@@ -49,6 +53,11 @@ ONE_QUERY = Refusal(
     "attention of one query for each head runs as a kernel of its own",
 )
 
+NOT_A_TILE = Refusal(
+    "the operand is the tile of a kernel of the same function",
+    "the reduction runs as a kernel of its own",
+)
+
 NOT_DETERMINISTIC = (
     "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
     "it runs"
@@ -61,15 +70,17 @@ REDUCTIONS = (coda.NormStatsOp, coda.ReduceOp, coda.SumToOp)
 
 @dataclass(frozen=True)
 class ReportUnfusedPass(FunctionPass):
-    """Reports attention, embedding, softmax, copies and pointwise kernels; changes nothing.
+    """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
 
-    Operators that another pass refused to fuse have been reported by that pass; what joined a
-    pointwise kernel shares its reason.
+    Operators that another pass refused to fuse have been reported by that pass, and a norm that was
+    not deferred with the kernel that applies its statistics; what joined a pointwise kernel shares
+    its reason. Passes leave the remark to this one where a later pass may yet fuse the operator.
     """
 
     name: ClassVar[str] = "report-unfused"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        in_groups = _group_refusals(rewriter)
         for op in rewriter.ops:
             reason = _REASONS.get(type(op))
             if OneQueryAttention.of(op, rewriter.shapes) is not None:
@@ -84,23 +95,29 @@ class ReportUnfusedPass(FunctionPass):
             elif reason is not None:
                 rewriter.missed(op, reason)
             elif isinstance(op, MapOp):
-                rewriter.missed(op, _why_pointwise(op))
+                if not _applies_reported_norm(op, rewriter):
+                    rewriter.missed(op, _why_pointwise(op, rewriter.order))
             elif isinstance(op, coda.ElementwiseOp | coda.CastOp):
-                refusal = _why_not_float32(op)
+                refusal = _why_not_float32(op) or _why_no_kernel(op, rewriter.order)
                 if refusal is not None:
                     rewriter.missed(op, refusal)
             elif isinstance(op, REDUCTIONS) and Site.of(op.x) is None:
-                rewriter.missed(
-                    op,
-                    Refusal(
-                        "the operand is the tile of a kernel of the same function",
-                        "the reduction runs as a kernel of its own",
-                    ),
-                )
+                rewriter.missed(op, in_groups.get(op, NOT_A_TILE))
+
+
+def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
+    """The reductions over groups of columns, or over rows, that `fuse-groups` has refused."""
+    found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
+    refusals: dict[Operation, Refusal] = {}
+    for code in found:
+        refusal = check_group_code(code, rewriter.order)
+        if refusal is not None:
+            refusals |= dict.fromkeys(code.reductions, refusal)
+    return refusals
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:
-    """Whether a type keeps a pointwise operator out of kernels; others have been reported."""
+    """Whether a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
     wide = [type for type in types if not computes_in_float32(type)]
     if not wide:
@@ -108,13 +125,40 @@ def _why_not_float32(op: Operation) -> Refusal | None:
     return Refusal("float32 holds every value", f"runs through PyTorch: it computes in {wide[0]}")
 
 
-def _why_pointwise(op: MapOp) -> Refusal:
-    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
+    """What keeps pointwise code out of kernels of others, and of one with ports."""
+    if not is_pointwise(op):
+        return None
+    verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
+    return verdict if isinstance(verdict, Refusal) else None
+
+
+def _statistics(op: MapOp) -> list[SSAValue]:
+    """What a pointwise kernel reads of whole rows."""
     values = [port.value for port in op.segment().ports]
-    statistics = [value for value in values if isinstance(value.owner, FinalizeOp)]
+    return [value for value in values if isinstance(value.owner, FinalizeOp)]
+
+
+def _applies_reported_norm(op: MapOp, rewriter: FunctionRewriter) -> bool:
+    """Whether the kernel is what is left of a norm with a remark: it applies the statistics."""
+    norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
+    reported = missed_places(rewriter.func.sym_name.data, norms)
+    makers = (value.owner for value in _statistics(op))
+    places = (leaf_locations(maker.location) for maker in makers if isinstance(maker, FinalizeOp))
+    return any(place in reported for leaves in places for place in leaves)
+
+
+def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
+    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+    segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
         return Refusal("the epilogue has all it needs in its tile", f"a pointwise kernel {found}")
+    if segment.results[0].port.kind.data == ResultKind.TILE:
+        verdict = find_site(op, order)
+        if isinstance(verdict, Refusal) and verdict is not NO_PRODUCER:
+            return verdict
+    values = [port.value for port in segment.ports]
     makers = {"an argument" if isinstance(v.owner, Block) else v.owner.name for v in values}
     found = f"a pointwise kernel combines results of {', '.join(sorted(makers))}"
     return Refusal("an operand is the tile of a GEMM", found)
