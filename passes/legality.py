@@ -27,6 +27,7 @@ from coda_ir.dialects.gemm import (
     Segment,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
@@ -419,3 +420,14 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
             f"the GEMM that computes {name_of(value)} reduces over other groups of columns",
         )
     return site
+
+
+def check_rotation(rope: coda.RopeOp, order: BlockOrder) -> Site | Refusal:
+    """Whether the GEMM that computes the operand of `rope` can rotate its columns."""
+    site = check_pairing(rope.x, pairing_of(rope))
+    if isinstance(site, Refusal) or order.slices_after([rope.cos, rope.sin], site.op) is not None:
+        return site
+    return Refusal(
+        "cos and sin do not depend on the projection",
+        "the angles are computed from the projection that they rotate",
+    )

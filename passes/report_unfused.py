@@ -1,8 +1,10 @@
 """Pass `report-unfused`: a remark for every operator that runs outside of a GEMM by design."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -11,7 +13,14 @@ from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
-from coda_ir.passes.legality import NO_PRODUCER, check_group_code, check_ports, find_site, name_of
+from coda_ir.passes.legality import (
+    NO_PRODUCER,
+    check_group_code,
+    check_ports,
+    check_rotation,
+    find_site,
+    name_of,
+)
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.groups import find_group_code, find_row_code
@@ -64,17 +73,14 @@ NOT_DETERMINISTIC = (
 )
 
 
-REDUCTIONS = (coda.NormStatsOp, coda.ReduceOp, coda.SumToOp)
-"""What `split-reductions` takes apart, or reports, where the operand is a tile."""
-
-
 @dataclass(frozen=True)
 class ReportUnfusedPass(FunctionPass):
     """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
 
-    Operators that another pass refused to fuse have been reported by that pass, and a norm that was
-    not deferred with the kernel that applies its statistics; what joined a pointwise kernel shares
-    its reason. Passes leave the remark to this one where a later pass may yet fuse the operator.
+    Operators that another pass refused to fuse have been reported by that pass, with the kernel
+    that is left of them: that of a scale, or one that applies the statistics of a norm. What joined
+    a pointwise kernel shares its reason. Passes leave the remark to this one where a later pass may
+    yet fuse the operator.
     """
 
     name: ClassVar[str] = "report-unfused"
@@ -82,27 +88,53 @@ class ReportUnfusedPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         in_groups = _group_refusals(rewriter)
         for op in rewriter.ops:
-            reason = _REASONS.get(type(op))
-            if OneQueryAttention.of(op, rewriter.shapes) is not None:
-                rewriter.missed(op, ONE_QUERY)
-            elif isinstance(op, CallOp | VjpOp) and reason is not None:
-                found = f"{op.callee.data} {reason.found}"
-                rewriter.missed(op, Refusal(reason.condition, found))
-                if determinism_of(op) == Determinism.MISSING:
-                    rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
-            elif isinstance(op, coda.ConcatOp) and is_filled_in_place(op):
-                continue
-            elif reason is not None:
-                rewriter.missed(op, reason)
-            elif isinstance(op, MapOp):
-                if not _applies_reported_norm(op, rewriter):
-                    rewriter.missed(op, _why_pointwise(op, rewriter.order))
-            elif isinstance(op, coda.ElementwiseOp | coda.CastOp):
-                refusal = _why_not_float32(op) or _why_no_kernel(op, rewriter.order)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
-            elif isinstance(op, REDUCTIONS) and Site.of(op.x) is None:
-                rewriter.missed(op, in_groups.get(op, NOT_A_TILE))
+            refusal = in_groups.get(op) or _reason(op, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
+            is_call = isinstance(op, CallOp | VjpOp) and refusal is not ONE_QUERY
+            if is_call and determinism_of(op) == Determinism.MISSING:
+                rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
+
+
+def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
+    """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
+    reason, order = _REASONS.get(type(op)), rewriter.order
+    if OneQueryAttention.of(op, rewriter.shapes) is not None:
+        return ONE_QUERY
+    if reason is not None:
+        return _by_design(op, reason, rewriter)
+    match op:
+        case MapOp():
+            return None if _is_left_of_reported(op, rewriter) else _why_pointwise(op, order)
+        case coda.RopeOp():
+            verdict = check_rotation(op, order)
+            return verdict if isinstance(verdict, Refusal) else None
+        case coda.ElementwiseOp() | coda.CastOp():
+            return _why_not_float32(op) or _why_no_kernel(op, order)
+        case coda.NormStatsOp() | coda.ReduceOp() | coda.SumToOp():
+            return NOT_A_TILE if Site.of(op.x) is None else None
+        case _:
+            return None
+
+
+def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
+    match op:
+        case CallOp() | VjpOp():
+            return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
+        case coda.ConcatOp() if is_filled_in_place(op):
+            return None
+        case coda.ConcatOp() | coda.CrossEntropyGradOp():
+            return None if _is_reported(op.location, (op.name,), rewriter) else reason
+        case _:
+            return reason
+
+
+def _is_reported(
+    location: LocationAttr, operators: Collection[str], rewriter: FunctionRewriter
+) -> bool:
+    """Whether another pass has refused to rewrite one of `operators` at `location`."""
+    reported = missed_places(rewriter.func.sym_name.data, operators)
+    return not reported.isdisjoint(leaf_locations(location))
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
@@ -139,13 +171,14 @@ def _statistics(op: MapOp) -> list[SSAValue]:
     return [value for value in values if isinstance(value.owner, FinalizeOp)]
 
 
-def _applies_reported_norm(op: MapOp, rewriter: FunctionRewriter) -> bool:
-    """Whether the kernel is what is left of a norm with a remark: it applies the statistics."""
+def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
+    """Whether the kernel is a scale with a remark, or applies the statistics of a norm with one."""
     norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
-    reported = missed_places(rewriter.func.sym_name.data, norms)
     makers = (value.owner for value in _statistics(op))
-    places = (leaf_locations(maker.location) for maker in makers if isinstance(maker, FinalizeOp))
-    return any(place in reported for leaves in places for place in leaves)
+    return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(
+        isinstance(maker, FinalizeOp) and _is_reported(maker.location, norms, rewriter)
+        for maker in makers
+    )
 
 
 def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
