@@ -94,7 +94,8 @@ def _multiplies(op: Operation, index: int) -> bool:
 
 
 def _weights_of(gemm: Operation) -> Sequence[SSAValue]:
-    return gemm.weights if isinstance(gemm, FusedOp) else gemm.operands[1:2]
+    assert isinstance(gemm, Gemm)
+    return gemm.weights if isinstance(gemm, FusedOp) else [gemm.weight]
 
 
 def _check_frozen(value: SSAValue, what: str) -> Refusal | None:

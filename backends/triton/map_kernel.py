@@ -278,7 +278,7 @@ def _row_lines(tile: str) -> list[str]:
 
 
 def _map_name(segment: Segment) -> str:
-    features = [feature for feature in segment_features(segment) if feature != "tile"]
+    features = segment_features(segment)
     if not features:
         features = [
             op.name.split(".")[-1].removesuffix("f")

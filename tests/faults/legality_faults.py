@@ -45,7 +45,7 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: any broadcast is a port",
-        f"{L}check_site",
+        f"{L}check_ports",
         "if port_kind(shape_of(value), domain) is None:",
         "if False:",
     ),
@@ -172,7 +172,7 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: a scale that is folded may be computed",
         "coda_ir.passes.place_column_scale:_check",
-        "if not isinstance(gemm, Gemm) or use.index != 0:",
+        "if not _multiplies(gemm, use.index):",
         "if False:",
     ),
     Fault(
