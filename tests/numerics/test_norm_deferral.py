@@ -143,3 +143,30 @@ def test_deferred_norm_of_a_model(norm: str):
     with torch.no_grad():
         actual, eager = compiled(x), model(x)
         assert_as_accurate(actual, eager, model.double()(x.double()))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients(norm: str):
+    """Of a norm in front of a linear map: those of all arguments that it depends on."""
+    consumer = CONSUMERS["no epilogue"]
+    function = coda_ir.compile(program(norm, consumer), training=True, device="cpu")
+    names = ["x", "w0", "w1", "bias", *(name for name in ("g", "beta") if name in norm)]
+
+    def gradients(call: Callable[[Tensors], torch.Tensor], values: Tensors) -> list[torch.Tensor]:
+        given = {name: value.detach().requires_grad_() for name, value in values.items()}
+        y = call(given)
+        dy = torch.linspace(-1, 1, y.numel(), dtype=torch.float64).reshape(y.shape).to(y.dtype)
+        return list(torch.autograd.grad(y, [given[name] for name in names], dy))
+
+    def eager(t: Tensors) -> torch.Tensor:
+        return consumer.eager(NORMS[norm](t["x"] + F.linear(t["x"], t["w0"]), t), t)[0]
+
+    def ours(t: Tensors) -> torch.Tensor:
+        (y,) = listed(function(**t))
+        return y
+
+    values = tensors()
+    wide = {name: value.double() for name, value in values.items()}
+    found = (gradients(ours, values), gradients(eager, values), gradients(eager, wide))
+    for results in zip(*found, strict=True):
+        assert_as_accurate(*results)
