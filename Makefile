@@ -20,6 +20,8 @@ help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | \
 	    while IFS="$$(printf '\t')" read -r target text; do printf '%-10s %s\n' "$$target" "$$text"; done
 
+ZOO := PYTHONPATH=benchmarks:tests nice $(BIN)/python -m zoo --jobs $(JOBS)
+
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install $(TORCH)
@@ -36,7 +38,7 @@ SECONDS ?= 600
 SEED ?= 0
 
 faults: $(STAMP) ## Plant faults in passes and kernels: how many are seen?
-	PYTHONPATH=tests $(BIN)/python -W ignore -m faults
+	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS)
 
 fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
 	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"
@@ -45,8 +47,10 @@ fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for anoth
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck
 
-zoo: $(STAMP) ## Export tiny models of many architectures and compare them with float64
-	PYTHONPATH=benchmarks nice $(BIN)/python -m zoo --json benchmarks/results/zoo.json
+zoo: $(STAMP) ## Run tiny models of many architectures as emitted Triton, and gradients of 40
+	$(BIN)/python -c "import diffusers" 2>/dev/null || $(BIN)/python -m pip install -c $(CONSTRAINTS) diffusers
+	$(ZOO) --layers 1 --json benchmarks/results/zoo.json
+	$(ZOO) --gradients --json benchmarks/results/zoo_gradients.json
 
 random: $(STAMP) ## Check random programs (PROGRAMS=20000 SEED=0 JOBS=2): the nightly run
 	PYTHONPATH=tests $(BIN)/python -m generator run --programs $(PROGRAMS) --seed $(SEED) --jobs $(JOBS)

@@ -34,7 +34,7 @@ from rich.console import Console
 import coda_ir
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.float64 import relative_error
 

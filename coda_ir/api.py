@@ -8,6 +8,7 @@ print(layer.ir("gemm"), layer.source, *layer.remarks, sep="\\n")
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
 from coda_ir.compiled import CompiledFunction, Results, Target, unpack
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.lowering import Level, Lowering, TuningOptions, find_entry
 from coda_ir.sources import read_source
 from coda_ir.training.save_policy import SavePolicy
@@ -59,18 +60,61 @@ def parse(
     constants of a `.coda` program. Raises CodaError for a file that cannot be read and for a
     program that is wrong.
     """
+    _check_program(program)
+    expect_kind("the program", program, (str, os.PathLike), "coda_ir.parse reads files and texts")
     return _parse_text(*_read(program, syntax), constants)
+
+
+def _check_program(program: object) -> None:
+    """Raises CodaError for what is no program, and names what takes it."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    if isinstance(program, str | os.PathLike | ModuleOp):
+        return
+    import torch
+
+    kind = "None" if program is None else f"of type {type(program).__name__}"
+    message = f"the program is {kind}, expected the path or the text of a .coda program"
+    is_class = isinstance(program, type) and issubclass(program, torch.nn.Module)
+    if isinstance(program, torch.nn.Module) or is_class:
+        remedy = (
+            "write coda_ir.export(model, args).compile() with a tuple of example arguments, or "
+            "torch.compile(model, backend='coda')"
+        )
+        raise CodaError(message, remedy)
+    if isinstance(program, torch.export.ExportedProgram):
+        raise CodaError(message, "write coda_ir.export(program).compile()")
+    raise CodaError(message, "pass a file such as 'layer.coda'; coda_ir.export takes models")
 
 
 def _read(program: str | os.PathLike[str], syntax: Syntax | None = None) -> tuple[str, str, str]:
     """The text of a program, the name of its file, and its syntax."""
+    if syntax is not None and syntax not in get_args(Syntax):
+        raise CodaError(f"unknown syntax '{syntax}'", f"use one of {', '.join(get_args(Syntax))}")
     if isinstance(program, str) and not _is_path(program):
+        _check_text(program)
         return program, "<text>", syntax or ("mlir" if "func.func" in program else "coda")
     path = Path(program)
     found = syntax or path.suffix.removeprefix(".")
     if found not in get_args(Syntax):
         raise CodaError(f"{path}: unknown kind of file", "name it .coda or .mlir, or pass syntax")
     return read_source(str(path)), str(path), found
+
+
+def _check_text(text: str) -> None:
+    """Raises CodaError for one word, which is meant as the name of a file."""
+    if not re.fullmatch(r"[^\s{}]+", text):
+        return
+    files = [name for name in (f"{text}.coda", f"{text}.mlir") if Path(name).is_file()]
+    if files:
+        raise CodaError(f"'{text}' names no program", f"did you mean '{files[0]}'?")
+    if Path(text).is_file():
+        remedy = f"rename it, or pass Path('{text}') and the syntax to coda_ir.parse"
+        raise CodaError(f"{text}: a program is in a file .coda or .mlir", remedy)
+    raise CodaError(
+        f"'{text}' is neither the text of a program nor a file .coda or .mlir",
+        "pass a path such as 'layer.coda', or a text such as 'fn f(x: bf16[M, 64]) { ... }'",
+    )
 
 
 def _is_path(text: str) -> bool:
@@ -91,8 +135,11 @@ def _parse_text(
     if constants:
         raise CodaError(f"{name}: an .mlir program has no constants to override")
     from coda_ir.mlir.reader import read_module
+    from coda_ir.mlir.verification import verify_calls
 
-    return read_module(text, name)
+    module = read_module(text, name)
+    verify_calls(module, {name: text})
+    return module
 
 
 @overload
@@ -243,6 +290,7 @@ def _lowerings(
     from coda_ir.devices import architecture_name, default_device, resolve_device
     from coda_ir.launching.compile_jobs import compile_jobs
 
+    expect_kind("schedule", schedule or "", str, "pass a text, such as 'mainloop=tma warps=8'")
     place = default_device() if device is None else resolve_device(device)
     architecture = architecture_name(place)
     lower = partial(
@@ -299,6 +347,8 @@ def _origin(
     program: Program, constants: Mapping[str, int | float] | None, numerics: str | None
 ) -> Origin:
     """Where the module of a program comes from; a module may be changed afterwards."""
+    _check_program(program)
+    expect_kind("constants", constants or {}, Mapping, "pass a dictionary, such as {'D': 64}")
     if not isinstance(program, str | os.PathLike):
         return _module_origin(program, constants, numerics)
     text, name, syntax = _read(program)

@@ -23,7 +23,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """The device that is meant. Raises CodaError for one that does not exist on this machine."""
     try:
         found = torch.device(device)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise CodaError(f"unknown device '{device}'", "use cpu or cuda") from error
     if found.type == "cpu":
         return found

@@ -90,6 +90,17 @@ class CodaError(Exception):
         super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
 
 
+def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:
+    """Raises CodaError for an argument that is not of the type that its annotation states."""
+    if not isinstance(value, kind):
+        given = "None" if value is None else f"of type {type(value).__name__}"
+        raise CodaError(f"{name} is {given}", remedy)
+
+
+class DefectError(CodaError):
+    """A fault of a pass or of a backend, not of the input, which a check has found."""
+
+
 class DiagnosticError(CodaError):
     """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
 

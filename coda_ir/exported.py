@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
 from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
-from coda_ir.diagnostics import CodaError
+from coda_ir.defects import Described, Errors, WithFallback
+from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
 from coda_ir.untraced import leave_untraced
@@ -62,13 +64,17 @@ class ExportedModel:
         fold_weights: bool = False,
         tune: Tune = False,
         jobs: int | None = None,
+        errors: Errors = "fallback",
     ) -> CompiledModel:
         """A callable that takes and returns what the model does; see `coda_ir.compile`.
 
-        `device` is by default where the weights are. Raises CodaError for what cannot be compiled.
+        `device` is by default where the weights are. What fails by a defect of this package runs by
+        the target `reference`, with a warning; with `errors="raise"` the error is raised.
+        Raises CodaError for what cannot be compiled.
         """
         place = device if device is not None else self._device()
-        function = compile(
+        compiled = partial(
+            compile,
             self.module,
             target=target,
             device=place,
@@ -79,7 +85,15 @@ class ExportedModel:
             tune=tune,
             jobs=jobs,
         )
-        return CompiledModel(function, self.weights, self.tree)
+        if errors == "raise" or target == "reference":
+            return CompiledModel(compiled(), self.weights, self.tree)
+
+        @cache
+        def plain() -> CompiledFunction:
+            return compile(self.module, target="reference", device=place)
+
+        guarded = WithFallback[[], CompiledFunction](compiled, plain, partial(_described, plain))
+        return CompiledModel(guarded(), self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
         """The same model with its weights on another device; those that are there are shared."""
@@ -106,9 +120,10 @@ class ExportedModel:
         text_file, tensor_file = _file_names(path, weights)
         saved = self.module.clone()
         saved.attributes[CALL_ATTRIBUTE] = StringAttr(self.tree.dumps())
-        _write(text_file, located_text(saved).encode())
         if self.weights:
             save_weights(tensor_file, self.weights)
+        # The last one: where the program is, its weights are.
+        _write(text_file, located_text(saved).encode())
 
 
 class CompiledModel:
@@ -119,11 +134,19 @@ class CompiledModel:
     """
 
     def __init__(
-        self, function: CompiledFunction, weights: Mapping[str, torch.Tensor], tree: CallTree
+        self,
+        function: CompiledFunction,
+        weights: Mapping[str, torch.Tensor],
+        tree: CallTree,
+        plain: Callable[[], CompiledFunction] | None = None,
     ):
+        """`plain` makes the function that replaces one that failed by a defect of this package."""
         self.function = function
         self.weights = weights
         self._tree = tree
+        self._run = _caller(tree, lambda: function)
+        if plain is not None:
+            self._run = WithFallback(self._run, _caller(tree, plain), partial(_described, plain))
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
@@ -136,9 +159,7 @@ class CompiledModel:
         # gradients enabled, the function refuses the inputs that want them.
         with torch.set_grad_enabled(wants_gradients):
             tensors = [*inputs, *self.weights.values()]
-            if self._tree.ranges:
-                self._tree.check_sizes(self.function.sizes(*tensors))
-            results: Any = self.function(*tensors)
+            results: Any = self._run(*tensors)
         return self._tree.unflatten((results,) if isinstance(results, torch.Tensor) else results)
 
     @property
@@ -160,12 +181,30 @@ class CompiledModel:
 leave_untraced(CompiledModel.__call__)
 
 
+def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
+    """A callable of the tensors of a function, which checks that the model takes their sizes."""
+
+    def call(*tensors: torch.Tensor) -> Any:
+        if tree.ranges:
+            tree.check_sizes(function().sizes(*tensors))
+        return function()(*tensors)
+
+    return call
+
+
+def _described(plain: Callable[[], CompiledFunction]) -> Described:
+    name, remedy = f"the exported model {plain().name}", 'compile(errors="raise")'
+    return Described(name, "the target reference", remedy)
+
+
 def save(
     model: ExportedModel,
     path: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write an exported model to files that `load` reads; see `ExportedModel.save`."""
+    remedy = "write coda_ir.save(coda_ir.export(model, args), path)"
+    expect_kind("the model", model, ExportedModel, remedy)
     model.save(path, weights)
 
 
@@ -218,6 +257,8 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """Write weights as .safetensors. Raises CodaError where the file cannot be written."""
+    from safetensors import SafetensorError
+
     safetensors: Any = import_module("safetensors.torch")
     # Weights may be views of one another or strided, which safetensors refuses.
     pointers = [weight.untyped_storage().data_ptr() for weight in weights.values()]
@@ -229,8 +270,8 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     }
     try:
         safetensors.save_file(dense, path)
-    except OSError as error:
-        raise CodaError(f"{path}: cannot write the file: {error.strerror}") from error
+    except (OSError, SafetensorError) as error:
+        raise CodaError(f"{path}: cannot write the file: {error}") from error
 
 
 def load_weights(
@@ -275,6 +316,7 @@ def _check_weight(path: Path, spec: TensorSpec, weight: torch.Tensor) -> None:
 def _file_names(
     path: str | os.PathLike[str], weights: str | os.PathLike[str] | None
 ) -> tuple[Path, Path]:
+    expect_kind("the path", path, (str, os.PathLike), "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
         raise CodaError(f"{text_file}: unknown kind of file", "name it .mlir")

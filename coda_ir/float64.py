@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -56,9 +57,37 @@ class _Float64Mode(TorchDispatchMode):
     ) -> Any:
         widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
         if func is torch.ops.aten._grouped_mm.default:
-            # PyTorch's kernel knows no float64; transformers, which calls it, has another one.
-            func = torch.ops.transformers.grouped_mm_fallback
+            func = grouped_mm
         return func(*widened[0], **widened[1])
+
+
+def grouped_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """`aten._grouped_mm`, whose kernel knows no float64: the product of each matrix of a batch, or
+    of each group of rows or columns, which end at `offs`; zeros in the others.
+    """
+    if offs is None:
+        result = torch.bmm(a, b)
+    elif a.ndim == b.ndim == 2:
+        result = torch.stack([a[:, group] @ b[group] for group in _groups(offs)])
+    else:
+        result = a.new_zeros(a.shape[-2], b.shape[-1])
+        for index, group in enumerate(_groups(offs)):
+            if a.ndim == 2:
+                result[group] = a[group] @ b[index]
+            else:
+                result[:, group] = a[index] @ b[:, group]
+    return result if bias is None else result + bias
+
+
+def _groups(ends: torch.Tensor) -> list[slice]:
+    stops = [int(end) for end in ends]
+    return [slice(*pair) for pair in pairwise([0, *stops])]
 
 
 def _widened(argument: object) -> object:

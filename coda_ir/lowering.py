@@ -13,7 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from coda_ir.cache.origin import Origin
-from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
+from coda_ir.diagnostics import (
+    CodaError,
+    Diagnostic,
+    collect_diagnostics,
+    emit_diagnostic,
+    expect_kind,
+)
 from coda_ir.launching.compile_jobs import use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 
@@ -111,6 +117,7 @@ class TuningOptions:
             if tune != "stored":
                 raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
             return TuningOptions("stored", BUDGET_S)
+        expect_kind("tune", tune, (int, float), "pass True, False, seconds, or 'stored'")
         if tune <= 0:
             raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))

@@ -75,8 +75,10 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     if path.suffix == ".safetensors":
         path.write_bytes(save(dense))
         return
-    with path.open("wb") as file:
-        numpy.savez(file, allow_pickle=False, **{n: _as_numpy(t) for n, t in dense.items()})
+    data = BytesIO()
+    # The names are those of parameters, which may be called like a parameter of savez.
+    numpy.savez(data, allow_pickle=False, **{n: _as_numpy(t) for n, t in dense.items()})
+    path.write_bytes(data.getvalue())
 
 
 def _as_numpy(tensor: torch.Tensor) -> numpy.ndarray:

@@ -12,6 +12,7 @@ PASS_CLASSES = {
     "align-scales": "AlignScalesPass",
     "coda-to-gemm": "CodaToGemmPass",
     "convert-attention-grad-to-gemm": "ConvertAttentionGradToGemmPass",
+    "convert-float64-to-torch": "ConvertFloat64ToTorchPass",
     "convert-linear-to-gemm": "ConvertLinearToGemmPass",
     "defer-layer-norm": "DeferLayerNormPass",
     "defer-rms-norm": "DeferRMSNormPass",

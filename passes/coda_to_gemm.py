@@ -14,6 +14,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.align_scales import AlignScalesPass
 from coda_ir.passes.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
+from coda_ir.passes.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
@@ -46,6 +47,7 @@ from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
+    ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
     # Algebra on the block level.
     SplitPackedLinearPass(),

@@ -10,6 +10,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.move_norm_gradient_sums import MoveNormGradientSumsPass
 from coda_ir.passes.save_or_recompute import SaveOrRecomputePass
@@ -24,9 +25,10 @@ class DifferentiatePass(ModulePass):
         @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
-    The steps are `split-packed-linear`, so that parts are saved and fused one by one,
-    `derive-gradient`, which the options `function` and `wrt` go to, algebra on the
-    joint function that it makes, `stream-logits` where a number of parts is given, and
+    The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
+    `split-packed-linear`, so that parts are saved and fused one by one, `derive-gradient`,
+    which the options `function` and `wrt` go to, algebra on the joint function that it makes,
+    `stream-logits` where a number of parts is given, and
     `save-or-recompute`, which has the other options. Both new
     functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
     backward has the name of an argument or a result of the forward, or `d_` and the name of a
@@ -47,6 +49,7 @@ class DifferentiatePass(ModulePass):
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on."""
         return (
+            ConvertFloat64ToTorchPass(),
             SplitPackedLinearPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.heads import Heads, heads_of
 from coda_ir.passes.support.norms import OpInserter
@@ -34,12 +34,17 @@ class GroupHeadNormsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, coda.RMSNormOp) and op.group is None:
+            if isinstance(op, coda.RMSNormOp) and op.group is None and _is_narrow(op):
                 heads = heads_of(op.x, rewriter.shapes)
                 if heads is None or not heads.is_whole:
                     continue
                 if not _are_rows(op, heads):
                     _group(op, heads, rewriter)
+
+
+def _is_narrow(norm: coda.RMSNormOp) -> bool:
+    """Whether a GEMM may compute what the norm reads: others are calls of PyTorch."""
+    return computes_in_float32(element_type_of(norm.x))
 
 
 def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:

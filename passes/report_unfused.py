@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import LocationAttr, f64
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -67,6 +67,8 @@ NOT_A_TILE = Refusal(
     "the reduction runs as a kernel of its own",
 )
 
+WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
+
 NOT_DETERMINISTIC = (
     "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
     "it runs"
@@ -120,6 +122,7 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
         case CallOp() | VjpOp():
+            reason = WIDE if _is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
@@ -146,6 +149,10 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
         if refusal is not None:
             refusals |= dict.fromkeys(code.reductions, refusal)
     return refusals
+
+
+def _is_float64(op: Operation) -> bool:
+    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:

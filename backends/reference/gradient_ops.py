@@ -50,6 +50,8 @@ def sign(op: coda.SignOp, operands: Tensors, _: Numerics) -> Tensors:
 
 def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tensors:
     a, b, dy = operands
+    if op.bound is not None:
+        return [torch.where(a >= b, dy, 0.0)]
     return [torch.where(a == b, dy / 2, dy).where(~(a < b), 0.0)]
 
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import pi, prod, sqrt
+from math import prod
 from typing import Any, Literal, TypeAlias, cast
 
-import numpy as np
 import torch
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
+    FloatAttr,
     IntegerType,
     Signedness,
     TensorType,
@@ -20,7 +21,7 @@ from xdsl.ir import Attribute, Operation
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor
-from coda_ir.dialects.gemm import NumericsMode
+from coda_ir.dialects.gemm import NumericsMode, exact_number
 from coda_ir.remarks import format_location, source_position
 
 Precision: TypeAlias = Literal["float64", "stated"]
@@ -100,36 +101,11 @@ class Numerics:
         """Like `store`, for a value of a region, where f32 stands for the computing type."""
         return value.to(self.compute) if isinstance(type, Float32Type) else self.store(value, type)
 
-    def constant(self, value: float, type: Attribute) -> torch.Tensor:
-        """A constant of a region."""
-        if isinstance(type, Float32Type) and self.exact:
-            value = unrounded(value)
-        return self.store_scalar(torch.tensor(value, dtype=torch.float64), type)
-
-
-def unrounded(value: float) -> float:
-    """The number that the float32 `value` was most likely rounded from.
-
-    The IR keeps constants of regions as float32. Without this, 0.1, 1/96 or sqrt(2/pi) would
-    differ from the block level by 1e-8, which hides real differences below that. The answer
-    always rounds to `value`, so that a wrong guess is harmless.
-    """
-    size = abs(value)
-    if not 2.0**-100 < size < 2.0**100:
-        return value
-    candidates = (
-        float(f"{size:.5e}"),
-        1 / max(1, round(1 / size)),
-        sqrt(round(size**2)),
-        sqrt(1 / max(1, round(1 / size**2))),
-        sqrt(2 / pi),
-        1 / sqrt(2 * pi),
-        float(f"{size:.6e}"),
-    )
-    for candidate in candidates:
-        if np.float32(candidate) == np.float32(size):
-            return candidate if value > 0 else -candidate
-    return value
+    def constant(self, op: arith.ConstantOp) -> torch.Tensor:
+        """A float constant of a region."""
+        assert isinstance(op.value, FloatAttr)
+        number = exact_number(op) if self.exact else op.value.value.data
+        return self.store_scalar(torch.tensor(number, dtype=torch.float64), op.result.type)
 
 
 def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:

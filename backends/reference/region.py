@@ -127,7 +127,7 @@ def _convert(op: Operation, value: torch.Tensor) -> torch.Tensor:
 def _constant(op: arith.ConstantOp, numerics: Numerics) -> torch.Tensor:
     match op.value:
         case FloatAttr():
-            return numerics.constant(op.value.value.data, op.result.type)
+            return numerics.constant(op)
         case IntegerAttr():
             return torch.tensor(op.value.value.data)
         case _:

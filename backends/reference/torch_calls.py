@@ -11,6 +11,7 @@ from coda_ir.backends.reference.fused_attention import fused_attention, fused_at
 from coda_ir.backends.reference.numerics import place, stated_dtype
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
+from coda_ir.float64 import grouped_mm
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicSize
 
 Tensors = Sequence[torch.Tensor]
@@ -115,30 +116,8 @@ def _other_results(op: CallOp, actual: str, stated: str) -> CodaError:
     )
 
 
-def _grouped_mm(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    offs: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    out_dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    """Rows offs[g - 1] to offs[g] of `x` (S x K) times weight[g] (K x N); zeros in the others."""
-    if offs is None or x.ndim != 2 or weight.ndim != 3:
-        raise CodaError(
-            f"grouped_mm of {x.ndim} and {weight.ndim} dimensions has no form in float64",
-            "group the rows of a matrix, or use precision='stated'",
-        )
-    result = x.new_zeros(x.shape[0], weight.shape[2])
-    start = 0
-    for group in range(len(offs)):
-        stop = int(offs[group])
-        result[start:stop] = x[start:stop] @ weight[group]
-        start = stop
-    return result if bias is None else result + bias
-
-
 _WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
-    "aten._grouped_mm.default": _grouped_mm
+    "aten._grouped_mm.default": grouped_mm
 }
 """What stands for operators whose kernels know no float64."""
 

@@ -12,23 +12,17 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    NameAllocator,
     triton_type,
+    with_final_names,
 )
 from coda_ir.backends.triton.kernel_text import function
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
-from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
-
-_RESERVED = (
-    *("T", "S", "BATCHES", "BLOCK_M", "BLOCK_N", "HEADS", "SHARED", "HEAD_DIM", "PITCHES"),
-    *("SCALE", "SOFTCAP", "CAUSAL", "WINDOW", "blocks", "batch", "head", "block", "start", "turn"),
-    *("tile_m", "number", "rows", "row", "row_mask", "of_batch"),
-)
 
 
 @dataclass
@@ -67,7 +61,7 @@ def emit_attention_sums(
             f"{format_location(op.location)}: {op.name} has no schedule",
             "run the pass 'schedule' first",
         )
-    return _Kernel(op, op.schedule, names, pitches or {}).emit()
+    return with_final_names(_Kernel(op, op.schedule, names, pitches or {}).emit())
 
 
 @dataclass(frozen=True)
@@ -91,9 +85,7 @@ class _Kernel:
         self.op, self.schedule, self.pitches = op, schedule, pitches
         self.is_dq = isinstance(op, AttentionDqOp)
         self.name = names.fresh(self._title())
-        self.arguments = ArgumentList(
-            op, NameAllocator((*_RESERVED, *helper_names(), self.name)), pitches=pitches
-        )
+        self.arguments = ArgumentList(op, LocalNames(), pitches=pitches)
         self.helpers = {"tile_of_heads", self._sums()}
 
     @property

@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.backends.triton.expressions import EXPRESSIONS, Expression, atom, default_name, literal
-from coda_ir.backends.triton.kernel import NameAllocator, location_comment, tl_type
+from coda_ir.backends.triton.kernel import location_comment, tl_type
+from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp
 from coda_ir.remarks import format_location
@@ -40,7 +41,7 @@ class RegionEmitter:
     Raises CodaError for an operator that has no portable `tl` counterpart.
     """
 
-    names: NameAllocator
+    names: LocalNames
     group_reduce: Callable[[GroupReduceOp, str], str] | None = None
     """The expression of a `gemm.group_reduce` of an operand; None where there are no columns."""
     column: str | None = None

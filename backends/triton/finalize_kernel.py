@@ -9,7 +9,12 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.epilogue import RegionEmitter
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, NameAllocator, indented
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    KernelArgument,
+    indented,
+    with_final_names,
+)
 from coda_ir.backends.triton.kernel_text import (
     function,
     load,
@@ -17,7 +22,7 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rounded,
 )
-from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind
 
@@ -30,7 +35,6 @@ PROGRAM_ELEMENTS = 1024
 MOST_ELEMENTS = 128
 UNKNOWN_TILES = 1024
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
-_RESERVED = ("count", "element", "exists", "tile", "start", "inside")
 
 
 def emit_finalize(
@@ -43,7 +47,7 @@ def emit_finalize(
     of tiles of each partial, and `elements` their number, where these are known. No tiles give the
     identity of the combiner.
     """
-    return _FinalizeEmitter(op, names, tiles, elements).emit()
+    return with_final_names(_FinalizeEmitter(op, names, tiles, elements).emit())
 
 
 @dataclass
@@ -58,7 +62,7 @@ class _FinalizeEmitter:
 
     def emit(self) -> EmittedKernel:
         self.name = self.module_names.fresh(self._name())
-        self.names = NameAllocator((*_RESERVED, *helper_names(), self.name))
+        self.names = LocalNames()
         combined = [
             self._combine(index, kind, value)
             for index, (kind, value) in enumerate(self.op.partial_list)
@@ -122,8 +126,7 @@ class _FinalizeEmitter:
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> str:
         """The name of the combined partials, one per element (a column vector)."""
         base = self.names.fresh(partial.name_hint, "partial")
-        pointer = f"{base}_ptr"
-        self.names.reserve(pointer)
+        pointer = self.names.fresh(f"{base}_ptr")
         place = f"{{operands[{index}]}}"
         self.arguments.append(pointer_argument(pointer, element_type_of(partial), place))
         tiles, axis = self.tiles[index], -1 if self.is_by_row else 0

@@ -16,32 +16,22 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    NameAllocator,
     SharedTiles,
     definition,
     indented,
+    with_final_names,
 )
 from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop, TmaMainLoop
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
-from coda_ir.backends.triton.prelude import helper_names
-from coda_ir.backends.triton.split_k import SPLIT_NAMES, SplitK
-from coda_ir.backends.triton.term_loops import (
-    LOOP_NAMES,
-    PointerTermLoop,
-    TmaTermLoop,
-    depth_argument,
-)
+from coda_ir.backends.triton.split_k import SplitK
+from coda_ir.backends.triton.term_loops import PointerTermLoop, TmaTermLoop, depth_argument
 from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
 from coda_ir.remarks import format_location
-
-_RESERVED = (
-    *("M", "K", "BLOCK_M", "BLOCK_K", "a_rows"),
-    *("tile", "tile_m", "tile_n", "rows", "row", "row_mask"),
-)
 
 
 def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
@@ -54,7 +44,7 @@ def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
     schedule = _schedule_of(op)
     if schedule.is_warp_specialized:
         return emit_warp_specialized(op, schedule, names)
-    return _GemmEmitter(op, schedule, names).emit()
+    return with_final_names(_GemmEmitter(op, schedule, names).emit())
 
 
 def _schedule_of(op: FusedOp) -> ScheduleAttr:
@@ -89,10 +79,7 @@ class _GemmEmitter:
         self.schedule = schedule
         self.is_plain = _has_plain_loop(op, schedule)
         self.name = module_names.fresh(gemm_kernel_name(op))
-        variables = () if self.is_plain else LOOP_NAMES
-        if schedule.split_k.data > 1:
-            variables += SPLIT_NAMES
-        self.names = NameAllocator((*_RESERVED, *variables, *helper_names(), self.name))
+        self.names = LocalNames()
         self.helpers = {"grouped_tile"}
         self.launch = Launch.of(op)
         self.arguments = ArgumentList(op, self.names)
@@ -216,7 +203,7 @@ class _GemmEmitter:
                     segment_partials=segment_partials,
                     arguments=self.arguments,
                     main_loop=self.main_loop,
-                    names=self.names.scope(),
+                    names=self.names.branch(),
                     helpers=self.helpers,
                     is_ordered=self.op.order is not None,
                     is_dependent=self.launch.is_dependent,

@@ -10,8 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter
-from coda_ir.backends.triton.kernel import NameAllocator, indented, without_unused
+from coda_ir.backends.triton.kernel import indented, without_unused
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
+from coda_ir.backends.triton.names import LocalNames
 from coda_ir.backends.triton.ports import (
     ArgumentList,
     ColumnIndex,
@@ -58,7 +59,7 @@ class SegmentEmitter:
     arguments: ArgumentList
     main_loop: MainLoop | None
     """None where the accumulators are there already."""
-    names: NameAllocator
+    names: LocalNames
     helpers: set[str]
     is_ordered: bool = False
     """Whether sums have a stated order, which `tl.sum` has not."""

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from keyword import iskeyword, issoftkeyword
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal
@@ -17,6 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from coda_ir.backends.triton.names import final_names, renamed
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import source_position
 
@@ -119,59 +119,29 @@ class EmittedKernel:
         return [*lines, ")"]
 
 
-USED_BUILTINS = (
-    *("all", "any", "dict", "enumerate", "float", "getattr", "id", "int", "isinstance", "len"),
-    *("map", "range", "sorted", "staticmethod", "type", "zip"),
-)
-"""What emitted modules use of Python itself; a test compares."""
+def with_final_names(kernel: EmittedKernel) -> EmittedKernel:
+    """A kernel that is complete, with final names in its text and of its arguments."""
+    names = final_names(kernel.source)
+    arguments = [replace(each, name=names.get(each.name, each.name)) for each in kernel.arguments]
+    return replace(kernel, source=renamed(kernel.source, names), arguments=tuple(arguments))
 
 
-class NameAllocator:
-    """Gives out Python identifiers, each one once.
-
-    `fresh("x")` is `x`, then `x_1`, `x_2`, ...; a hint that is no identifier is made one.
-    """
-
-    def __init__(self, reserved: Iterable[str] = ()):
-        self._taken = {"tl", "triton", "torch", "INTERPRET", *USED_BUILTINS, *reserved}
-
-    def reserve(self, *names: str) -> None:
-        self._taken.update(names)
-
-    def fresh(self, hint: str | None, default: str = "value") -> str:
-        base = identifier(hint) if hint else default
-        name, count = base, 0
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._taken.add(name)
-        return name
-
-    def scope(self) -> "NameAllocator":
-        """A copy, for a branch whose names do not outlive it."""
-        return NameAllocator(self._taken)
-
-
-def identifier(hint: str) -> str:
-    """`hint` as a Python identifier that is no keyword."""
-    name = re.sub(r"\W", "_", hint, flags=re.ASCII).strip("_") or "value"
-    if name[0].isdigit():
-        name = f"v{name}"
-    return f"{name}_" if iskeyword(name) or issoftkeyword(name) else name
+class ElementTypeError(CodaError):
+    """An element type that kernels cannot load or store."""
 
 
 def triton_type(type: Attribute) -> str:
     """Triton's short name of an element type: bf16, fp16, fp32, i1, i8, i16, i32, i64.
 
-    Raises CodaError for a type that the backend does not store.
+    Raises ElementTypeError for a type that kernels do not have.
     """
     if name := _TRITON_TYPES.get(type.__class__):
         return name
     if isinstance(type, IntegerType) and f"i{type.bitwidth}" in _TL_TYPES:
         return f"i{type.bitwidth}"
-    raise CodaError(
-        f"the triton backend does not support tensors of {type}",
-        "use f32, f16, bf16 or an integer type, or the reference target",
+    raise ElementTypeError(
+        f"the triton backend does not support tensors of {type} in kernels",
+        "use f32, f16, bf16 or an integer type, a call of PyTorch, or the reference target",
     )
 
 

@@ -14,13 +14,13 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    NameAllocator,
     indented,
+    with_final_names,
     without_unused,
 )
 from coda_ir.backends.triton.kernel_text import function, next_power_of_2
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
-from coda_ir.backends.triton.prelude import helper_names
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
@@ -43,7 +43,6 @@ ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
 ROWS_OF_A_SUM = 32
 """Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
 sums are small beside the tensors that the kernel reads."""
-_RESERVED = ("M", "BLOCK_M", "tile_m", "tile_n", "rows", "row", "row_mask", "step")
 
 
 @dataclass
@@ -213,9 +212,7 @@ def emit_map(
     their rows; row ports have N elements, and M is the number of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
-    arguments = ArgumentList(
-        op, NameAllocator((*_RESERVED, *helper_names(), name)), pitches=pitches or {}
-    )
+    arguments = ArgumentList(op, LocalNames(), pitches=pitches or {})
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
     launch = Launch.of(op)
@@ -225,7 +222,7 @@ def emit_map(
     grid = f"triton.cdiv({{rows}}, {tiling.rows})"
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
     summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
-    return EmittedKernel(
+    kernel = EmittedKernel(
         name=name,
         source=function(name, parameters, summary, lines),
         arguments=parameters,
@@ -237,6 +234,7 @@ def emit_map(
         description=summary,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),
     )
+    return with_final_names(kernel)
 
 
 def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:

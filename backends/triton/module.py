@@ -20,6 +20,7 @@ from coda_ir.backends.triton.host.kernels import UsedKernel
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.run import render_run
 from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.names import final_names, renamed
 from coda_ir.backends.triton.operators.emit import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
@@ -146,10 +147,12 @@ def _render(func: FuncOp, host: HostProgram) -> str:
     kernels = host.kernels.used
     emitted = [used.kernel for used in kernels]
     signature = _Signature.of(func, host)
-    program = [*host.kernels.functions.sources, render_run(host)]
+    run = render_run(host)
+    names = final_names(run)
+    program = [*host.kernels.functions.sources, renamed(run, names)]
     functions = host_functions("\n".join(program))
     sections = [
-        _docstring(func, signature, kernels),
+        renamed(_docstring(func, signature, kernels), names),
         _header(standard_modules(functions), import_lines(emitted)),
         *device_functions(emitted),
         *(_kernel_text(used) for used in kernels),

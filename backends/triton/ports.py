@@ -8,12 +8,8 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from coda_ir.backends.triton.kernel import (
-    KernelArgument,
-    NameAllocator,
-    pointer_type,
-    tl_type,
-)
+from coda_ir.backends.triton.kernel import KernelArgument, pointer_type, tl_type
+from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind
@@ -25,7 +21,7 @@ class ArgumentList:
     """The run-time arguments of a kernel of `op`; each operand and output gets one pointer."""
 
     op: Operation
-    names: NameAllocator
+    names: LocalNames
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Elements from one row of a tile operand to the next, where these are not its columns."""

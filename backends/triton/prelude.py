@@ -1,8 +1,15 @@
 """Device functions that emitted kernels call; a module contains those that it uses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
-from coda_ir.backends.triton.definitions import RUNTIME, read_definitions, render, with_uses
+from coda_ir.backends.triton.definitions import (
+    RUNTIME,
+    Definition,
+    read_definitions,
+    render,
+    with_uses,
+)
 
 MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 """The imports and constants at the head of every emitted module."""
@@ -15,6 +22,6 @@ def render_prelude(helpers: Iterable[str]) -> str:
     return render(with_uses(_HELPERS, helpers))
 
 
-def helper_names() -> frozenset[str]:
-    """The names of all helpers: reserved in every emitted module."""
-    return frozenset(_HELPERS)
+def device_definitions() -> Mapping[str, Definition]:
+    """All helpers, by name and in order."""
+    return MappingProxyType(_HELPERS)

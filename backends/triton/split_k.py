@@ -22,9 +22,6 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.gemm import ScheduleAttr
 
-SPLIT_NAMES = ("SPLIT_K", "split", "first", "last", "partials")
-"""Variables of kernels that split K: reserved in them."""
-
 
 @dataclass(frozen=True)
 class SplitK:

@@ -30,9 +30,6 @@ from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 
-LOOP_NAMES = ("k", "a", "b")
-"""Variables of the loops: reserved in kernels that have them."""
-
 
 @dataclass
 class TermLoop(ABC):

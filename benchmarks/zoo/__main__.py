@@ -1,6 +1,8 @@
-"""The zoo: exports tiny models of many architectures and prints how each fares.
+"""The zoo: tiny models of many architectures, exported, run as emitted Triton, and compared with
+PyTorch in float64. A run that was stopped goes on where it was, if it writes a file (--json).
 
-PYTHONPATH=benchmarks python -m zoo --only llama,vit
+PYTHONPATH=benchmarks:tests python -m zoo --only 'llama,qwen*'
+PYTHONPATH=benchmarks:tests python -m zoo --gradients --only bert
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import gc
 import sys
 import warnings
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,64 +26,117 @@ from rich.progress import Progress
 
 from coda_ir.api import Lowering
 from coda_ir.frontends.torch import export
-from zoo import ARCHITECTURES
+from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
+from zoo.explained import is_explained
+from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
-from zoo.report import print_summary, print_table, read_json, write_json
-from zoo.runner import run_all
+from zoo.records import Records
+from zoo.report import print_summary, print_table, read_measurement
+from zoo.runner import R, Task, run_all
 
 
 def main() -> int:
     options = _parser().parse_args()
-    known = {entry.name: entry for entry in ARCHITECTURES}
     if options.update and not options.json:
         sys.exit("--update needs --json FILE")
-    names: list[str] = options.only.split(",") if options.only else list(known)
-    if unknown := sorted(set(names) - set(known)):
-        sys.exit(f"unknown architecture {', '.join(unknown)}; see --list")
-    chosen = [known[name] for name in names]
+    chosen = _chosen(options)
     if options.list:
         print(*(f"{entry.name} ({entry.family})" for entry in chosen), sep="\n")
         return 0
-    results = _run(chosen, options, list(known))
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    chosen = _installed(chosen)
+    _load(sorted({entry.library for entry in chosen}))
+    console = Console(width=None if sys.stdout.isatty() else 220)
+    results = (_run_gradients if options.gradients else _run_forward)(chosen, options, console)
+    unexplained = [name for name, ok, note in results if not ok and not is_explained(name, note)]
+    print(f"{len(unexplained)} unexplained", *unexplained)
+    return 1 if unexplained else 0
+
+
+def _chosen(options: argparse.Namespace) -> list[Architecture]:
+    default = gradients.DEFAULT if options.gradients else "*"
+    patterns = (options.only or default).split(",")
+    for pattern in patterns:
+        if not any(fnmatchcase(entry.name, pattern) for entry in ARCHITECTURES):
+            sys.exit(f"no architecture is named {pattern}; see --list")
+    return [e for e in ARCHITECTURES if any(fnmatchcase(e.name, pattern) for pattern in patterns)]
+
+
+def _installed(chosen: Sequence[Architecture]) -> list[Architecture]:
+    found = {entry.library for entry in chosen if find_spec(entry.library)}
+    missing = [entry for entry in chosen if entry.library not in found]
+    for library in sorted({entry.library for entry in missing}):
+        count = sum(entry.library == library for entry in missing)
+        print(f"{library} is not installed: {count} architectures are left out", file=sys.stderr)
+    return [entry for entry in chosen if entry.library in found]
+
+
+def _run_forward(
+    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
+) -> list[tuple[str, bool, str]]:
+    settings = {
+        "dtypes": tuple(options.dtypes.split(",")),
+        "layers": options.layers or 2,
+        "triton": not options.no_triton,
+        "dynamic": not options.static,
+    }
+    task = Task(partial(measure, **settings), lambda e, t: Measurement(e.name, e.family, note=t))
+    records = Records(options.json, _facts(chosen, settings), read_measurement)
+    results = _run(chosen, task, records, options)
     print_table(console, results)
     print_summary(console, results)
-    return 0 if all(result.ok for result in results) else 1
+    return [(result.name, result.ok, result.note) for result in results]
+
+
+def _run_gradients(
+    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
+) -> list[tuple[str, bool, str]]:
+    settings = {
+        "dtypes": tuple(options.dtypes.split(",")),
+        "layers": options.layers or 1,
+        "triton": not options.no_triton,
+        "inputs": options.inputs,
+    }
+    task = Task(
+        partial(measure_gradients, **settings), lambda e, t: GradientMeasurement(e.name, note=t)
+    )
+    records = Records(options.json, _facts(chosen, settings), gradients.read_measurement)
+    results = _run(chosen, task, records, options)
+    print_gradients(console, results)
+    return [(result.name, result.ok, result.note) for result in results]
+
+
+def _facts(chosen: Sequence[Architecture], settings: dict[str, Any]) -> dict[str, Any]:
+    libraries = sorted({entry.library for entry in chosen})
+    return {name: version(name) for name in ("torch", *libraries)} | settings
 
 
 def _run(
-    chosen: Sequence[Architecture], options: argparse.Namespace, order: Sequence[str]
-) -> list[Measurement]:
-    """The results in `order`; with --update those of the file too."""
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
-    libraries = sorted({entry.library for entry in chosen})
-    _load(libraries)
-    facts = {name: version(name) for name in ("torch", *libraries)}
-    task = partial(
-        measure,
-        dtypes=tuple(options.dtypes.split(",")),
-        layers=options.layers,
-        triton=options.triton,
-        dynamic=not options.static,
-    )
-    results: dict[str, Measurement] = {}
-    if options.update and options.json.exists():
-        results = {result.name: result for result in read_json(options.json)}
+    chosen: Sequence[Architecture],
+    task: Task[R],
+    records: Records[R],
+    options: argparse.Namespace,
+) -> list[R]:
+    """The results in the order of the zoo; with --update those of the file too."""
+    waiting = [entry for entry in chosen if entry.name not in records.results]
     with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("zoo", total=len(chosen))
-        for result in run_all(chosen, task, jobs=options.jobs, timeout=options.timeout):
-            results[result.name] = result
-            progress.update(bar, advance=1, description=result.name)
-            ordered = [results[name] for name in order if name in results]
-            if options.json:
-                write_json(options.json, ordered, facts)
-    return [results[name] for name in order if name in results]
+        done = len(chosen) - len(waiting)
+        bar = progress.add_task("zoo", total=len(chosen), completed=done)
+        if done:
+            progress.console.print(f"going on after {done} of {len(chosen)} models")
+        for result in run_all(waiting, task, jobs=options.jobs, timeout=options.timeout):
+            records.add(result)
+            progress.update(bar, advance=1)
+            line = f"{result.name}: {'ok' if result.ok else 'NO'} {result.seconds:.1f} s"
+            progress.console.print(line, highlight=False, markup=False)
+    return records.finish((entry.name for entry in ARCHITECTURES), update=options.update)
 
 
 def _load(libraries: Sequence[str]) -> None:
     """Import once what every model needs: the processes that measure are forks of this one."""
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    emitted.prepare()
     for library in libraries:
         package: Any = import_module(library)
         package.utils.logging.set_verbosity_error()
@@ -92,17 +149,21 @@ def _load(libraries: Sequence[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="zoo", description=__doc__)
-    parser.add_argument("--only", metavar="NAME,...", help="these architectures")
-    parser.add_argument("--list", action="store_true", help="print the names and stop")
-    parser.add_argument("--dtypes", default="f32,bf16", help="element types (default: f32,bf16)")
-    parser.add_argument("--layers", type=int, default=2, help="layers of each model (default: 2)")
-    parser.add_argument("--static", action="store_true", help="no dynamic shapes, which is faster")
-    parser.add_argument("--triton", action="store_true", help="also run the Triton kernels")
-    parser.add_argument("--jobs", type=int, default=1, help="models at a time (default: 1)")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds for one model")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
-    parser.add_argument("--update", action="store_true", help="keep the other lines of --json FILE")
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("zoo", description=__doc__, formatter_class=formatter)
+    add = parser.add_argument
+    add("--only", metavar="PATTERN,...", help="these architectures, such as llama,qwen*")
+    add("--list", action="store_true", help="print the names and stop")
+    add("--gradients", action="store_true", help="compare gradients of all weights")
+    add("--dtypes", default="f32,bf16", help="element types (default: f32,bf16)")
+    add("--layers", type=int, help="layers of each model (default: 2; 1 with --gradients)")
+    add("--inputs", type=int, default=gradients.INPUTS, help="with --gradients (default: 16)")
+    add("--static", action="store_true", help="no dynamic shapes, which is faster")
+    add("--no-triton", action="store_true", help="the reference backend only")
+    add("--jobs", type=int, default=1, help="models at a time (default: 1)")
+    add("--timeout", type=float, default=300, help="seconds for one model")
+    add("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    add("--update", action="store_true", help="keep the other lines of --json FILE")
     return parser
 
 

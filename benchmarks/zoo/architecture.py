@@ -56,10 +56,14 @@ class Architecture:
     library: str
     """The package that it comes from: `transformers` or `diffusers`."""
     builder: Callable[[int], Example]
+    seed: int = SEED
+    """Of weights and inputs. Where a router's scores of two experts are closer than rounding, the
+    expert that a token goes to is chance: those of another seed are apart.
+    """
 
-    def build(self, layers: int = 2, seed: int = SEED) -> Example:
-        """The model in eval mode, with the same random weights and inputs for the same seed."""
-        torch.default_generator.manual_seed(seed)
+    def build(self, layers: int = 2, number: int = 0) -> Example:
+        """The model in eval mode, with the same random weights and inputs for the same number."""
+        torch.default_generator.manual_seed(self.seed + number)
         example = self.builder(layers)
         example.model.eval().requires_grad_(False)
         _spread_vectors(example.model)

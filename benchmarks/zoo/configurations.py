@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from zoo.architecture import Architecture, Example
+from zoo.architecture import SEED, Architecture, Example
 
 BATCH, LENGTH, VOCABULARY, IMAGE = 2, 7, 96, 32
 
@@ -187,12 +187,12 @@ def architecture(
     model_type: str,
     kind: str,
     inputs: Callable[[Any], Example],
-    name: str | None = None,
+    seed: int = SEED,
     **settings: Any,
 ) -> Architecture:
     """A model of class `kind` by the configuration of `model_type`."""
     build = partial(_build, model_type, kind, inputs, settings)
-    return Architecture(name or model_type, family, "transformers", build)
+    return Architecture(model_type, family, "transformers", build, seed)
 
 
 def whisper(model: Any) -> Example:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -19,10 +20,8 @@ def _build(
     inputs: Callable[[], Mapping[str, torch.Tensor]],
     layers: int,
 ) -> Example:
-    import diffusers
-
     resolved = {name: layers if value == "layers" else value for name, value in settings.items()}
-    model: Any = getattr(diffusers, kind)(**resolved)
+    model: Any = getattr(import_module("diffusers"), kind)(**resolved)
     tensors = inputs()
     dynamic = {name: (0,) for name, value in tensors.items() if value.ndim and len(value) == BATCH}
     return Example(model, {**tensors, "return_dict": False}, dynamic)

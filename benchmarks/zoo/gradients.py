@@ -1,6 +1,6 @@
 """Gradients of the zoo: every weight of a model, derived on the block level, against float64.
 
-PYTHONPATH=benchmarks python -m zoo.gradients --only llama,bert --json gradients.json
+PYTHONPATH=benchmarks:tests python -m zoo --gradients --only llama,bert --json gradients.json
 
 An error is the mean over several inputs. One input is not enough: the derivative of ReLU jumps at
 0, so that an element of the pre-activation with a rounding error on the other side of 0 outweighs
@@ -10,27 +10,19 @@ weight of few elements, too.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
-import sys
 import time
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
-from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.api import Level, Lowering, find_entry
+from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
@@ -38,16 +30,19 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.differentiate import DifferentiatePass
-from zoo import ARCHITECTURES
 from zoo.accuracy import eager, tensors_of, worst_ratio
 from zoo.architecture import Architecture, Example
+from zoo.emitted import lowering_for_device, run_emitted
 from zoo.measure import DTYPES
 
 DEFAULT = (
     "llama,mistral,qwen2,qwen3,gemma,gemma2,gemma3_text,phi3,olmo2,gpt2,gpt_neox,opt,bert,vit,"
-    "roberta,distilbert,stablelm,starcoder2,granite,t5"
+    "roberta,distilbert,stablelm,starcoder2,granite,t5,falcon,bloom,gptj,cohere,nemotron,diffllama,"
+    "mixtral,qwen3_moe,gpt_oss,mamba,lfm2,minimax,bart,whisper,squeezebert,modernbert,dinov2,clip,"
+    "dit,sd3"
 )
-LEVELS: tuple[Level, ...] = ("block", "gemm")
+LEVELS = ("block", "gemm", "triton")
+"""Where gradients are computed: by the reference backend at two levels, and as emitted."""
 FUNCTION = "model"
 
 Tensors = dict[str, torch.Tensor]
@@ -101,14 +96,17 @@ def measure_gradients(
     dtypes: Sequence[str] = tuple(DTYPES),
     layers: int = 1,
     inputs: int = INPUTS,
+    triton: bool = False,
 ) -> GradientMeasurement:
-    """The errors of the gradients of all weights. What is refused is noted, not raised."""
+    """The errors of the gradients of all weights, with `triton` of the emitted programs, too. What
+    is refused is noted, not raised.
+    """
     start = time.monotonic()
     result = GradientMeasurement(architecture.name)
     try:
         for name in dtypes:
             examples = _examples(architecture, layers, DTYPES[name], inputs)
-            result.accuracy[name] = _accuracy(examples)
+            result.accuracy[name] = _accuracy(examples, LEVELS if triton else LEVELS[:2])
     except CodaError as error:
         result.note = f"{error}".splitlines()[0]
     result.seconds = time.monotonic() - start
@@ -126,21 +124,26 @@ def _examples(
     return [first, *(Example(first.model, other.inputs) for other in others)]
 
 
-def _accuracy(examples: Sequence[Example]) -> GradientAccuracy:
+def _accuracy(examples: Sequence[Example], levels: Sequence[str]) -> GradientAccuracy:
     model = examples[0].model
     exported = export(model, (), dict(examples[0].inputs), name=FUNCTION)
     names = {weight.data_ptr(): name for name, weight in exported.weights.items()}
-    arguments = {n: names[w.data_ptr()] for n, w in model.named_parameters()}
+    arguments = {
+        name: names[weight.data_ptr()]
+        for name, weight in model.named_parameters()
+        if weight.data_ptr() in names  # the model need not use all
+    }
     wide = Example(copy.deepcopy(model), {}).to(torch.float64).model
     eager_errors: Errors = defaultdict(list)
-    errors: dict[Level, Errors] = {level: defaultdict(list) for level in LEVELS}
+    errors: dict[str, Errors] = {level: defaultdict(list) for level in levels}
     derived = _Derived(exported, arguments)
     for example in examples:
         seeds = _seeds(example)
         exact = _exact(wide, example, seeds)
         _add_errors(eager_errors, _by_autograd(example, seeds), exact)
-        for level, found in derived.gradients(example, seeds).items():
-            _add_errors(errors[level], found, exact)
+        given = derived.given(example, seeds)
+        for level in levels:
+            _add_errors(errors[level], derived.gradients(level, given), exact)
     return GradientAccuracy(
         len(eager_errors),
         max(map(mean, eager_errors.values())),
@@ -203,7 +206,7 @@ def _seeds(example: Example) -> list[torch.Tensor]:
 
 
 class _Derived:
-    """The derived backward in the stated types on the reference backend, at each level."""
+    """The derived backward in the stated types."""
 
     def __init__(self, exported: ExportedModel, arguments: Mapping[str, str]):
         """`arguments` names the argument of every weight of the model."""
@@ -212,25 +215,36 @@ class _Derived:
         module = exported.module.clone()
         wrt = tuple(dict.fromkeys(self._wanted().values()))
         DifferentiatePass(function=FUNCTION, wrt=wrt).apply(make_context(), module)
-        lowering = Lowering(module)
-        self.modules: dict[Level, ModuleOp] = {level: lowering.module(level) for level in LEVELS}
+        self.lowering = lowering_for_device(module)
 
     def _wanted(self) -> dict[str, str]:
         floats = {spec.name for spec in self.signature.arguments if spec.dtype.is_floating_point}
         return {name: argument for name, argument in self.arguments.items() if argument in floats}
 
-    def gradients(self, example: Example, seeds: Sequence[torch.Tensor]) -> dict[Level, Tensors]:
-        """The gradients of the weights by level."""
+    def given(self, example: Example, seeds: Sequence[torch.Tensor]) -> Tensors:
+        """The arguments by name, and the gradients of the results."""
         given = self.exported.arguments(**example.inputs)
         specs = self.signature.arguments
         values = {spec.name: value for spec, value in zip(specs, given, strict=True)}
-        values |= _upstream(self.exported, self.signature, seeds)
-        return {level: self._run(module, values) for level, module in self.modules.items()}
+        return values | _upstream(self.exported, self.signature, seeds)
 
-    def _run(self, module: ModuleOp, values: Tensors) -> Tensors:
-        forward = _run(module, f"{FUNCTION}_forward", values)
-        backward = _run(module, f"{FUNCTION}_backward", values | forward)
+    def gradients(self, level: str, given: Tensors) -> Tensors:
+        """The gradients of the weights."""
+        forward = self._run(level, f"{FUNCTION}_forward", given)
+        backward = self._run(level, f"{FUNCTION}_backward", given | forward)
         return {name: backward[f"d_{argument}"] for name, argument in self._wanted().items()}
+
+    def _run(self, level: str, name: str, values: Tensors) -> Tensors:
+        """The results of a function by their names, from arguments by theirs."""
+        func = find_entry(self.lowering.module("gemm" if level == "gemm" else "block"), name)
+        signature = Signature.of(func)
+        arguments = [values[spec.name] for spec in signature.arguments]
+        if level == "triton":
+            results = run_emitted(self.lowering, name, arguments)
+        else:
+            with torch.no_grad():
+                results = run_function(func, arguments, "stated")
+        return {spec.name: result for spec, result in zip(signature.results, results, strict=True)}
 
 
 def _upstream(
@@ -247,15 +261,6 @@ def _upstream(
     return upstream
 
 
-def _run(module: ModuleOp, name: str, values: Tensors) -> Tensors:
-    """The results of a function by their names, from arguments by theirs."""
-    func = find_entry(module, name)
-    signature = Signature.of(func)
-    with torch.no_grad():
-        results = run_function(func, [values[s.name] for s in signature.arguments], "stated")
-    return {spec.name: result for spec, result in zip(signature.results, results, strict=True)}
-
-
 def print_gradients(console: Console, measurements: Sequence[GradientMeasurement]) -> None:
     """One line for each architecture."""
     table = Table(title="gradients of all weights: error against float64, and ratios to eager's")
@@ -265,7 +270,8 @@ def print_gradients(console: Console, measurements: Sequence[GradientMeasurement
         cells: list[str] = []
         for name in DTYPES:
             entry = result.accuracy.get(name)
-            ratios = [f"{entry.ratios[level]:.2f}" for level in LEVELS] if entry else ["-"] * 2
+            found = entry.ratios if entry else {}
+            ratios = [f"{found[level]:.2f}" if level in found else "-" for level in LEVELS]
             cells += [f"{entry.eager:.1e}" if entry else "-", *ratios]
         counts = [str(entry.weights) for entry in result.accuracy.values()]
         table.add_row(
@@ -278,31 +284,8 @@ def print_gradients(console: Console, measurements: Sequence[GradientMeasurement
     console.print(f"{sum(result.ok for result in measurements)} of {len(measurements)} as exact")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="zoo.gradients", description=__doc__)
-    parser.add_argument("--only", metavar="NAME,...", default=DEFAULT, help="these architectures")
-    parser.add_argument("--layers", type=int, default=1, help="layers of each model (default: 1)")
-    parser.add_argument("--inputs", type=int, default=INPUTS, help="of each model (default: 16)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
-    options = parser.parse_args()
-    known = {entry.name: entry for entry in ARCHITECTURES}
-    names: list[str] = options.only.split(",")
-    if unknown := sorted(set(names) - set(known)):
-        sys.exit(f"unknown architecture {', '.join(unknown)}; see python -m zoo --list")
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
-    results = [
-        measure_gradients(known[name], layers=options.layers, inputs=options.inputs)
-        for name in track(names, console=Console(stderr=True), description="gradients")
-    ]
-    print_gradients(Console(width=None if sys.stdout.isatty() else 120), results)
-    if options.json:
-        rows = [vars(result) | {"ok": result.ok} for result in results]
-        facts = {"torch": torch.__version__, "transformers": version("transformers")}
-        text = json.dumps({**facts, "architectures": rows}, indent=1, default=vars)
-        options.json.write_text(text + "\n")
-    return 0 if all(result.ok for result in results) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def read_measurement(row: dict[str, Any]) -> GradientMeasurement:
+    """The measurement of a row of the file."""
+    known = {name: value for name, value in row.items() if name != "ok"}
+    known["accuracy"] = {n: GradientAccuracy(**entry) for n, entry in row["accuracy"].items()}
+    return GradientMeasurement(**known)

@@ -1,23 +1,28 @@
-"""Measures one architecture: export, accuracy at two levels, fusion."""
+"""Measures one architecture: export, accuracy at two levels and as emitted Triton, fusion."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from coda_ir.api import Level, Lowering, find_entry
+from coda_ir.api import Level, find_entry
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch import ExportedModel, export
 from zoo.accuracy import eager, exact, is_as_exact, relative_errors, tensors_of, worst_ratio
 from zoo.architecture import Architecture, Example
+from zoo.emitted import describe, lowering_for_device, run_emitted
 from zoo.fusion import FusionReport, fusion_report
 
 DTYPES: Mapping[str, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+SHAPES = ("dynamic", "batch", "static")
+"""Which dimensions differ between calls: of the batch and of the length, of the batch, none."""
 
 
 @dataclass
@@ -29,15 +34,17 @@ class Accuracy:
     """The error on the block level over eager's."""
     gemm_ratio: float
     """The error on the GEMM level over eager's."""
+    triton_ratio: float | None
+    """The error of the emitted Triton over eager's; None where it was left out or failed."""
     imported: float
     """The difference of the exported program in float64 and of the model in float64."""
     ok: bool
-    """Whether both are at most 1.25 x eager's, or within what is allowed (`is_as_exact`)."""
+    """Whether all are at most 1.25 x eager's, or within what is allowed (`is_as_exact`)."""
 
     @property
     def needs_allowance(self) -> bool:
         """Whether one is above 1.25 x eager's."""
-        return max(self.block_ratio, self.gemm_ratio) > 1.25
+        return max(self.block_ratio, self.gemm_ratio, self.triton_ratio or 0.0) > 1.25
 
 
 @dataclass
@@ -55,8 +62,8 @@ class Measurement:
     """Why not all shapes are dynamic, or what failed."""
     accuracy: dict[str, Accuracy] = field(default_factory=dict[str, Accuracy])
     fusion: FusionReport | None = None
-    triton: float | None = None
-    """The error of the Triton kernels in the interpreter over eager's, in f32."""
+    failure: str = ""
+    """What failed in the emitted Triton: an access outside of a tensor, or a crash."""
     seconds: float = 0.0
 
     @property
@@ -74,84 +81,95 @@ def measure(
 ) -> Measurement:
     """Export, run and lower `architecture`. Failures are noted, not raised.
 
-    The first element type is exported with dynamic shapes if `dynamic`, the others with none.
+    The first element type is exported with dynamic shapes if `dynamic`, the others with none. With
+    `triton`, the emitted program runs as well.
     """
     start = time.monotonic()
     result = Measurement(architecture.name, architecture.family, layers)
     try:
         for name in dtypes:
             example = architecture.build(layers).to(DTYPES[name])
-            exported = _export(example, result, dynamic=dynamic and name == dtypes[0])
-            result.accuracy[name] = _accuracy(example, exported)
+            shapes = SHAPES if dynamic and name == dtypes[0] else SHAPES[-1:]
+            program, result.accuracy[name] = _first_that_runs(example, shapes, result)
             # Of the last type: float32 permits fewer rewrites of norms than narrow types.
-            result.fusion = fusion_report(exported.module)
-            if triton and name == "f32":
-                result.triton = _triton_ratio(example, exported)
+            result.fusion = fusion_report(program.exported.module)
+            if triton:
+                program.add_triton(result, name)
     except CodaError as error:
         result.note = f"{error}".splitlines()[0]
     result.seconds = time.monotonic() - start
     return result
 
 
-def _export(example: Example, result: Measurement, *, dynamic: bool) -> ExportedModel:
-    """With the dynamic shapes that work: all, else those of the batch, else none."""
+def _first_that_runs(
+    example: Example, kinds: Sequence[str], result: Measurement
+) -> tuple[_Program, Accuracy]:
+    """The program with the first kind of shapes that works. Raises CodaError where none does."""
+    for shapes in kinds:
+        try:
+            program = _Program(example, _export(example, shapes))
+            accuracy = program.accuracy()
+        except CodaError as error:
+            if shapes == kinds[-1]:
+                raise
+            result.note = f"not {shapes}: {error}".splitlines()[0]
+        else:
+            result.shapes = result.shapes or shapes
+            return program, accuracy
+    raise AssertionError("there is a last kind")
+
+
+def _export(example: Example, shapes: str) -> ExportedModel:
+    choice = example.with_dynamic_batch() if shapes == "batch" else example
+    dynamic = None if shapes == "static" else choice.dynamic_shapes()
     inputs: dict[str, Any] = dict(example.inputs)
-    if dynamic:
-        for shapes in ("dynamic", "batch"):
-            choice = example if shapes == "dynamic" else example.with_dynamic_batch()
-            try:
-                exported = export(
-                    example.model, (), inputs, dynamic_shapes=choice.dynamic_shapes(), name="model"
-                )
-            except CodaError as error:
-                result.note = f"not {shapes}: {error}".splitlines()[0]
-            else:
-                result.shapes = shapes
-                return exported
-    exported = export(example.model, (), inputs, name="model")
-    result.shapes = result.shapes or "static"
-    return exported
+    return export(example.model, (), inputs, dynamic_shapes=dynamic, name="model")
 
 
-def _accuracy(example: Example, exported: ExportedModel) -> Accuracy:
-    wanted, plain = exact(example), eager(example)
-    eager_errors = relative_errors(plain, wanted)
-    lowering = Lowering(exported.module)
+class _Program:
+    """An exported model and the results that are exact, and eager's."""
 
-    def errors(level: Level, precision: Precision) -> list[float]:
-        return relative_errors(_run(example, exported, lowering, level, precision), wanted)
+    def __init__(self, example: Example, exported: ExportedModel):
+        self.example, self.exported = example, exported
+        self.exact, self.eager = exact(example), eager(example)
+        self.eager_errors = relative_errors(self.eager, self.exact)
+        self.lowering = lowering_for_device(exported.module)
 
-    block, gemm = errors("block", "stated"), errors("gemm", "stated")
+    def accuracy(self) -> Accuracy:
+        """The accuracy on the reference backend."""
+        block, gemm = self._errors("block", "stated"), self._errors("gemm", "stated")
+        wide = [*self._errors("block", "float64"), *self._errors("gemm", "float64")]
+        return Accuracy(
+            max(self.eager_errors, default=0.0),
+            worst_ratio(block, self.eager_errors),
+            worst_ratio(gemm, self.eager_errors),
+            None,
+            max(wide, default=0.0),
+            self._is_as_exact(block) and self._is_as_exact(gemm),
+        )
 
-    ok = all(is_as_exact(found, eager_errors, plain) for found in (block, gemm))
-    return Accuracy(
-        max(eager_errors, default=0.0),
-        worst_ratio(block, eager_errors),
-        worst_ratio(gemm, eager_errors),
-        max([*errors("block", "float64"), *errors("gemm", "float64")], default=0.0),
-        ok,
-    )
+    def add_triton(self, result: Measurement, dtype: str) -> None:
+        """Add the accuracy of the emitted program, or what failed in it."""
+        accuracy, arguments = result.accuracy[dtype], self._arguments()
+        try:
+            errors = self._of_results(run_emitted(self.lowering, None, arguments))
+        except Exception as error:  # The boundary of the tool: the table names what went wrong.
+            result.failure = f"{dtype}: {describe(error)}"
+            accuracy.ok = False
+        else:
+            accuracy.triton_ratio = worst_ratio(errors, self.eager_errors)
+            accuracy.ok = accuracy.ok and self._is_as_exact(errors)
 
+    def _arguments(self) -> list[torch.Tensor]:
+        return self.exported.arguments(**self.example.inputs)
 
-def _run(
-    example: Example,
-    exported: ExportedModel,
-    lowering: Lowering,
-    level: Level,
-    precision: Precision,
-) -> list[torch.Tensor]:
-    arguments = exported.arguments(**example.inputs)
-    with torch.no_grad():
-        results = run_function(find_entry(lowering.module(level)), arguments, precision)
-    return tensors_of(exported.result(results))
+    def _errors(self, level: Level, precision: Precision) -> list[float]:
+        func = find_entry(self.lowering.module(level))
+        with torch.no_grad():
+            return self._of_results(run_function(func, self._arguments(), precision))
 
+    def _of_results(self, results: Sequence[torch.Tensor]) -> list[float]:
+        return relative_errors(tensors_of(self.exported.result(results)), self.exact)
 
-def _triton_ratio(example: Example, exported: ExportedModel) -> float:
-    import coda_ir
-
-    compiled = coda_ir.compile(exported.module, device="cpu")
-    with torch.no_grad():
-        result: Any = compiled(*exported.arguments(**example.inputs))
-    wanted = exact(example)
-    got = tensors_of(exported.result(tensors_of(result)))
-    return worst_ratio(relative_errors(got, wanted), relative_errors(eager(example), wanted))
+    def _is_as_exact(self, errors: Sequence[float]) -> bool:
+        return is_as_exact(errors, self.eager_errors, self.eager)

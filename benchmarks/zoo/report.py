@@ -1,12 +1,9 @@
-"""The table of the zoo, its summary, and JSON."""
+"""The table of the zoo and its summary."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -17,15 +14,17 @@ from zoo.fusion import FusionReport
 from zoo.measure import Accuracy, Measurement
 
 COLUMNS = (
-    "exports", "runs", "f32: eager", "block", "gemm", "bf16: eager", "block", "gemm", "as exact",
-    "linear", "GEMMs", "calls", "named", "fused", "bytes",
+    "exports", "runs", "f32: eager", "block", "gemm", "triton", "bf16: eager", "block", "gemm",
+    "triton", "as exact", "linear", "GEMMs", "calls", "named", "fused", "bytes",
 )  # fmt: skip
 
 LEGEND = f"""\
 exports: with which dynamic dimensions. runs: on the reference backend, at both levels.
-block, gemm: the error of that level over eager's; as exact: at most 1.25. ~ is more, and allowed:
-an error of at most 6 eps of float32 ({FLOOR:.1e}), since libraries split sums in different ways, or
-of at most one eps of its type above 1.25 x eager's for a result of few elements (< {SMALL_RESULT}).
+block, gemm: the error of that level over eager's; triton: that of the emitted program, which runs
+in memory with guards, each access checked where Triton interprets. as exact: at most 1.25. ~ is
+more, and allowed: an error of at most 6 eps of float32 ({FLOOR:.1e}), since libraries split sums in
+different ways, or of at most one eps of its type above 1.25 x eager's for a result of few elements
+(< {SMALL_RESULT}).
 named: operators of the block level other than linear maps; calls: those that run through PyTorch.
 fused, bytes: how many of the operators on activations that are neither GEMM, convolution, attention
 nor layout end inside of a GEMM kernel, and their part of the bytes that these operators move."""
@@ -42,8 +41,9 @@ def print_table(console: Console, measurements: Sequence[Measurement]) -> None:
     console.print(table)
     console.print(LEGEND, highlight=False)
     for result in measurements:
-        if result.note:
-            console.print(f"{result.name}: {result.note}", highlight=False, markup=False)
+        for text in (result.note, result.failure):
+            if text:
+                console.print(f"{result.name}: {text}", highlight=False, markup=False)
 
 
 def _cells(result: Measurement) -> list[str]:
@@ -51,9 +51,10 @@ def _cells(result: Measurement) -> list[str]:
     for name in ("f32", "bf16"):
         if name in result.accuracy:
             entry = result.accuracy[name]
-            cells += [f"{entry.eager:.1e}", f"{entry.block_ratio:.2f}", f"{entry.gemm_ratio:.2f}"]
+            ratios = (entry.block_ratio, entry.gemm_ratio, entry.triton_ratio)
+            cells += [f"{entry.eager:.1e}", *("-" if r is None else f"{r:.2f}" for r in ratios)]
         else:
-            cells += ["-"] * 3
+            cells += ["-"] * 4
     allowed = any(entry.needs_allowance for entry in result.accuracy.values())
     cells.append(("~" if allowed else "yes") if result.ok else "NO")
     fusion = result.fusion
@@ -141,21 +142,8 @@ def _reasons(results: Sequence[Measurement], rows: int) -> Table:
     return table
 
 
-def write_json(path: Path, measurements: Sequence[Measurement], facts: Mapping[str, Any]) -> None:
-    """All figures; reasons by architecture. Files of packages are named from their folder on."""
-    rows = [
-        vars(result) | {"ok": result.ok, "note": re.sub(r"/\S*/site-packages/", "", result.note)}
-        for result in measurements
-    ]
-    path.write_text(json.dumps({**facts, "architectures": rows}, indent=1, default=vars) + "\n")
-
-
-def read_json(path: Path) -> list[Measurement]:
-    """The measurements that `write_json` wrote."""
-    return [_measurement(row) for row in json.loads(path.read_text())["architectures"]]
-
-
-def _measurement(row: dict[str, Any]) -> Measurement:
+def read_measurement(row: dict[str, Any]) -> Measurement:
+    """The measurement of a row of the file."""
     known = {name: value for name, value in row.items() if name != "ok"}
     known["accuracy"] = {name: Accuracy(**entry) for name, entry in row["accuracy"].items()}
     if (counts := row["fusion"]) is not None:

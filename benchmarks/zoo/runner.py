@@ -8,16 +8,39 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from zoo.architecture import Architecture
-from zoo.measure import Measurement
+from zoo.emitted import describe
 
-Measure = Callable[[Architecture], Measurement]
+
+class Result(Protocol):
+    """Figures of one architecture."""
+
+    name: str
+    note: str
+    """What failed, or why shapes are not dynamic."""
+    seconds: float
+
+    @property
+    def ok(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Result)
 
 
 @dataclass
-class _Job:
+class Task(Generic[R]):
+    """What is done for each architecture."""
+
+    measure: Callable[[Architecture], R]
+    failed: Callable[[Architecture, str], R]
+    """The result where that ended without one, and why."""
+
+
+@dataclass
+class _Job(Generic[R]):
+    task: Task[R]
     architecture: Architecture
     process: Any
     results: Connection
@@ -25,15 +48,15 @@ class _Job:
 
 
 def run_all(
-    architectures: Sequence[Architecture], measure: Measure, *, jobs: int = 1, timeout: float = 300
-) -> Iterator[Measurement]:
+    architectures: Sequence[Architecture], task: Task[R], *, jobs: int = 1, timeout: float = 300
+) -> Iterator[R]:
     """Measure each architecture in a forked process, `jobs` at a time, and give results as they
     come. What takes more than `timeout` seconds is ended and noted.
     """
-    waiting, running = list(reversed(architectures)), list[_Job]()
+    waiting, running = list(reversed(architectures)), list[_Job[R]]()
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.append(_start(waiting.pop(), measure, timeout))
+            running.append(_start(waiting.pop(), task, timeout))
         for job in list(running):
             if (result := _poll(job)) is not None:
                 running.remove(job)
@@ -41,30 +64,28 @@ def run_all(
         time.sleep(0.02)
 
 
-def _start(architecture: Architecture, measure: Measure, timeout: float) -> _Job:
+def _start(architecture: Architecture, task: Task[R], timeout: float) -> _Job[R]:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(architecture, measure, sender), daemon=True)
+    process = context.Process(target=_work, args=(architecture, task, sender), daemon=True)
     process.start()
     sender.close()
-    return _Job(architecture, process, receiver, time.monotonic() + timeout)
+    return _Job(task, architecture, process, receiver, time.monotonic() + timeout)
 
 
-def _work(architecture: Architecture, measure: Measure, results: Connection) -> None:
+def _work(architecture: Architecture, task: Task[Any], results: Connection) -> None:
     try:
-        results.send(measure(architecture))
+        results.send(task.measure(architecture))
     except Exception as error:  # The boundary of the tool: the table names what went wrong.
         if os.environ.get("ZOO_DEBUG"):
             raise
-        text = " ".join(str(error).split())[:300]
-        note = f"{type(error).__name__}: {text}"
-        results.send(Measurement(architecture.name, architecture.family, note=note))
+        results.send(task.failed(architecture, describe(error)))
 
 
-def _poll(job: _Job) -> Measurement | None:
+def _poll(job: _Job[R]) -> R | None:
     if job.results.poll():
         try:
-            result: Measurement = job.results.recv()
+            result: R = job.results.recv()
         except EOFError:
             result = _failed(job, "the process ended")
     elif time.monotonic() > job.deadline:
@@ -78,5 +99,5 @@ def _poll(job: _Job) -> Measurement | None:
     return result
 
 
-def _failed(job: _Job, note: str) -> Measurement:
-    return Measurement(job.architecture.name, job.architecture.family, note=note)
+def _failed(job: _Job[R], note: str) -> R:
+    return job.task.failed(job.architecture, note)

@@ -52,7 +52,7 @@ DECODERS = """
 """
 EXPERTS = """
     mixtral qwen2_moe qwen3_moe phimoe olmoe gpt_oss granitemoe granitemoeshared glm4_moe
-    ernie4_5_moe jetmoe flex_olmo aria_text llama4_text
+    ernie4_5_moe jetmoe aria_text llama4_text
 """
 STATE_SPACES = """
     mamba falcon_mamba jamba recurrent_gemma lfm2 xlstm minimax
@@ -112,6 +112,7 @@ TRANSFORMERS: tuple[Architecture, ...] = (
     _decoder("minicpm3", **LATENT),
     architecture("text decoder", "doge", CAUSAL, padded_text),
     *map(_experts, EXPERTS.split()),
+    _experts("flex_olmo", seed=1),
     _experts("deepseek_v2", **LATENT, **GROUPED),
     _experts("deepseek_v3", **LATENT, **GROUPED),
     _experts("dots1", **GROUPED),

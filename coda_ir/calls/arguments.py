@@ -224,12 +224,19 @@ def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:
     return size.evaluate(bindings) if size.symbols <= bindings.keys() else None
 
 
+def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentTypeError:
+    kind = "None" if value is None else f"a {type(value).__name__}"
+    remedy = f"convert it with torch.as_tensor({spec.name})"
+    if value is None:
+        remedy = f"pass {spec}; a program without this operand leaves it out of its text"
+    elif isinstance(value, torch.nn.Module):
+        remedy = f"pass one of its parameters, such as {spec.name}.weight"
+    return ArgumentTypeError(f"argument {spec.name} is {kind}, expected a torch.Tensor", remedy)
+
+
 def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
-        raise ArgumentTypeError(
-            f"argument {spec.name} is a {type(value).__name__}, expected a torch.Tensor",
-            f"convert it with torch.as_tensor({spec.name})",
-        )
+        raise _not_a_tensor(spec, value)
     if value.layout != torch.strided:
         raise ArgumentTypeError(
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",

@@ -6,8 +6,7 @@ differ by `ROW_TOLERANCE` of the largest element in its row, which has terms of 
 `TENSOR_TOLERANCE` of the largest element of the tensor. A single wrong element of a large tensor is
 seen, and so is a wrong row of small elements. Where a difference is larger, the caller measures how
 much the function amplifies a rounding of its inputs (`noise`), which is allowed as well.
-NaN, infinities and integers have to agree exactly. The IR writes constants of regions as float32;
-the reference backend takes them for the numbers that they were rounded from.
+NaN, infinities and integers have to agree exactly.
 """
 
 from __future__ import annotations

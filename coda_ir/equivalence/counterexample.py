@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy
 import torch
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp
@@ -17,6 +16,7 @@ from coda_ir.equivalence.localization import Origin, defining_op
 from coda_ir.equivalence.mismatch import Mismatch
 from coda_ir.equivalence.samples import returned
 from coda_ir.remarks import format_location, source_position
+from coda_ir.tensor_files import write_tensors
 
 SHOWN_ELEMENTS = 8
 
@@ -59,10 +59,7 @@ class Counterexample:
 
     def save(self, path: str | Path) -> None:
         """Write the arguments to a `.npz` file, for `coda-opt --run --inputs`."""
-        arrays = {name: x.numpy() for name, x in (self.arguments or {}).items()}
-        # The names are those of parameters, which may be called like a parameter of savez.
-        with Path(path).open("wb") as file:
-            numpy.savez(file, allow_pickle=False, **arrays)
+        write_tensors(Path(path), self.arguments or {})
 
 
 def describe_failure(

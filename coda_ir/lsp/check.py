@@ -99,7 +99,9 @@ class _Run:
 
     def _record_in_spite_of_errors(self) -> None:
         """Look at the parts without syntax errors; what is wrong there may follow from those."""
-        lower_functions(self.loader.scopes, Reporter(limit=None), self.recorder.lowering)
+        unreported = Reporter(limit=None)
+        unreported.sources = self.reporter.sources
+        lower_functions(self.loader.scopes, unreported, self.recorder.lowering)
 
     def _read(self, path: str) -> str:
         key = os.path.realpath(path)

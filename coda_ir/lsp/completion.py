@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from lsprotocol.types import (
 )
 
 from coda_ir.frontends.coda_text.arguments import REQUIRED, Formal, Signature
+from coda_ir.frontends.coda_text.counterpart_fields import fill
+from coda_ir.frontends.coda_text.counterparts import ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.program import EpilogueDefinition, FunctionDefinition, Scope
@@ -106,9 +108,11 @@ class _Completion:
         yield from self._consts()
         if self.cursor.head == "epilogue":
             yield from self._operators(ELEMENT_SIGNATURES)
+            yield from self._counterparts(ELEMENTS)
         else:
             yield from self._definitions()
             yield from self._operators(SIGNATURES)
+            yield from self._counterparts(FUNCTIONS)
         wanted = None if call is None else _formal(self._signature(call.callee), call)
         if wanted is not None and wanted.kind == "type":
             yield from self._types("")
@@ -172,6 +176,16 @@ class _Completion:
             item.documentation = MarkupContent(MarkupKind.Markdown, summary(name))
             item.sort_text = f"4{name}"
             yield item
+
+    def _counterparts(self, texts: Mapping[str, str]) -> Iterator[CompletionItem]:
+        """Names of PyTorch, which become what .coda writes for them; last in the list."""
+        for name in sorted(texts):
+            if name.isidentifier() and name not in self.check.scope.meanings:
+                text = fill(texts[name], {})
+                item = CompletionItem(name, kind=CompletionItemKind.Function, detail=text)
+                item.insert_text = text
+                item.sort_text = f"5{name}"
+                yield item
 
     def _call(self, signature: Signature, kind: CompletionItemKind) -> CompletionItem:
         required = [f.name for f in signature.formals if f.default == REQUIRED and not f.variadic]

@@ -319,13 +319,13 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
     from coda_ir.frontends.coda_text.writer import write_module
 
     written = write_module(exported.module)
+    (names,) = written.parameters.values()
+    if exported.weights:
+        save_weights(weights, {names[name]: w for name, w in exported.weights.items()})
     try:
         output.write_text(written.text, encoding="utf-8")
     except OSError as error:
         raise CodaError(f"{output}: cannot write the file: {error.strerror}") from error
-    (names,) = written.parameters.values()
-    if exported.weights:
-        save_weights(weights, {names[name]: w for name, w in exported.weights.items()})
 
 
 class _Report:

@@ -12,14 +12,17 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import find_entry
-from coda_ir.backends.reference import run_function
 from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, format_dims, short_name
 from coda_ir.devices import require_triton_for, resolve_device
 from coda_ir.diagnostics import CodaError
+from coda_ir.equivalence.rounding import Rounding, describe_excess
 from coda_ir.random_inputs import random_inputs
 from coda_ir.tensor_files import check_suffix, read_tensors, write_tensors
 
 SHOWN_ELEMENTS = 4
+
+OTHER_SEED = 7919
+"""How far the seed of other data, which the bound of errors is taken from, is from the first."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,24 @@ class RunOptions:
         )
 
 
-def run_module(module: ModuleOp, options: RunOptions) -> str:
-    """Execute one function; the text has a line for each result.
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an execution."""
 
-    A line tells the type, the Frobenius norm, the first elements, and the largest difference from
-    float64 over the largest value. The results are also written to the file `save_outputs`.
+    text: str
+    """A line for each result."""
+    overflows: Sequence[str] = ()
+    """What is wrong with results because their types do not hold the values on the way."""
+    defects: Sequence[str] = ()
+    """What is wrong with results for another reason: the backend is."""
+
+
+def run_module(module: ModuleOp, options: RunOptions) -> Outcome:
+    """Execute one function, and compare its results with float64.
+
+    A line of the text has the type of a result, the Frobenius norm, the first elements, and the
+    largest difference from float64 over the largest value. Where nothing is wrong, the results are
+    also written to the file `save_outputs`.
     """
     if options.save_outputs is not None:
         check_suffix(Path(options.save_outputs))
@@ -62,15 +78,48 @@ def run_module(module: ModuleOp, options: RunOptions) -> str:
         tensors, _ = signature.check(signature.collect((), named), device)
     else:
         tensors = load_inputs(Path(options.inputs), signature, device, options.sizes)
-    if options.target == "reference":
-        results = run_function(func, tensors, "stated")
-    else:
-        results = _run_triton(module, signature.name, tensors, device)
-    if options.save_outputs is not None:
+    # The emitted module may write to what its caller donates.
+    rounding = Rounding(func, [tensor.cpu().clone() for tensor in tensors])
+    results: Sequence[torch.Tensor] = rounding.stated
+    if options.target == "triton":
+        results = [r.cpu() for r in run_triton(module, signature.name, tensors, device)]
+    if options.inputs is None:
+        other = random_inputs(func, options.sizes, seed=options.seed + OTHER_SEED)
+        rounding.others = [list(other.values())]
+    outcome = compare_results(signature, results, rounding)
+    if options.save_outputs is not None and not (outcome.overflows or outcome.defects):
         write_tensors(Path(options.save_outputs), name_results(signature, results))
-    exact = run_function(func, tensors, "float64")
-    lines = map(describe_result, signature.results, results, exact)
-    return "".join(f"{line}\n" for line in lines)
+    return outcome
+
+
+def compare_results(
+    signature: Signature, results: Sequence[torch.Tensor], rounding: Rounding
+) -> Outcome:
+    """The results as text, and what is wrong with them."""
+    lines: list[str] = []
+    overflows: list[str] = []
+    defects: list[str] = []
+    for index, (spec, result) in enumerate(zip(signature.results, results, strict=True)):
+        what, exact = f"{spec.name} of {signature.name}", rounding.exact[index]
+        lines.append(describe_result(spec, result, exact) + "\n")
+        excess, lost = rounding.excess(index, result), lost_elements(result, exact)
+        if excess is not None:
+            defects.append(f"{what} {describe_excess(excess)}")
+        elif lost:
+            overflows.append(f"{what} is {lost} where float64 has a number")
+    return Outcome("".join(lines), overflows, defects)
+
+
+def lost_elements(result: torch.Tensor, exact: torch.Tensor) -> str | None:
+    """The first element that is no number, where float64 has one in the range of the type."""
+    if not result.is_floating_point():
+        return None
+    in_range = exact.abs() <= torch.finfo(result.dtype).max
+    lost = (result.isnan() & ~exact.isnan()) | (result.isinf() & in_range)
+    if not lost.any():
+        return None
+    index = [int(i) for i in lost.nonzero()[0]]
+    return f"{result[tuple(index)].item()} at {index}"
 
 
 def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -81,9 +130,10 @@ def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[
     return named
 
 
-def _run_triton(
+def run_triton(
     module: ModuleOp, entry: str, tensors: list[torch.Tensor], device: torch.device
 ) -> tuple[torch.Tensor, ...]:
+    """The results of the Triton that a function becomes."""
     from coda_ir.backends.triton import emit_module
     from coda_ir.cache import load_source
 
@@ -142,9 +192,14 @@ def describe_result(spec: TensorSpec, result: torch.Tensor, exact: torch.Tensor)
 
 
 def relative_error(values: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest difference over the largest exact value; 0 for empty tensors."""
-    if not values.numel():
-        return 0.0
+    """The largest difference over the largest exact value, of what is finite in float64; NaN and
+    infinite where something else is not what it is in float64, and 0 for empty tensors.
+    """
     exact = exact.detach().to("cpu", torch.float64)
-    scale = exact.abs().max().item() or 1.0
-    return (values.to("cpu", torch.float64) - exact).abs().max().item() / scale
+    finite = exact.isfinite()
+    if not torch.equal(values[~finite].nan_to_num(2.0), exact[~finite].nan_to_num(2.0)):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = exact[finite].abs().max().item() or 1.0
+    return (values[finite] - exact[finite]).abs().max().item() / scale

@@ -4,7 +4,7 @@ Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the r
 """
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from coda_ir.dialects.coda.attention import AttentionOp
@@ -21,6 +21,12 @@ from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
 from coda_ir.dialects.coda.reductions import ReduceOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, shape_of
+
+
+def _at(op: Operation, new: Operation) -> Operation:
+    """`new` at the place of `op`, which it replaces."""
+    new.location = op.location
+    return new
 
 
 def _is_static(value: SSAValue) -> bool:
@@ -67,7 +73,7 @@ class FoldReshape(RewritePattern):
         if op.x.type == op.result.type and _is_static(op.x):
             rewriter.replace(op, (), (op.x,))
         elif isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
-            rewriter.replace(op, ReshapeOp(op.x.owner.x, shape_of(op.result)))
+            rewriter.replace(op, _at(op, ReshapeOp(op.x.owner.x, shape_of(op.result))))
 
 
 class FoldTranspose(RewritePattern):
@@ -80,7 +86,7 @@ class FoldTranspose(RewritePattern):
         elif isinstance(op.x.owner, TransposeOp):
             inner = op.x.owner
             combined = [inner.permutation[axis] for axis in op.permutation]
-            rewriter.replace(op, TransposeOp(inner.x, combined))
+            rewriter.replace(op, _at(op, TransposeOp(inner.x, combined)))
 
 
 class FoldSlice(RewritePattern):
@@ -145,7 +151,7 @@ class FoldSumTo(RewritePattern):
             rewriter.replace(op, (), (op.x,))
         elif op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
             reduction = ReduceOp(op.x, "sum", element_type_of(op.result))
-            rewriter.replace(op, reduction)
+            rewriter.replace(op, _at(op, reduction))
 
 
 class FoldBroadcast(RewritePattern):

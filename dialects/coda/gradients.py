@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -287,7 +287,8 @@ class MaximumGradOp(ElementwiseOp):
     """dy where a > b, dy/2 where they are equal, 0 elsewhere: the gradient of `coda.maximum` for a.
 
     With a and b exchanged it is the gradient for b, or that of `coda.minimum` for a. Where an
-    operand is NaN, dy, as in PyTorch.
+    operand is NaN, dy, as in PyTorch. `bound` marks a maximum or minimum with a number, of which
+    the gradient is dy where they are equal, and 0 for NaN, as in PyTorch's `clamp`.
 
     `%da = coda.maximum_grad %a, %b, %dy : (tensor<?x8xf32>, tensor<8xf32>, tensor<?x8xf32>) ->
     tensor<?x8xf32>`
@@ -297,10 +298,22 @@ class MaximumGradOp(ElementwiseOp):
     a = operand_def(TensorType)
     b = operand_def(TensorType)
     dy = operand_def(TensorType)
+    bound = opt_prop_def(UnitAttr)
 
-    def __init__(self, a: SSAValue | Operation, b: SSAValue | Operation, dy: SSAValue | Operation):
+    def __init__(
+        self,
+        a: SSAValue | Operation,
+        b: SSAValue | Operation,
+        dy: SSAValue | Operation,
+        *,
+        bound: bool = False,
+    ):
         operands = [SSAValue.get(value) for value in (a, b, dy)]
-        super().__init__(operands=operands, result_types=[_broadcast_type(self.name, operands)])
+        super().__init__(
+            operands=operands,
+            properties={"bound": UnitAttr() if bound else None},
+            result_types=[_broadcast_type(self.name, operands)],
+        )
 
 
 @irdl_op_definition

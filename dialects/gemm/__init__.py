@@ -20,6 +20,7 @@ from coda_ir.dialects.gemm.attrs import (
     ScheduleAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.constants import exact_number
 from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE
 from coda_ir.dialects.gemm.library_op import LibraryOp
 from coda_ir.dialects.gemm.numerics import (
@@ -112,6 +113,7 @@ __all__ = [
     "SegmentAttr",
     "TunedAttr",
     "YieldOp",
+    "exact_number",
     "numerics_mode",
     "partial_type",
     "region_type",

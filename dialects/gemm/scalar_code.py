@@ -38,8 +38,10 @@ def _emit_activation_grad(
     return builder.activation_grad(op.activation.data, args[0], args[1])
 
 
-def _emit_maximum_grad(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    return builder.maximum_grad(*args)
+def _emit_maximum_grad(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, coda.MaximumGradOp)
+    a, b, dy = args
+    return builder.maximum_grad(a, b, dy, bound=op.bound is not None)
 
 
 def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:

@@ -1,18 +1,18 @@
 """Scalar code of epilogue regions, built from `arith` and `math` operators on float32."""
 
 from collections.abc import Callable, Sequence
-from ctypes import c_float
 from math import pi, sqrt
 from typing import NamedTuple
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, LocationAttr, UnknownLoc, f32
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, LocationAttr, UnknownLoc, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from coda_ir.dialects.coda.shapes import float_type, is_float
 from coda_ir.dialects.gemm.attrs import Combiner
+from coda_ir.dialects.gemm.constants import float_constant
 from coda_ir.dialects.gemm.numerics import NumericsMode
 
 
@@ -59,8 +59,7 @@ class ScalarBuilder:
         """The number in f32; one beyond its range is infinite, as in PyTorch."""
         key = (value, f32)
         if key not in self._constants:
-            attribute = FloatAttr(c_float(value).value, f32)
-            self._constants[key] = self.insert(arith.ConstantOp(attribute))
+            self._constants[key] = self.insert(float_constant(value))
         return self._constants[key]
 
     def integer(self, value: int, type: Attribute) -> SSAValue:
@@ -157,8 +156,15 @@ class ScalarBuilder:
         negative = self.select(self.compare("olt", a, zero), self.constant(-1.0), zero)
         return self.select(self.compare("ogt", a, zero), self.constant(1.0), negative)
 
-    def maximum_grad(self, a: SSAValue, b: SSAValue, dy: SSAValue) -> SSAValue:
-        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins."""
+    def maximum_grad(
+        self, a: SSAValue, b: SSAValue, dy: SSAValue, *, bound: bool = False
+    ) -> SSAValue:
+        """The gradient of max(a, b) for a: dy, half of it where both are equal, 0 where b wins.
+
+        With `bound`, where one of them is a number, dy where both are equal, and 0 for NaN.
+        """
+        if bound:
+            return self.select(self.compare("oge", a, b), dy, self.constant(0.0))
         shared = self.select(self.compare("oeq", a, b), self.scale(dy, 0.5), dy)
         return self.select(self.compare("olt", a, b), self.constant(0.0), shared)
 

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.gemm.constants import verify_exact_number
 from coda_ir.dialects.gemm.segment import Segment
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def _verify_region_ops(block: Block) -> None:
             raise VerifyException(
                 f"region contains {op.name}, expected pure operators of arith and math"
             )
+        verify_exact_number(op)
 
 
 _IN_REGIONS = ("arith.", "math.", "gemm.group_reduce", "gemm.column", "gemm.yield")

@@ -13,7 +13,7 @@ from coda_ir.dialects.torch.fused_attention import (
 )
 from coda_ir.dialects.torch.in_place import has_variant_in_place, in_place
 from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
-from coda_ir.dialects.torch.template import ArgumentTemplate
+from coda_ir.dialects.torch.template import NOT_SYMBOLS, WORDS, ArgumentTemplate
 
 Torch = Dialect("torch", [CallOp, VjpOp], [])
 
@@ -23,6 +23,8 @@ __all__ = [
     "CONVOLUTION_GRAD",
     "FUSED_ATTENTION",
     "FUSED_ATTENTION_GRAD",
+    "NOT_SYMBOLS",
+    "WORDS",
     "ArgumentTemplate",
     "CallOp",
     "Determinism",

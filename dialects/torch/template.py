@@ -15,7 +15,13 @@ from typing import Any
 DEVICE = "device"
 """The name that stands for the device of the program."""
 
+TORCH = "torch"
+"""The module of PyTorch, for its constants."""
+
 CONSTANTS: dict[str, float] = {"inf": float("inf"), "nan": float("nan")}
+
+NOT_SYMBOLS = frozenset({DEVICE, *CONSTANTS})
+"""Names that are something else than a symbolic dimension wherever a value can be."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: int.__add__,
@@ -28,6 +34,9 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 SIZE = "size"
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
+
+WORDS = frozenset({*NOT_SYMBOLS, *_FUNCTIONS, SIZE, TORCH})
+"""All names that arguments have for something else."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,7 @@ def _operand_number(node: ast.Set) -> int:
 def _symbols(node: ast.expr) -> set[str]:
     match node:
         case ast.Name():
-            return set() if node.id in CONSTANTS or node.id == DEVICE else {node.id}
+            return {node.id} - NOT_SYMBOLS
         case ast.Attribute():
             return set()
         case ast.Call():
@@ -147,7 +156,7 @@ def _check(node: ast.expr) -> None:
             children = [node.left, node.right]
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
             children = node.args
-        case ast.Attribute(value=ast.Name(id="torch")):
+        case ast.Attribute(value=ast.Name(id=name)) if name == TORCH:
             return
         case ast.Call(func=ast.Name(id="size"), args=[ast.Set() as operand, axis], keywords=[]):
             children = [operand, axis]
@@ -185,7 +194,7 @@ class _Scope:
             case ast.Call(func=ast.Name(id=name)):
                 return _FUNCTIONS[name](*map(self.value, node.args))
             case ast.Attribute():
-                return getattr(self.namespace["torch"], node.attr)
+                return getattr(self.namespace[TORCH], node.attr)
             case ast.Set():
                 return self.operands[_operand_number(node)]
             case _:
@@ -211,6 +220,9 @@ class _Renderer(ast.NodeTransformer):
             return ast.Subscript(ast.Attribute(operand, "shape"), axis)
         arguments = [self.visit(argument) for argument in node.args]
         return ast.Call(node.func, arguments, [])
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in CONSTANTS:

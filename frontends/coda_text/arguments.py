@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.counterparts import SUPERFLUOUS
+from coda_ir.frontends.coda_text.remedies import keyword_remedy
 from coda_ir.frontends.coda_text.syntax import Argument, Expression, Span
 
 REQUIRED = "required"
@@ -138,7 +139,7 @@ def _formal_of(
         if name not in known:
             raise ArgumentMistake(
                 f"{signature.name} has no parameter '{name}'",
-                suggestion(name, known, f"it is {signature.text}"),
+                keyword_remedy(signature.name, name, known, f"it is {signature.text}"),
                 argument.keyword.span,
             )
         return next(formal for formal in signature.formals if formal.name == name)
@@ -149,7 +150,7 @@ def _formal_of(
     plural = "argument" if len(positional) == 1 else "arguments"
     raise ArgumentMistake(
         f"{signature.name} takes {len(positional)} positional {plural}, got {given}",
-        f"it is {signature.text}",
+        SUPERFLUOUS.get(signature.name, f"it is {signature.text}"),
         argument.span,
     )
 

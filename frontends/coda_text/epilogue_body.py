@@ -11,10 +11,12 @@ from xdsl.ir import Attribute, Block
 from coda_ir.dialects.coda.shapes import float_type
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
+from coda_ir.frontends.coda_text.counterparts import ELEMENTS
 from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
 from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.program import RESERVED, EpilogueDefinition
-from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
+from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import (
     Assign,
     Binary,
@@ -203,7 +205,7 @@ class EpilogueBody(Evaluator):
             return self.error(node.span, f"'{name}' is not a value", f"call it: {name}(...)")
         known = [*self.variables, *self.definition.scope.meanings]
         otherwise = "an epilogue sees its accumulators, its ports and consts only"
-        remedy = suggestion(name, known, otherwise)
+        remedy = value_remedy(name, known, otherwise)
         return self.error(node.span, f"unknown name '{name}'", remedy)
 
     def negation(self, node: Negation, operand: Value) -> Value:
@@ -222,16 +224,17 @@ class EpilogueBody(Evaluator):
     def call(self, node: Call) -> Value:
         name = node.callee.text
         if name not in SIGNATURES or name in self.definition.scope.meanings:
-            for argument in node.arguments:
-                self.evaluate(argument.value)
+            given = self.given(node)
             known = name in OPERATORS or name in self.definition.scope.meanings
             message = f"'{name}' cannot be called in an epilogue" if known else None
-            remedy = f"operators on elements are {', '.join(sorted(SIGNATURES))}"
-            return self.error(
-                node.callee.span,
-                message or f"unknown function '{name}'",
-                remedy if known else suggestion(name, SIGNATURES, remedy),
+            remedy = function_remedy(
+                name,
+                () if known else SIGNATURES,
+                given,
+                counterparts=ELEMENTS,
+                otherwise=f"operators on elements are {', '.join(sorted(SIGNATURES))}",
             )
+            return self.error(node.callee.span, message or f"unknown function '{name}'", remedy)
         bound = self.bound_arguments(SIGNATURES[name], node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None:

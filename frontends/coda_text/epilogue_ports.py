@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
-from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
 from coda_ir.frontends.coda_text.syntax import Identifier, Port, Span
 from coda_ir.frontends.coda_text.values import (
     FLOAT_TYPES,
@@ -112,7 +112,7 @@ def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
         return None
     name = port.kind.name
     if name.text not in kinds:
-        remedy = suggestion(name.text, kinds, f"kinds of ports are {', '.join(kinds)}")
+        remedy = kind_remedy("port", name.text, kinds, f"kinds of ports are {', '.join(kinds)}")
         error(name.span, f"unknown kind of port '{name.text}'", remedy)
         return None
     if port.kind.argument is not None:
@@ -146,7 +146,9 @@ def _result(
         case "select":
             return _select_result(port, argument, operands, error)
         case _:
-            remedy = suggestion(name.text, kinds, f"kinds of results are {', '.join(kinds)}")
+            remedy = kind_remedy(
+                "port", name.text, kinds, f"kinds of results are {', '.join(kinds)}"
+            )
             error(name.span, f"unknown kind of result '{name.text}'", remedy)
             return None
 
@@ -159,7 +161,7 @@ def _stored_result(
         error(
             argument.span,
             f"{kind}<{argument.text}>: expected the element type to store",
-            suggestion(argument.text, FLOAT_TYPES, f"one of {', '.join(FLOAT_TYPES)}"),
+            element_remedy(argument.text, FLOAT_TYPES, f"one of {', '.join(FLOAT_TYPES)}"),
         )
         return None
     if kind == "half" and not is_pair:
@@ -181,7 +183,10 @@ def _partial_result(
     if argument is None or argument.text not in combiners:
         given = "" if argument is None else f"<{argument.text}>"
         span = port.kind.span if argument is None else argument.span
-        error(span, f"{kind}{given}: expected a combiner", f"one of {', '.join(combiners)}")
+        remedy = f"one of {', '.join(combiners)}"
+        if argument is not None:
+            remedy = kind_remedy("combiner", argument.text, combiners, remedy)
+        error(span, f"{kind}{given}: expected a combiner", remedy)
         return None
     combiner = Combiner(argument.text)
     make = ResultPortAttr.partial_row if kind == "partial_row" else ResultPortAttr.partial_col

@@ -13,6 +13,8 @@ from coda_ir.frontends.coda_text.arguments import (
     Signature,
     bind,
 )
+from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
+from coda_ir.frontends.coda_text.counterparts import FUNCTIONS
 from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -36,6 +38,7 @@ from coda_ir.frontends.coda_text.values import (
     ListValue,
     Number,
     Poison,
+    TensorValue,
     TupleValue,
     Value,
     describe,
@@ -130,23 +133,23 @@ class Evaluator(ABC):
     def _list(self, node: ListExpression) -> Value:
         items: list[Dim] = []
         for item in node.items:
-            size = self.size(item)
+            size = self.size(item, "lists hold sizes; tensors are arguments, as in concat(a, b)")
             if size is None:
                 return POISON
             items.append(size)
         return ListValue(tuple(items))
 
-    def size(self, node: Expression) -> Dim | None:
+    def size(
+        self,
+        node: Expression,
+        remedy: str = "sizes are integers, consts and symbols; // divides integers",
+    ) -> Dim | None:
         """The size that an expression gives; None after an error."""
         value = self.evaluate(node)
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):
-            self.error(
-                node.span,
-                f"a size is expected here, but this is {describe(value)}",
-                "sizes are integers, consts and symbols; // divides integers",
-            )
+            self.error(node.span, f"a size is expected here, but this is {describe(value)}", remedy)
         return None
 
     def _negation(self, node: Negation) -> Value:
@@ -187,6 +190,8 @@ class Evaluator(ABC):
         if is_poisoned(left) or is_poisoned(right):
             return POISON
         try:
+            if node.operator == "//" and (is_tensor(left) or is_tensor(right)):
+                return self._floor_division(node, left, right)
             if node.operator == "//" or is_size_arithmetic(node.operator, left, right):
                 return integer_arithmetic(node.operator, left, right)
             if isinstance(left, int | float) and isinstance(right, int | float):
@@ -197,6 +202,15 @@ class Evaluator(ABC):
             operand = operands.get(mistake.argument or "")
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
             return self.report(mistake, (operand or node).span, remedy)
+
+    def _floor_division(self, node: Binary, left: Value, right: Value) -> Poison:
+        """Report `//` of tensors, with the call of PyTorch that has its meaning."""
+        fields = fields_of([self._given(node.left, left), self._given(node.right, right)])
+        return self.error(
+            node.operator_span,
+            "// divides sizes, but an operand is " + describe(left if is_tensor(left) else right),
+            f"/ divides without rounding; // is {fill(FUNCTIONS['floor_divide'], fields)}",
+        )
 
     def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
         """The arguments of a call by parameter; None after an error."""
@@ -217,6 +231,24 @@ class Evaluator(ABC):
         poisoned = any(is_poisoned(value) for given in values.values() for value in given)
         return None if poisoned else values
 
+    def given(self, node: Call) -> list[Given]:
+        """The arguments of a call of a function that does not exist, for its remedy."""
+        parts = [argument.value for argument in node.arguments]
+        if parts and isinstance(parts[0], ListExpression):
+            parts[:1] = parts[0].items
+        return [self._given(part, self.evaluate(part)) for part in parts]
+
+    def _given(self, node: Expression, value: Value) -> Given:
+        return Given(self._text(node), value)
+
+    def _text(self, node: Expression) -> str:
+        """An expression as it is written, on one line."""
+        span = node.span
+        lines = self.reporter.lines(self.file)[span.line - 1 : span.end_line]
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        return " ".join(line.strip() for line in lines)
+
     def call_mistake(
         self, mistake: Mistake, bound: Bound, node: Call, signature: Signature
     ) -> Poison:
@@ -224,6 +256,10 @@ class Evaluator(ABC):
         arguments = bound.get(mistake.argument or "", [])
         span = arguments[0].value.span if arguments else node.span
         return self.report(mistake, span, f"it is {signature.text}")
+
+
+def is_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue)
 
 
 def constant_call(name: str, values: Values) -> Value | None:
@@ -266,7 +302,7 @@ def integer_arithmetic(operator: str, left: Value, right: Value) -> Value:
         if not isinstance(value, int | SymbolicSize):
             raise Mistake(
                 f"an operand of {operator} is {describe(value)}, expected an integer",
-                "write / for tensors",
+                "/ divides elements, without rounding",
                 argument=name,
             )
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)

@@ -22,7 +22,8 @@ from coda_ir.frontends.coda_text.program import (
     FunctionDefinition,
     Scope,
 )
-from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
+from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import Binary, Call, Name, Negation, Span
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -120,12 +121,13 @@ class ExpressionLowering(Evaluator):
         if name in RESERVED:
             return ElementType(name) if name in ELEMENT_TYPES else name == "true"
         if meaning is not None or name in OPERATORS:
-            return self.error(
-                node.span, f"'{name}' is not a value", f"call it: {self._usage(name)}"
-            )
+            remedy = f"call it: {self._usage(name)}"
+            if meaning is None and name in coda.ACTIVATIONS:
+                remedy += f'; a choice is a string, "{name}"'
+            return self.error(node.span, f"'{name}' is not a value", remedy)
         words = ("true", "false", *ELEMENT_TYPES)
         known = [*self.variables, *self.scope.meanings, *self.symbols, *words]
-        remedy = suggestion(name, known, "names are defined before they are used")
+        remedy = value_remedy(name, known, "names are defined before they are used")
         return self.error(node.span, f"unknown name '{name}'", remedy)
 
     def _usage(self, name: str) -> str:
@@ -157,8 +159,7 @@ class ExpressionLowering(Evaluator):
             return self._call_epilogue(meaning, node)
         if name in OPERATORS:
             return self._call_operator(node)
-        for argument in node.arguments:
-            self.evaluate(argument.value)
+        given = self.given(node)
         if isinstance(meaning, Poison):
             return POISON
         if name in self.variables or meaning is not None:
@@ -168,7 +169,7 @@ class ExpressionLowering(Evaluator):
                 "multiply with *",
             )
         callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
-        remedy = suggestion(name, [*callable, *OPERATORS], "docs/language.md lists the operators")
+        remedy = function_remedy(name, [*callable, *OPERATORS], given)
         return self.error(node.callee.span, f"unknown function '{name}'", remedy)
 
     def may_inline(self, callee: FunctionDefinition | EpilogueDefinition, node: Call) -> bool:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.frontends.coda_text.arguments import Mistake
-from coda_ir.frontends.coda_text.reporter import suggestion
+from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
     INDEX_TYPES,
     SIZE_LIMITS,
@@ -194,7 +194,7 @@ class Invocation:
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
-                suggestion(value, choices, f"write {name}={options.split(', ')[0]}"),
+                choice_remedy(name, value, choices),
                 argument=name,
             )
         return value
@@ -207,7 +207,7 @@ class Invocation:
         if not isinstance(value, ElementType):
             raise Mistake(
                 f"{self.name}: {name} is {describe(value)}, expected an element type",
-                "element types are bf16, f16, f32, f64, i32, i64 and bool",
+                "element types are bf16, f16, f32, f64, i32, i64 and bool, without quotes",
                 argument=name,
             )
         return value.name

@@ -32,6 +32,7 @@ from coda_ir.frontends.coda_text.program import (
     FunctionDefinition,
     Scope,
 )
+from coda_ir.frontends.coda_text.remedies import element_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter, source_range, suggestion
 from coda_ir.frontends.coda_text.syntax import (
     Assign,
@@ -219,7 +220,7 @@ class FunctionLowering(ExpressionLowering):
         self.error(
             node.element.span,
             f"unknown element type '{name}'",
-            suggestion(name, ELEMENT_TYPES, f"element types are {', '.join(ELEMENT_TYPES)}"),
+            element_remedy(name, ELEMENT_TYPES, f"element types are {', '.join(ELEMENT_TYPES)}"),
         )
         return None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lark import Token
 from lark.exceptions import UnexpectedToken
 
+from coda_ir.frontends.coda_text.foreign_syntax import foreign_remedy
 from coda_ir.frontends.coda_text.layout import (
     CLOSING,
     CONTINUES,
@@ -52,6 +54,21 @@ SPELLINGS = {
 }
 
 
+MISSING = {
+    frozenset({"LSQB"}): "a type has its sizes in brackets: bf16[M, 64], or f32[] for one element",
+    frozenset({"COLON", "NAME"}): "parameters have types: x: bf16[M, 64]",
+    frozenset({"ARROW", "LBRACE"}): "the body of a function is in braces: { return x }",
+    frozenset({"ARROW"}): "an epilogue names its results: -> (y: tile)",
+    frozenset({"LBRACE"}): "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])",
+    frozenset({"EQUAL"}): "consts are numbers: const D = 64",
+    frozenset({"STRING"}): 'import takes a .coda file in quotes: import "norms.coda"',
+}
+"""Remedies by the terminals that are expected where there is only one place for them."""
+
+KEYWORD_ARGUMENT = "keyword arguments have '=': rms_norm(x, w, eps=1e-6)"
+NO_TYPE = "types of names follow from their values: y = silu(x)"
+
+
 @dataclass(frozen=True)
 class Parsed:
     """The tree of a file, with its tokens and comments for the formatter.
@@ -67,17 +84,20 @@ class Parsed:
 def parse(text: str, file: str, reporter: Reporter) -> Parsed:
     """Parse `text`, reporting lexical and syntax errors. `file` names it in messages."""
     reporter.sources[file] = text
+    lines = reporter.lines(file)
     layout = Layout()
     tokens = layout.tokens(raw_tokens(text))
     lines_with_errors: set[int] = set()
     for token in layout.errors:
         if token.line not in lines_with_errors:
-            reporter.error(file, span_of(token), *_lexical_error(token))
+            message, remedy = _lexical_error(token)
+            foreign = foreign_remedy(lines[(token.line or 1) - 1], token.column or 1)
+            reporter.error(file, span_of(token), message, foreign or remedy)
             lines_with_errors.add(token.line or 0)
     if _has_large_numbers(tokens, file, reporter):
         return Parsed(File(()), tokens, layout.comments)
     before = reporter.count
-    tree = _Recovery(tokens, file, reporter, lines_with_errors).parse()
+    tree = _Recovery(tokens, lines, file, reporter, lines_with_errors).parse()
     # Brackets that are not closed nest too; then the syntax errors say more.
     if layout.too_deep is not None and reporter.count == before:
         reporter.error(
@@ -115,8 +135,16 @@ def _lexical_error(token: Token) -> tuple[str, str]:
 class _Recovery:
     """Feeds the parser; after an error, drops the statement or definition that has it."""
 
-    def __init__(self, tokens: list[Token], file: str, reporter: Reporter, skipped: set[int]):
+    def __init__(
+        self,
+        tokens: list[Token],
+        lines: list[str],
+        file: str,
+        reporter: Reporter,
+        skipped: set[int],
+    ):
         self.tokens = tokens
+        self.lines = lines
         self.file = file
         self.reporter = reporter
         self.lines_with_errors = skipped
@@ -167,6 +195,14 @@ class _Recovery:
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return "there is no power operator: write x * x"
+        if frozenset(expected) in MISSING:
+            return MISSING[frozenset(expected)]
+        line = self.lines[(token.line or 1) - 1]
+        foreign = foreign_remedy(line, token.column or 1)
+        if foreign is not None and token.type != END:
+            return foreign
+        if token.type == "COLON":
+            return KEYWORD_ARGUMENT if bracket is not None else NO_TYPE
         if bracket is None and previous.type in CONTINUES and self._starts_line(index):
             return f"line {previous.line} ends with '{previous}', so that it goes on here"
         if bracket is None and self._inside_body():
@@ -176,7 +212,11 @@ class _Recovery:
                 return "comparisons do not exist; '=' binds a new name"
             return "a statement is 'name = expression' or 'return expression', one per line"
         if self.parser.height_of("FN") == self.parser.height:
+            if re.match(r"\s*\w+\s*=\s*[-\d]", line):
+                return f"write const {line.strip()}"
             return "at the top level there are: import, const, fn and epilogue"
+        if token.type == "EQUAL" and {"COMMA", "RPAR"} <= expected:
+            return "parameters have no defaults: pass every argument, or write a const"
         return f"write {_describe_expected(expected)} here"
 
     def _unclosed(self, index: int) -> Token | None:

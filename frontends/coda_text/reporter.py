@@ -23,11 +23,18 @@ class Reporter:
     def __init__(self, limit: int | None = MAX_REPORTED) -> None:
         self.sources = {}
         self.limit = limit
+        self._lines: dict[str, list[str]] = {}
         self._diagnostics: dict[Diagnostic, None] = {}
 
     @property
     def count(self) -> int:
         return len(self._diagnostics)
+
+    def lines(self, file: str) -> list[str]:
+        """The lines of a file, split once."""
+        if file not in self._lines:
+            self._lines[file] = self.sources[file].split("\n")
+        return self._lines[file]
 
     def error(self, file: str, span: Span, message: str, remedy: str) -> None:
         """Record an error. Raises DiagnosticError when there are enough of them."""

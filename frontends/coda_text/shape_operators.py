@@ -14,6 +14,7 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     TupleValue,
     Value,
+    describe,
     dims_attribute,
     divided,
     extent,
@@ -22,6 +23,9 @@ from coda_ir.frontends.coda_text.values import (
     product_of,
 )
 from coda_ir.symbolic_size import SymbolicSize
+
+MAX_PARTS = 16
+"""How many sizes a remedy writes."""
 
 
 def reshape(call: Invocation) -> TensorValue:
@@ -109,8 +113,10 @@ def _slice(call: Invocation, x: TensorValue, dim: int, start: int, stop: int) ->
 
 def split(call: Invocation) -> Value:
     """Consecutive slices of the last dimension, or of `dim`, that fill it."""
-    x, sizes = call.tensor("x", least_rank=1), call.integers("sizes")
+    x = call.tensor("x", least_rank=1)
     dim = call.axis("dim", len(x.dims), -1)
+    _expect_list(call, x.dims[dim])
+    sizes = call.integers("sizes")
     if any(size < 1 for size in sizes) or sum(sizes) != x.dims[dim]:
         raise Mistake(
             f"split: sizes are {format_dims(sizes)}, expected sizes with the sum "
@@ -120,6 +126,18 @@ def split(call: Invocation) -> Value:
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     parts = [_slice(call, x, dim, a, a + n) for a, n in zip(starts, sizes, strict=True)]
     return TupleValue(tuple(parts))
+
+
+def _expect_list(call: Invocation, size: Dim) -> None:
+    """Raise for the one size of all parts, as PyTorch has it."""
+    part = call.value("sizes")
+    count = divided(size, part) if isinstance(part, int) and part else None
+    if part is not None and isinstance(count, int) and 0 < count <= MAX_PARTS:
+        raise Mistake(
+            f"split: sizes is {describe(part)}, expected the sizes of all parts",
+            f"write [{', '.join([str(part)] * count)}]",
+            argument="sizes",
+        )
 
 
 def concat(call: Invocation) -> TensorValue:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.torch import ArgumentTemplate, CallOp
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch import NOT_SYMBOLS, ArgumentTemplate, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
@@ -19,6 +21,7 @@ from coda_ir.frontends.coda_text.values import (
     extent,
     format_dims,
 )
+from coda_ir.torch_signatures import callee_remedy, check_call
 
 SIGNATURE = (
     "torch(call: string, *operands?, dtype: type, shape: sizes, positions: sizes?, "
@@ -34,6 +37,12 @@ def torch_call(call: Invocation) -> TensorValue:
         raise Mistake(
             'torch: call is not of the form "namespace.operator.overload(arguments)"',
             'write "aten.cumsum.default({0}, -1)"; {0} is the first tensor',
+            argument="call",
+        )
+    if not re.fullmatch(r"\w+\.\w+\.\w+", callee):
+        raise Mistake(
+            f"torch: {callee} is not of the form namespace.operator.overload",
+            callee_remedy(callee) or 'write "aten.cumsum.default({0}, -1)"',
             argument="call",
         )
     operands = [call.as_tensor("operands", value) for value in call.values.get("operands", ())]
@@ -53,7 +62,12 @@ def torch_call(call: Invocation) -> TensorValue:
     try:
         op.verify_()
     except VerifyException as error:
-        raise Mistake(f"torch: {error}", argument="call") from error
+        remedy = "{0} is the first tensor behind the text, {1} the second one"
+        raise Mistake(f"torch: {error}", remedy, argument="call") from error
+    try:
+        check_call(callee, op.template, 1, op.picks)
+    except CodaError as error:
+        raise Mistake(f"torch: {error.message}", error.remedy, argument="call") from error
     op.attributes["coda.dims"] = dims_attribute(shape)
     return call.emit(op, shape)
 
@@ -68,10 +82,19 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
     if unknown:
         raise Mistake(
             f"torch: the arguments name {unknown[0]}, which is not a symbol of the function",
-            "sizes are numbers or symbols of the parameters",
+            "{0} is the first tensor; sizes are numbers or symbols of the parameters",
             argument="call",
         )
     sizes = {name: str(symbols[name]) for name in template.symbols}
+    written = {node.id for node in ast.walk(template.call) if isinstance(node, ast.Name)}
+    hidden = NOT_SYMBOLS & {*(written & symbols.keys()), *sizes.values()}
+    if hidden:
+        raise Mistake(
+            f"torch: the arguments name {min(hidden)}, which is not a size there, but the function "
+            "has a size of that name",
+            "call the size by another name",
+            argument="call",
+        )
     if all(name == size for name, size in sizes.items()):
         return text
     bound: ast.Call = _Binder(sizes).visit(ArgumentTemplate.parse(text).call)
@@ -81,6 +104,9 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
 class _Binder(ast.NodeTransformer):
     def __init__(self, sizes: Mapping[str, str]):
         self._sizes = sizes
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         size = self._sizes.get(node.id)

@@ -46,6 +46,8 @@ KEPT_OPERATORS = frozenset(
         "mean",
         "rsqrt",
         "hardtanh",
+        "hardswish",
+        "hardsigmoid",
         "pad",
         "split",
         "cross_entropy_loss",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
+from coda_ir.defects import Errors
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
@@ -15,7 +17,6 @@ from coda_ir.training.save_policy import SavePolicy
 
 Fallback: TypeAlias = Literal["eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
-ErrorHandling: TypeAlias = Literal["fallback", "raise"]
 Backward: TypeAlias = Literal["derived", "autograd"]
 
 REMARKS_VARIABLE = "CODA_REMARKS"
@@ -73,7 +74,7 @@ class Options:
     """
     remarks: str | None = None
     """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
-    errors: ErrorHandling = "fallback"
+    errors: Errors = "fallback"
     """What an error inside of the compiler does to a graph; `raise` is for tests."""
 
     @staticmethod
@@ -84,8 +85,10 @@ class Options:
         names = [field.name for field in fields(Options)]
         for name in given or {}:
             if name not in names:
+                close = get_close_matches(name, names, n=1, cutoff=0.7)
                 raise OptionError(
-                    f"unknown option '{name}' of the backend coda", f"use {', '.join(names)}"
+                    f"unknown option '{name}' of the backend coda",
+                    f"did you mean '{close[0]}'?" if close else f"use {', '.join(names)}",
                 )
         values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)
@@ -95,7 +98,7 @@ class Options:
     def _check(self) -> None:
         _check_choice("fallback", self.fallback, get_args(Fallback))
         _check_choice("target", self.target, get_args(TargetChoice))
-        _check_choice("errors", self.errors, get_args(ErrorHandling))
+        _check_choice("errors", self.errors, get_args(Errors))
         _check_choice("backward", self.backward, get_args(Backward))
         _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")

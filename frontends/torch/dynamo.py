@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.api import CompiledFunction, Target, compile
 from coda_ir.context import make_context
+from coda_ir.defects import Described, WithFallback
 from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
@@ -31,7 +32,9 @@ from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
     NothingToDo,
     decompositions,
+    described_graph,
     fix_numbers_of_modules,
+    input_names,
     keep_operators_whole,
     needs_gradients,
     weight_positions,
@@ -98,19 +101,22 @@ def coda(
     `mode` is one of `MODES` and `options` are those of `Options`. Raises OptionError for others.
     """
     chosen = Options.of(mode, options)
+    names = input_names(graph)
     fix_numbers_of_modules(graph)
     is_whole = not transforms_itself(graph)
     if is_whole and not needs_gradients(graph, example_inputs):
-        return _trace_whole(GraphCompiler(chosen), graph, example_inputs)
+        return _trace_whole(GraphCompiler(chosen, names), graph, example_inputs)
     chosen = _without_inference(chosen)
     if is_whole and chosen.backward == "derived":
         try:
             with torch.no_grad():
-                return _trace_whole(TrainingCompiler(chosen), forward_graph(graph), example_inputs)
+                compiler = TrainingCompiler(chosen, names)
+                return _trace_whole(compiler, forward_graph(graph), example_inputs)
         except NotDerivedError as reason:
             logger.info("the gradients of a graph are left to autograd: %s", reason)
     backend = _aot_autograd(
-        fw_compiler=GraphCompiler(chosen), bw_compiler=GraphCompiler(chosen, is_backward=True)
+        fw_compiler=GraphCompiler(chosen, names),
+        bw_compiler=GraphCompiler(chosen, names, is_backward=True),
     )
     return backend(graph, example_inputs)
 
@@ -145,8 +151,10 @@ class GraphCompiler:
     updates_inputs = True
     """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
 
-    def __init__(self, options: Options, *, is_backward: bool = False):
+    def __init__(self, options: Options, names: Sequence[str] = (), *, is_backward: bool = False):
+        """`names` is what `input_names` gives of the graph of TorchDynamo."""
         self.options = options
+        self._names = names
         self._is_backward = is_backward
         self._refusals = logging.WARNING
 
@@ -157,9 +165,22 @@ class GraphCompiler:
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
         updated = make_updates_results(graph)
         compiled = self._try_to_compile(graph, updated)
-        if compiled is not None:
+        if compiled is None:
+            return storing_updates(self._fall_back(graph, inputs), updated)
+        eager = storing_updates(_eager(graph), updated)
+        return self._guarded(compiled, eager, graph, changes_inputs=bool(updated))
+
+    def _guarded(
+        self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
+    ) -> Runner:
+        """`compiled`, or `eager` once a call failed by a defect of this compiler."""
+        if self.options.errors == "raise":
             return compiled
-        return storing_updates(self._fall_back(graph, inputs), updated)
+
+        def describe() -> Described:
+            return Described(described_graph(graph), "eager PyTorch", 'options={"errors": "raise"}')
+
+        return WithFallback(compiled, eager, describe, changes_inputs=changes_inputs)
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
         """The graph, or what can be compiled of it; None where nothing can."""
@@ -182,7 +203,8 @@ class GraphCompiler:
         return None
 
     def _compile_regions(self, split: GraphModule) -> Runner:
-        compiler = GraphCompiler(replace(self.options, cuda_graphs=False), is_backward=True)
+        options = replace(self.options, cuda_graphs=False)
+        compiler = GraphCompiler(options, self._names, is_backward=True)
         compiler._refusals = logging.INFO
         for node, region in regions_in(split):
             call = compiler._compile_or_fall_back(region, inputs_of(region))
@@ -192,10 +214,11 @@ class GraphCompiler:
     def _fall_back(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Runner:
         if self.options.fallback == "inductor":
             return compile_with_inductor(graph, example_inputs)
-        return lambda inputs: graph.forward(*inputs)
+        return _eager(graph)
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, () if self._is_backward else weight_positions(), updated)
+        weights = () if self._is_backward else weight_positions()
+        captured = DynamoGraph(graph, weights, updated, self._names)
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
         with _tensors_with_data():
@@ -269,7 +292,7 @@ class TrainingCompiler(GraphCompiler):
         """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
         try:
             check_traced()
-            return self._compile(graph)
+            return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
         except NotDerivedError:
             raise
         except CodaError as error:
@@ -282,7 +305,7 @@ class TrainingCompiler(GraphCompiler):
             raise NotDerivedError("a defect of coda_ir", "report it") from error
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, weight_positions(), updated)
+        captured = DynamoGraph(graph, weight_positions(), updated, self._names)
         imported, remarks = self._import(captured)
         wrt = _with_gradients(captured, imported)
         with _tensors_with_data():
@@ -298,6 +321,18 @@ class TrainingCompiler(GraphCompiler):
             self._report([*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
+
+
+def _eager(graph: GraphModule) -> Runner:
+    return lambda inputs: graph.forward(*inputs)
+
+
+def _eager_with_gradients(graph: GraphModule) -> Runner:
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        with torch.enable_grad():
+            return graph.forward(*inputs)
+
+    return run
 
 
 def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:
@@ -338,4 +373,8 @@ def _why_not_captured(compiled: CompiledFunction) -> str | None:
 def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
     """Raises NothingToDo for a program without a GEMM."""
     if not any(op.name in program.operators for op in (FusedOp, LibraryOp)):
-        raise NothingToDo("the graph has no GEMM", "nothing to do: it is not for this backend")
+        raise NothingToDo(
+            "the graph has no linear map, which kernels are fused with; products of two "
+            "activations (bmm) are PyTorch's",
+            "nothing to do: it is not for this backend",
+        )

@@ -111,15 +111,25 @@ def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, A
 def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
     if not isinstance(model, torch.nn.Module | ExportedProgram):
         raise CodaError(
-            f"the model is {_article(model)}, expected a torch.nn.Module",
-            "wrap a function in a module whose forward calls it",
+            f"the model is {_article(model)}, expected a torch.nn.Module", _model_remedy(model)
         )
     if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
         raise CodaError(
             f"args is {_article(args)}, expected a tuple of the model's arguments",
-            "write (x,) for a single argument",
+            "write (x,) for a single argument, and () where all are in kwargs",
         )
     return args
+
+
+def _model_remedy(model: object) -> str:
+    """The remedy for what is no model."""
+    match model:
+        case type():
+            return f"pass an instance: {model.__name__}(...)"
+        case str():
+            return "pass the model itself; coda_ir.compile takes programs"
+        case _:
+            return "wrap a function in a module whose forward calls it"
 
 
 def _article(value: object) -> str:

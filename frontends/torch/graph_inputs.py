@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
+from pathlib import PurePath
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from torch.fx import GraphModule, Node
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import KEPT_OPERATORS
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
-from coda_ir.frontends.torch.types import dims_of, symbolic_text
+from coda_ir.frontends.torch.types import dims_of, dotted_name, location_of, symbolic_text
+from coda_ir.remarks import source_position
 
 _INTERNALS: Any = import_module("torch._C")
 
@@ -31,12 +33,17 @@ class DynamoGraph:
     """
 
     def __init__(
-        self, module: GraphModule, weights: Collection[int] = (), updated: Sequence[int] = ()
+        self,
+        module: GraphModule,
+        weights: Collection[int] = (),
+        updated: Sequence[int] = (),
+        names: Sequence[str] = (),
     ):
         """`weights` are the positions of the inputs that are parameters or buffers, `updated` of
-        those whose new values are the last results.
+        those whose new values are the last results; `names` is what `input_names` gives.
         """
         graph = module.graph
+        self._names = names
         self._weights = frozenset(weights).difference(updated)
         self.updated = tuple(updated)
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
@@ -64,6 +71,12 @@ class DynamoGraph:
         """The number of an input among those of the graph."""
         return self._positions[self.sizes.get(node, node)]
 
+    def _name_of(self, node: Node) -> str:
+        """What an input is called in the model, where AOTAutograd says which one it is."""
+        index: object = getattr(node.meta.get("desc"), "idx", None)
+        known = isinstance(index, int) and index < len(self._names)
+        return (self._names[index] if known else "") or node.name
+
     @property
     def size_hints(self) -> dict[str, int]:
         """The sizes of the symbols in the call that the graph was captured in, where PyTorch may
@@ -85,11 +98,28 @@ class DynamoGraph:
         if symbol is None or self.places[symbol][1] is not None:
             position = self._positions[node]
             is_weight, is_updated = position in self._weights, position in self.updated
-            return GraphInput(node, node.name, is_weight=is_weight, is_updated=is_updated)
+            name = self._name_of(node)
+            return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         stand_in.meta["val"] = _extent_of_size(value)
         self.sizes[stand_in] = node
         return GraphInput(stand_in, stand_in.name)
+
+
+def input_names(graph: GraphModule) -> list[str]:
+    """What the tensors that a graph of TorchDynamo takes are called in the model, by position: the
+    paths of parameters and buffers, and the names of arguments. Empty for what has no name, or
+    shares it with another.
+    """
+    names: list[str] = []
+    for node in graph.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        path: object = getattr(_source_of(node), "name", "")
+        is_tensor = isinstance(node.meta.get("example_value"), torch.Tensor)
+        is_named = is_tensor and isinstance(path, str)
+        names.append(dotted_name(path, of_module=_is_of_module(node)) if is_named else "")
+    return [name if names.count(name) == 1 else "" for name in names]
 
 
 def weight_positions() -> Collection[int]:
@@ -100,6 +130,15 @@ def weight_positions() -> Collection[int]:
     context: Any = import_module("torch._guards").TracingContext.try_get()
     metadata: Any = None if context is None else context.fw_metadata
     return () if metadata is None else tuple(metadata.static_input_indices)
+
+
+def described_graph(graph: GraphModule) -> str:
+    """A graph by the place in the model of its first operator, for messages."""
+    nodes = [node for node in graph.graph.nodes if node.op == "call_function"]
+    for position in map(source_position, map(location_of, nodes)):
+        if position is not None:
+            return f"the graph of {PurePath(position[0]).name}:{position[1]}"
+    return "a graph"
 
 
 def _symbol_of(value: object) -> str | None:
@@ -182,10 +221,15 @@ def fix_numbers_of_modules(graph: GraphModule) -> None:
     graph.recompile()
 
 
+def _source_of(owner: object) -> object:
+    """By which path from the variables of the traced code TorchDynamo reaches a placeholder."""
+    argument = owner.meta.get("grapharg") if isinstance(owner, Node) else None
+    return getattr(argument, "source", None)
+
+
 def _is_of_module(owner: object) -> bool:
     """Whether a placeholder is an attribute of a module, not an argument of the function."""
-    argument = owner.meta.get("grapharg") if isinstance(owner, Node) else None
-    source: object = getattr(argument, "source", None)
+    source = _source_of(owner)
     while source is not None:
         if "NNModule" in type(source).__name__:
             return True

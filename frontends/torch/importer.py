@@ -9,7 +9,17 @@ from typing import Any, TypeAlias
 import torch
 from torch.fx import Graph, Node
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    IntAttr,
+    LocationAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    UnknownLoc,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -30,7 +40,7 @@ from coda_ir.frontends.torch.types import (
     tensors_in,
     used_results,
 )
-from coda_ir.remarks import format_location
+from coda_ir.remarks import format_location, source_position
 from coda_ir.storage import DONATED
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
@@ -38,6 +48,10 @@ Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
 
 Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 """Builds the operators of a node; None where this use of the operator is not known."""
+
+
+CONTROL_FLOW = ("cond", "while_loop")
+"""Operators that choose among graphs by the values of tensors."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +125,9 @@ class GraphImporter:
                 raise CodaError(f"{graph_input.name}: {error.message}", error.remedy) from error
         for node in self.source.graph.nodes:
             self._node = node
+            # What a graph reads beside tensors are graphs, for operators that call them.
             if node.op == "call_function":
                 self._import_call_at(node)
-            elif node.op == "get_attr" and node not in self.values:
-                raise CodaError(
-                    f"the model has control flow that depends on data ({node.target})",
-                    "export the branches by themselves",
-                )
         self._return()
         return self.imported
 
@@ -166,15 +176,13 @@ class GraphImporter:
         try:
             self._import_call(node)
         except CodaError as error:
-            place = format_location(location_of(node))
-            raise CodaError(f"{place}: {error.message}", error.remedy) from error
+            location = location_of(node)
+            place = f"{format_location(location)}: " if source_position(location) else ""
+            raise CodaError(f"{place}{error.message}", error.remedy) from error
 
     def _import_call(self, node: Node) -> None:
         if is_higher_order(node):
-            raise CodaError(
-                f"the model uses {node.target}, which is not an operator on tensors",
-                "export the parts around it; torch.compile leaves it to PyTorch",
-            )
+            raise _not_on_tensors(node)
         if not any(True for _ in tensors_in(node.meta.get("val"))):
             # Sizes are text where they are used; assertions have been checked by the capture.
             return
@@ -287,7 +295,29 @@ class GraphImporter:
             Region(self._block),
             arg_attrs=ArrayAttr(self._argument_attributes),
         )
+        func.location = self._begin()
         self.imported.module.body.block.add_op(func)
+
+    def _begin(self) -> LocationAttr:
+        """Where the model's code begins, as far as the graph has it."""
+        places = (source_position(location_of(node)) for node in self.source.graph.nodes)
+        found = next((place for place in places if place is not None), None)
+        if found is None:
+            return UnknownLoc()
+        file, line, column = found
+        return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
+
+
+def _not_on_tensors(node: Node) -> CodaError:
+    if str(node.target) in CONTROL_FLOW:
+        return CodaError(
+            f"the model has control flow that depends on data ({node.target})",
+            "export the branches by themselves; torch.compile leaves it to PyTorch",
+        )
+    return CodaError(
+        f"the model uses {node.target}, which calls a function of the model",
+        "export the parts around it; torch.compile leaves it to PyTorch",
+    )
 
 
 def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:

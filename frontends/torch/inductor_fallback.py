@@ -26,6 +26,9 @@ def compile_with_inductor(graph: GraphModule, example_inputs: Sequence[Any]) -> 
     with guards.detect_fake_mode(example_inputs), decompose_as_usual():
         inputs = [_contiguous(value) for value in example_inputs]
         decomposed = make_fx(graph, table)(*inputs)
+    # Results without a use: Inductor's attention with a function of the scores lacks some of them.
+    decomposed.graph.eliminate_dead_code()
+    decomposed.recompile()
     inductor: Any = import_module("torch._inductor.compile_fx")
     with _output_strides_of_its_own(guards.TracingContext.try_get()):
         compiled: Runner = inductor.compile_fx_inner(decomposed, inputs)

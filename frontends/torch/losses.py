@@ -6,7 +6,12 @@ import torch
 from torch.fx import Node
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, is_integer_tensor, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    is_integer_tensor,
+    shape_of,
+)
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import element_type
 
@@ -29,7 +34,8 @@ def cross_entropy(graph: GraphImporter, node: Node) -> Value | None:
         return None
     logits, target = graph.tensor(given[0]), graph.tensor(given[1])
     has_rows = len(shape_of(logits)) == 2 and len(shape_of(target)) == 1
-    if not has_rows or not is_float(element_type_of(logits)) or not is_integer_tensor(target):
+    is_narrow = computes_in_float32(element_type_of(logits))
+    if not has_rows or not is_narrow or not is_integer_tensor(target):
         return None
     assert isinstance(reduction, int)
     kind = _REDUCTIONS[reduction]

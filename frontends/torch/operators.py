@@ -17,6 +17,21 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.frontends.torch.attention import KERNELS, attention
+from coda_ir.frontends.torch.elementwise import (
+    argument,
+    arguments,
+    binary,
+    clamp,
+    extremum,
+    gelu,
+    hardsigmoid,
+    hardswish,
+    leaky_relu,
+    power,
+    reciprocal,
+    result_dtype,
+    unary,
+)
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.types import element_type, tensor_type
@@ -25,171 +40,7 @@ END = 2**63 - 1
 """What a slice without an end stops at."""
 
 
-def result_dtype(node: Node) -> torch.dtype:
-    value = node.meta["val"]
-    assert isinstance(value, torch.Tensor)
-    return value.dtype
-
-
-def arguments(node: Node) -> tuple[Any, ...]:
-    """The positional arguments."""
-    return node.args
-
-
-def argument(node: Node, index: int, name: str, default: Any = None) -> Any:
-    """An argument by position or by name."""
-    return node.args[index] if len(node.args) > index else node.kwargs.get(name, default)
-
-
-# Elementwise
-
-
-def unary(operator: type[coda.UnaryOp]) -> Handler:
-    def handle(graph: GraphImporter, node: Node) -> Value | None:
-        x = graph.operand(arguments(node)[0], result_dtype(node))
-        if x is None or not is_float(element_type_of(x)):
-            return None
-        return graph.insert(operator(x)).result
-
-    return handle
-
-
-def binary(operator: type[coda.BinaryOp]) -> Handler:
-    """Both operands are converted to the type of the result, as PyTorch does.
-
-    What PyTorch computes in float32 inside of its kernel, with a single rounding at the end, is
-    float32 here too: a factor `alpha`, and a float32 tensor of one element among narrow ones.
-    """
-
-    def handle(graph: GraphImporter, node: Node) -> Value | None:
-        if not result_dtype(node).is_floating_point:
-            return None
-        a, b = arguments(node)[:2]
-        alpha = argument(node, 2, "alpha", 1)
-        wide = alpha != 1 or _is_wide_number(graph, a, node) or _is_wide_number(graph, b, node)
-        dtype = computing_dtype(node) if wide else result_dtype(node)
-        lhs, rhs = graph.operand(a, dtype), graph.operand(b, dtype)
-        if alpha != 1 and rhs is not None:
-            factor = graph.operand(alpha, dtype)
-            rhs = None if factor is None else graph.insert(coda.MulOp(rhs, factor)).result
-        if lhs is None or rhs is None:
-            return None
-        return rounded(graph, node, graph.insert(operator(lhs, rhs)).result)
-
-    return handle
-
-
-def computing_dtype(node: Node) -> torch.dtype:
-    """The type that PyTorch's kernels compute in: float32 for narrow floats."""
-    dtype = result_dtype(node)
-    return torch.float32 if dtype.itemsize < torch.float32.itemsize else dtype
-
-
-def rounded(graph: GraphImporter, node: Node, value: SSAValue) -> SSAValue:
-    """`value` in the type of the node's result."""
-    type = element_type(result_dtype(node))
-    if element_type_of(value) == type:
-        return value
-    return graph.insert(coda.CastOp(value, type)).result
-
-
-def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
-    """Whether `operand` is a tensor of one float with more digits than the result."""
-    if not isinstance(operand, Node) or operand not in graph.values:
-        return False
-    value: Any = operand.meta["val"]
-    return (
-        not value.ndim
-        and value.dtype.is_floating_point
-        and value.dtype.itemsize > result_dtype(node).itemsize
-    )
-
-
-def clamp(graph: GraphImporter, node: Node) -> Value | None:
-    """`clamp`, `clamp_min`, `clamp_max` and `hardtanh` of a float, between numbers."""
-    name = str(node.target)
-    dtype = result_dtype(node)
-    low, high = argument(node, 1, "min"), argument(node, 2, "max")
-    if "clamp_max" in name:
-        low, high = None, argument(node, 1, "max")
-    elif "hardtanh" in name:
-        low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
-    x = graph.operand(arguments(node)[0], dtype)
-    if x is None or not dtype.is_floating_point:
-        return None
-    for bound, operator in ((low, coda.MaximumOp), (high, coda.MinimumOp)):
-        if bound is not None:
-            limit = graph.operand(bound, dtype)
-            if limit is None:
-                return None
-            x = graph.insert(operator(x, limit)).result
-    return x
-
-
-def leaky_relu(graph: GraphImporter, node: Node) -> Value | None:
-    """max(x, 0) + slope · min(x, 0)."""
-    dtype = computing_dtype(node)
-    x, zero = graph.operand(arguments(node)[0], dtype), graph.operand(0.0, dtype)
-    slope = graph.operand(argument(node, 1, "negative_slope", 0.01), dtype)
-    if x is None or zero is None or slope is None:
-        return None
-    above = graph.insert(coda.MaximumOp(x, zero)).result
-    below = graph.insert(coda.MinimumOp(x, zero)).result
-    scaled = graph.insert(coda.MulOp(below, slope)).result
-    return rounded(graph, node, graph.insert(coda.AddOp(above, scaled)).result)
-
-
-def hardswish(graph: GraphImporter, node: Node) -> Value | None:
-    """x · min(max(x + 3, 0), 6) / 6."""
-    return _hard_sigmoid(graph, node, times_x=True)
-
-
-def hardsigmoid(graph: GraphImporter, node: Node) -> Value | None:
-    """min(max(x + 3, 0), 6) / 6."""
-    return _hard_sigmoid(graph, node, times_x=False)
-
-
-def _hard_sigmoid(graph: GraphImporter, node: Node, *, times_x: bool) -> Value | None:
-    dtype = computing_dtype(node)
-    x = graph.operand(arguments(node)[0], dtype)
-    zero, three, six = (graph.operand(number, dtype) for number in (0.0, 3.0, 6.0))
-    if x is None or zero is None or three is None or six is None:
-        return None
-    shifted = graph.insert(coda.AddOp(x, three)).result
-    above = graph.insert(coda.MaximumOp(shifted, zero)).result
-    value = graph.insert(coda.MinimumOp(above, six)).result
-    if times_x:
-        value = graph.insert(coda.MulOp(x, value)).result
-    return rounded(graph, node, graph.insert(coda.DivOp(value, six)).result)
-
-
-def power(graph: GraphImporter, node: Node) -> Value | None:
-    x, exponent = graph.operand(arguments(node)[0], result_dtype(node)), arguments(node)[1]
-    if x is None or not result_dtype(node).is_floating_point:
-        return None
-    match exponent:
-        case 2 | 2.0:
-            return graph.insert(coda.MulOp(x, x)).result
-        case 3 | 3.0:
-            return graph.insert(coda.MulOp(graph.insert(coda.MulOp(x, x)).result, x)).result
-        case 0.5:
-            return graph.insert(coda.SqrtOp(x)).result
-        case -0.5:
-            return graph.insert(coda.RsqrtOp(x)).result
-        case _:
-            return None
-
-
-def reciprocal(graph: GraphImporter, node: Node) -> Value | None:
-    dtype = result_dtype(node)
-    one, x = graph.operand(1.0, dtype), graph.operand(arguments(node)[0], dtype)
-    return graph.insert(coda.DivOp(one, x)).result  # pyright: ignore
-
-
-def gelu(graph: GraphImporter, node: Node) -> Value | None:
-    x = graph.tensor(arguments(node)[0])
-    approximate = argument(node, 1, "approximate", "none")
-    return graph.insert(coda.GeluOp(x, approximate)).result
+# Conversions
 
 
 def cast(graph: GraphImporter, node: Node) -> Value | None:
@@ -424,8 +275,8 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
         }.items()
         for overload in ("Tensor", "Scalar")
     },
-    "aten.maximum.default": binary(coda.MaximumOp),
-    "aten.minimum.default": binary(coda.MinimumOp),
+    "aten.maximum.default": extremum(coda.MaximumOp),
+    "aten.minimum.default": extremum(coda.MinimumOp),
     **{
         f"aten.{name}.default": unary(operator)
         for name, operator in {

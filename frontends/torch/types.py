@@ -174,9 +174,13 @@ def _expression_text(expression: Any) -> str:
     raise CodaError(f"the size {expression} cannot be computed", "simplify the model's shapes")
 
 
-_TORCH = f"{Path(torch.__file__).parent}/"
+_FOREIGN = (f"{Path(torch.__file__).parent}/", "<")
+"""How the files begin that are not the model's: PyTorch's, and what it generates."""
+
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
+_ATTRIBUTES_OF_MODULES = ("__dict__", "_modules", "_parameters", "_buffers")
+"""By which TorchDynamo reaches what a module has."""
 
 CHECKPOINT = "coda_checkpoint"
 """In the custom data of a node: the part of the model that the backward computes again."""
@@ -195,7 +199,7 @@ def _place_of(node: Node) -> LocationAttr:
     frames = list(_FRAME.finditer(node.stack_trace or ""))
     if not frames:
         return UnknownLoc()
-    frame = next((f for f in reversed(frames) if not f["file"].startswith(_TORCH)), frames[-1])
+    frame = next((f for f in reversed(frames) if not f["file"].startswith(_FOREIGN)), frames[-1])
     place = FileLineColLoc(StringAttr(frame["file"]), IntAttr(int(frame["line"])), IntAttr(1))
     module = module_path(node)
     return NameLoc(StringAttr(module), place) if module else place
@@ -205,7 +209,18 @@ def module_path(node: Node) -> str:
     """The innermost module that a node belongs to, such as `model.layers.0.mlp`."""
     stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
     paths = [path for path, _ in stack.values()]
-    return paths[-1].replace("L['self'].", "") if paths else ""
+    return dotted_name(paths[-1]) if paths else ""
+
+
+def dotted_name(path: str, *, of_module: bool = True) -> str:
+    """`layers.0` of `L['self'].__dict__['_modules']['layers'].0`, TorchDynamo's way to it.
+
+    The variable of the traced code in which the path begins counts where it is no module.
+    """
+    names = [name for name in re.split(r"[\[\].'\"]+", path) if name]
+    if path.startswith(("L[", "G[")):
+        names = names[2:] if of_module else names[1:]
+    return ".".join(name for name in names if name not in _ATTRIBUTES_OF_MODULES)
 
 
 def used_results(node: Node) -> dict[int, torch.Tensor]:

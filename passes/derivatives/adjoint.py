@@ -156,14 +156,14 @@ class Adjoint:
         if shape_of(like).count(DYNAMIC_INDEX) > 1:
             dims = self.backward.shapes.dims(like)
             if not self.backward.shapes.are_declared(dims):
-                return self._viewed_as(value, like)
+                return self._reshaped_as(value, like)
             op.attributes["coda.dims"] = dims_attribute(dims)
         return self.insert(op)
 
-    def _viewed_as(self, value: SSAValue, like: SSAValue) -> SSAValue:
+    def _reshaped_as(self, value: SSAValue, like: SSAValue) -> SSAValue:
         """`value` with the shape of `like`, where no argument has the names of its extents."""
         arguments = "{0}, {1}"
-        call = CallOp("aten.view_as.default", [value, like], arguments, [like.type], view=True)
+        call = CallOp("aten.reshape_as.default", [value, like], arguments, [like.type], view=True)
         return self.insert(call)
 
     def broadcast(self, value: SSAValue, like: SSAValue) -> SSAValue:

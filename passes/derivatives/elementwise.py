@@ -5,6 +5,8 @@ y = f(x): dx = f'(x) · dy, in terms of x or of y, whichever needs fewer operato
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from coda_ir.dialects import coda
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
 
@@ -40,15 +42,19 @@ def _div(op: coda.DivOp, adjoint: Adjoint) -> None:
 def _maximum(op: coda.MaximumOp, adjoint: Adjoint) -> None:
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if adjoint.wants(operand):
-            share = coda.MaximumGradOp(operand, other, adjoint.dy)
+            share = coda.MaximumGradOp(operand, other, adjoint.dy, bound=_is_number(other))
             adjoint.give(operand, adjoint.insert(share))
 
 
 def _minimum(op: coda.MinimumOp, adjoint: Adjoint) -> None:
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if adjoint.wants(operand):
-            share = coda.MaximumGradOp(other, operand, adjoint.dy)
+            share = coda.MaximumGradOp(other, operand, adjoint.dy, bound=_is_number(other))
             adjoint.give(operand, adjoint.insert(share))
+
+
+def _is_number(value: SSAValue) -> bool:
+    return isinstance(value.owner, coda.ConstantOp)
 
 
 def _neg(op: coda.NegOp, adjoint: Adjoint) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import RotationTypes
 from coda_ir.passes.support.column_views import ColumnAxis, ColumnView
 from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, unwidened
@@ -167,7 +167,7 @@ def _typed(
 ) -> Iterator[Rotation]:
     """The rotation, where it computes in the types of `coda.rope` and rounds to that of x."""
     product = element_type_of(cos)
-    if element_type_of(sin) != product:
+    if element_type_of(sin) != product or not computes_in_float32(product):
         return
     for base in dict.fromkeys((unwidened(view.base), view.base)):
         stored = element_type_of(base)

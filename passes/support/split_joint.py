@@ -116,7 +116,10 @@ class _FunctionCopy:
 
     def add_argument(self, value: SSAValue, entry: DictionaryAttr) -> None:
         argument = self.block.insert_arg(value.type, len(self.block.args))
-        argument.name_hint = entry_name(entry) or value.name_hint
+        name = entry_name(entry)
+        # A name of the model may begin with a number, which names of the IR do not.
+        is_valid = name is not None and SSAValue.is_valid_name(name)
+        argument.name_hint = name if is_valid else value.name_hint
         self.values[value] = argument
         self.entries.append(entry)
 

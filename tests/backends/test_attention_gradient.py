@@ -249,6 +249,30 @@ def test_calls_of_kernels_for_cuda(
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def with_rows_inside(tensors: Tensors) -> dict[str, torch.Tensor]:
+    """The same with q, k and v laid out as convolutions over rows give them: columns are apart."""
+    return {
+        name: x.mT.contiguous().mT if name in ("q", "k", "v") else x for name, x in tensors.items()
+    }
+
+
+@pytest.mark.parametrize(("queries", "keys", "options"), CASES)
+@pytest.mark.parametrize("kernel", ["cpu", "flash", "cudnn", "efficient"])
+def test_columns_that_are_apart(
+    emitted: Any,
+    with_cuda: Callable[[str], None],
+    queries: int,
+    keys: int,
+    options: dict[str, Any],
+    kernel: str,
+):
+    """PyTorch's kernels read columns side by side; the one for the CPU does not refuse others."""
+    if kernel != "cpu":
+        with_cuda(kernel)
+    tensors, numbers = inputs(queries, keys, options, "f32")
+    check_emitted(emitted, with_rows_inside(tensors), numbers, "f32")
+
+
 def test_columns_that_a_kernel_adds(emitted: Any, with_cuda: Callable[[str], None]):
     """A head of 12 columns is one of 16 for the kernel; what comes back is as dense as q."""
     with_cuda("flash")

@@ -237,7 +237,22 @@ class TestWrongCall:
         with pytest.raises(RepeatedArgumentError, match="argument x of rotate is given by"):
             rotate(given["x"], **given)
 
-    @pytest.mark.parametrize("value", [None, 3.0, [[1.0]], numpy.zeros((2, 5, 8))])
+    @pytest.mark.parametrize(
+        "value, message",
+        [
+            (
+                None,
+                r"argument x is None, .*\n  help: pass x: bfloat16\[B, T, 8\]; a program without",
+            ),
+            (torch.nn.Linear(2, 2), r"argument x is a Linear, .*\n  help: pass .* as x.weight"),
+        ],
+    )
+    def test_no_tensor_at_all(self, rotate: CompiledFunction, value: object, message: str):
+        call = {**inputs(), "x": value}
+        with pytest.raises(ArgumentTypeError, match=message):
+            rotate(**call)  # pyright: ignore[reportArgumentType]
+
+    @pytest.mark.parametrize("value", [3.0, [[1.0]], numpy.zeros((2, 5, 8))])
     def test_not_a_tensor(self, rotate: CompiledFunction, value: object):
         call = {**inputs(), "x": value}
         with pytest.raises(

@@ -13,6 +13,7 @@ from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt import emit
 
 EXAMPLE = str(EXAMPLES / "linear_bias_gelu.coda")
+LLAMA = str(EXAMPLES / "llama_layer.coda")
 
 Capture = pytest.CaptureFixture[str]
 
@@ -68,6 +69,17 @@ class TestMachineCode:
         (data,) = json.loads(emitted(capsys, "--emit=resources-json", "--arch=gfx942"))
         assert data["kernel"] == "gemm_bias_gelu" and data["fits"] and not data["spills"]
         assert f" {data['registers']} " in text
+
+    def test_ttir_of_kernels_in_gluon(self, capsys: Capture, tmp_path: Path):
+        output = tmp_path / "out.txt"
+        command = [LLAMA, "--emit=ttir", "--arch=sm_90", "-o", str(output)]
+        assert main(command) == 1
+        message = capsys.readouterr().err
+        assert "kernel gemm_residual_scale_ssq has no ttir: it is warp-specialized" in message
+        assert "use ttgir" in message and "--kernel finalize_sum_rsqrt has ttir" in message
+        assert not output.exists()
+        assert main([*command, "--kernel=finalize_sum_rsqrt"]) == 0
+        assert "tt.func public @finalize_sum_rsqrt" in output.read_text()
 
     def test_a_kernel_that_is_too_large(self, capsys: Capture):
         passes = "coda-to-gemm,schedule{tile=128x128x128 stages=3}"

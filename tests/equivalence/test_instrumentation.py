@@ -60,6 +60,21 @@ def test_a_correct_pipeline(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    "number", ["2.3456789", "3.14159265358979", "0.70710678", "sqrt(sqrt(24.0))"]
+)
+@pytest.mark.parametrize("type", ["f32", "bf16"])
+def test_a_constant_keeps_its_digits(number: str, type: str, tmp_path: Path):
+    """Kernels compute with it in float32; in float64 it is the number that the program states."""
+    path = tmp_path / "scaled.coda"
+    path.write_text(
+        f"fn f(x: {type}[M, 32], weight w: {type}[32, 32]) -> {type}[M, 32] {{\n"
+        f"    return {number} * x + linear(x, w)\n}}\n"
+    )
+    pipeline = "coda-to-gemm,schedule,plan-buffers"
+    assert main([str(path), "-p", pipeline, "--check-equivalence", "-o", "/dev/null"]) == 0
+
+
 @pytest.mark.usefixtures("wrong_pass")
 def test_the_pass_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     saved = tmp_path / "inputs.npz"

@@ -1,9 +1,12 @@
-"""`python -m faults [NAME ...]`: plant every fault, or those whose name has a text, and print how
-many were seen. What saw them is stored, to be tried first the next time.
+"""`python -m faults [--jobs N] [NAME ...]`: plant every fault, or those whose name has a text, and
+print how many were seen, and how. What saw them is stored, to be tried first the next time.
 """
 
+import argparse
 import os
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,16 +20,23 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["CODA_CACHE_LIMIT"] = "0"
 
 
-def main(names: list[str]) -> int:
+def main(names: list[str], jobs: int) -> int:
+    from faults.fault import Fault
     from faults.registry import FAULTS
     from faults.runner import check_fault, doubted, remember
 
+    def check(fault: Fault) -> "Verdict":
+        return show(doubted(check_fault(fault)))
+
     chosen = [fault for fault in FAULTS if not names or any(name in fault.name for name in names)]
-    verdicts = [show(doubted(check_fault(fault))) for fault in chosen]
+    with ThreadPoolExecutor(jobs) as pool:
+        verdicts = list(pool.map(check, chosen))
     remember(verdicts, FAULTS)
-    killed = sum(verdict.seen_by is not None for verdict in verdicts)
-    print(f"{killed} of {len(chosen)} faults seen: {killed / max(1, len(chosen)):.1%}")
-    return 0 if killed == len(chosen) else 1
+    killed = [verdict for verdict in verdicts if verdict.seen_by is not None]
+    print(f"{len(killed)} of {len(chosen)} faults seen: {len(killed) / max(1, len(chosen)):.1%}")
+    for kind, count in Counter(verdict.kind for verdict in killed).most_common():
+        print(f"  by {kind}: {count}")
+    return 0 if len(killed) == len(chosen) else 1
 
 
 def show(verdict: "Verdict") -> "Verdict":
@@ -38,4 +48,8 @@ def show(verdict: "Verdict") -> "Verdict":
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a part of the names of faults")
+    parser.add_argument("--jobs", type=int, default=1, help="faults at a time (1)")
+    given = parser.parse_args()
+    sys.exit(main(given.names, given.jobs))

@@ -1,18 +1,21 @@
 """Programs for the faults of kernels: small, of odd sizes, several tiles in every direction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import torch
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
 from support.attention_sums import backward_of_attention
-from support.emitted import load_module
+from support.eager_bits import OPERATORS, share_of_different_bits
+from support.emitted import run_guarded
 from support.goldens import EXAMPLES
 from support.kernel_harness import assert_rounded, check_against_reference
 from support.one_query_programs import OneQuery
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from coda_ir.api import find_entry, parse
@@ -25,7 +28,6 @@ from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.random_inputs import random_arguments
 from coda_ir.registry import get_all_passes
 from faults.fault import Check
-from faults.guarded import GuardedTorch, checked_accesses, guard_all
 
 TILES = "schedule{target=interpreter},plan-buffers"
 FUSED = f"coda-to-gemm,{TILES}"
@@ -39,6 +41,11 @@ class KernelCase:
     pipeline: str
     sizes: Mapping[str, int]
     constants: Mapping[str, int] | None = None
+    sign: int = 0
+    """1 or -1: the arguments but the first have that sign, and so have products with the first."""
+
+    are_strided: bool = False
+    """Whether each argument in turn has other strides, too."""
 
     def module(self) -> ModuleOp:
         if isinstance(self.source, Path):
@@ -60,21 +67,31 @@ class KernelCase:
             pipeline = parse_pipeline(self.pipeline, get_all_passes())
             PassManager(pipeline).run(make_context(), module)
         func = find_entry(module)
-        arguments = [
-            _every_index(argument, parameter)
-            for argument, parameter in zip(
-                random_arguments(before, self.sizes, seed=1), before.args, strict=True
-            )
-        ]
-        expected = run_function(func, arguments)
-        actual = run_guarded(emit_module(module), arguments)
-        for value, got, wanted in zip(returned(func), actual, expected, strict=True):
-            assert_rounded(value, got, wanted)
-        for value, got, wanted in zip(
-            returned(before), actual, run_function(before, arguments), strict=True
-        ):
-            if got.shape == wanted.shape:
-                assert_rounded(value, got, wanted)
+        arguments = self._arguments(before)
+        expected = [(func, run_function(func, arguments))]
+        expected.append((before, run_function(before, arguments)))
+        source = emit_module(module)
+        for given in self._with_strides(arguments):
+            actual = [result.double() for result in run_guarded(source, given)]
+            for level, results in expected:
+                for value, got, wanted in zip(returned(level), actual, results, strict=True):
+                    if level is func or got.shape == wanted.shape:
+                        assert_rounded(value, got, wanted)
+
+    def _arguments(self, func: FuncOp) -> list[torch.Tensor]:
+        drawn = random_arguments(func, self.sizes, seed=1)
+        arguments = [_every_index(*each) for each in zip(drawn, func.args, strict=True)]
+        if self.sign:
+            arguments = [arguments[0].abs(), *(self.sign * each.abs() for each in arguments[1:])]
+        return arguments
+
+    def _with_strides(self, arguments: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+        """The arguments as they are, and where they `are_strided`, with each in turn in the way
+        that `strided` gives it.
+        """
+        yield arguments
+        for index in range(len(arguments)) if self.are_strided else ():
+            yield [*arguments[:index], strided(arguments[index], index), *arguments[index + 1 :]]
 
 
 @dataclass(frozen=True)
@@ -89,22 +106,34 @@ class SimulatedCase:
         check_against_reference(self.source, [self.rows], Path())
 
 
+def strided(tensor: torch.Tensor, way: int) -> torch.Tensor:
+    """The elements of `tensor` in another order in memory, with gaps, or at an odd address."""
+    if way % 3 == 0 and tensor.dim() > 1:
+        return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if way % 3 == 1:
+        return torch.stack([tensor, tensor + 1], -1)[..., 0]
+    return torch.cat([tensor.flatten()[:1], tensor.flatten()])[1:].view(tensor.shape)
+
+
+@dataclass(frozen=True)
+class EagerCase:
+    """One elementwise operator in bfloat16 and the mode `eager-exact`."""
+
+    operator: str
+
+    def check(self) -> None:
+        """The kernels have the bits of eager PyTorch, but for ulps of float32."""
+        torch.default_generator.manual_seed(0)
+        different = share_of_different_bits(OPERATORS[self.operator], torch.bfloat16)
+        assert different <= 0.01, f"{different:.1%} of the elements differ"
+
+
 def _every_index(argument: torch.Tensor, parameter: SSAValue) -> torch.Tensor:
     """Targets of a `select`: every column in turn, after one that is none."""
     selects = any(isinstance(use.operation, FusedOp) for use in parameter.uses)
     if argument.is_floating_point() or not selects:
         return argument
     return torch.arange(argument.numel()).reshape(argument.shape) - 1
-
-
-def run_guarded(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The results of an emitted module. Raises OutOfBoundsError."""
-    emitted, guarded = load_module(source), GuardedTorch()
-    setattr(emitted, "torch", guarded)  # noqa: B010
-    with checked_accesses(guarded):
-        results = emitted.run(*guard_all(guarded, arguments))
-    results = [results] if isinstance(results, torch.Tensor) else results
-    return [result.double() for result in results]
 
 
 def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> str:
@@ -247,6 +276,76 @@ func.func @f(%x: tensor<?x24xf32>, %a: tensor<24x24xf32>, %b: tensor<24x24xf32>,
 """
 
 
+VIEWS = """
+func.func @f(%x: tensor<?x24xf32>, %u: tensor<32x24xf32>, %w: tensor<32x24xf32>,
+             %v: tensor<32x32xf32>) -> (tensor<?x32xf32>, tensor<?x2x8xf32>, tensor<?x16xf32>) {
+  %a = coda.linear %x, %u : (tensor<?x24xf32>, tensor<32x24xf32>) -> tensor<?x32xf32>
+  %heads = coda.reshape %a : (tensor<?x32xf32>) -> tensor<?x4x8xf32>
+  %part = coda.slice %heads {dim = 1 : i64, start = 1 : i64, stop = 3 : i64}
+    : (tensor<?x4x8xf32>) -> tensor<?x2x8xf32>
+  %flat = coda.reshape %part : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  %b = coda.linear %x, %w : (tensor<?x24xf32>, tensor<32x24xf32>) -> tensor<?x32xf32>
+  %c = coda.linear %b, %v : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
+  %d = coda.linear %c, %v : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
+  %e = coda.exp %part : (tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %n = coda.neg %flat : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %d, %e, %n : tensor<?x32xf32>, tensor<?x2x8xf32>, tensor<?x16xf32>
+}
+"""
+"""What is computed last reads views of views of the first product."""
+
+
+BROADCAST_RANGES = """
+func.func @f(%x: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32]},
+             %m: tensor<?x1x64xf32> {coda.dims = ["B", 1, 64]},
+             %p: tensor<1x?x64xf32> {coda.dims = [1, "T", 64]}) -> tensor<?x?x32xf32> {
+  %a = coda.slice %m {dim = 2 : i64, start = 32 : i64, stop = 64 : i64}
+    : (tensor<?x1x64xf32>) -> tensor<?x1x32xf32>
+  %b = coda.slice %p {dim = 2 : i64, start = 0 : i64, stop = 32 : i64}
+    : (tensor<1x?x64xf32>) -> tensor<1x?x32xf32>
+  %y = coda.mul %x, %a : (tensor<?x?x32xf32>, tensor<?x1x32xf32>) -> tensor<?x?x32xf32>
+  %z = coda.add %y, %b : (tensor<?x?x32xf32>, tensor<1x?x32xf32>) -> tensor<?x?x32xf32>
+  func.return %z : tensor<?x?x32xf32>
+}
+"""
+"""Ranges of columns that have other rows than the domain."""
+
+
+def _many_partials(axis: str, combiner: str) -> str:
+    """A reduction of more partials than `gemm.finalize` reads at a time: of 1100 columns, or of
+    rows, of which there are to be more than 512.
+    """
+    n, partials, total = 1100, "tensor<?x?xf32>", "tensor<?x1xf32>"
+    if axis == "col":
+        n, partials, total = 24, "tensor<?x24xf32>", "tensor<24xf32>"
+    return f"""
+func.func @f(%x: tensor<?x8xf32>, %w: tensor<{n}x8xf32>) -> {total} {{
+  %p = gemm.fused %x : tensor<?x8xf32> schedule<{SMALL}> columns(%w : tensor<{n}x8xf32>)
+      -> (partial_{axis}<{combiner}> : {partials}) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  %r = gemm.finalize {axis} ({combiner} %p : {partials}) -> ({total}) {{
+  ^finalize(%t : f32):
+    gemm.yield %t : f32
+  }}
+  func.return %r : {total}
+}}
+"""
+
+
+def _signed_cases() -> dict[str, KernelCase]:
+    """Reductions of numbers of one sign, which show an identity that is none."""
+    rows = {"row": 19, "col": 530}
+    return {
+        f"many partials, {axis} {combiner}, {'negative' if sign < 0 else 'positive'}": KernelCase(
+            _many_partials(axis, combiner), "", {"?": rows[axis]}, sign=sign
+        )
+        for axis, combiner in product(rows, ("add", "max", "lse"))
+        for sign in (-1, 1)
+    }
+
+
 def _attention_cases() -> dict[str, KernelCase]:
     options = {
         "attention backward": "causal = true",
@@ -257,7 +356,7 @@ def _attention_cases() -> dict[str, KernelCase]:
     return {name: KernelCase(backward_of_attention(x), TILES, {}) for name, x in options.items()}
 
 
-def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
+def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
     rows = {"?": 19}
     return {
         "residual norm": KernelCase(programs.residual_norm("f32", 40, 72, SMALL), "", rows),
@@ -288,8 +387,10 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
         "layer norm": KernelCase(NORM_OF_MAXIMA, FUSED, rows),
         "packed weights": KernelCase(PACKED, "", {}),
         "rows": KernelCase(ROWS, TILES, {"?": 67}),
-        "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}),
-        "chain": KernelCase(CHAIN, FUSED, rows),
+        "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}, are_strided=True),
+        "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),
+        "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "T": 7}),
+        "views of views": KernelCase(VIEWS, FUSED, rows),
         "hopper, residual norm": SimulatedCase(
             programs.residual_norm("bf16", 200, 512, HOPPER), 300
         ),
@@ -323,6 +424,8 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase]:
             {},
         ),
         "one query, added numbers": KernelCase(OneQuery(mask="1xSxf32").text, TILES, {}),
+        **_signed_cases(),
+        **{f"eager bits of {name}": EagerCase(name) for name in OPERATORS},
         **_attention_cases(),
         "llama layer": KernelCase(
             EXAMPLES / "llama_layer.coda",

@@ -310,4 +310,70 @@ KERNEL_FAULTS = (
         "                    plan, result, shapes, free\n"
         "                )\n",
     ),
+    KernelFault(
+        "ranges: rows of what is broadcast are a row of the range apart",
+        f"{T}operators.row_pitches:row_pitches",
+        " | {*expanded}",
+        "",
+    ),
+    KernelFault(
+        "storage: a view of a view has memory of its own",
+        "coda_ir.storage:storage_root",
+        "            value = value.owner.operands[0]\n",
+        "            return value.owner.operands[0]\n",
+    ),
+    KernelFault(
+        "arguments: the last one that has strides is taken for dense",
+        f"{T}host.arguments:HostArguments.dense_lines",
+        "indented(copies)]",
+        "indented(copies[:-1])]",
+    ),
+    KernelFault(
+        "arguments: whether the last one has strides is not looked at",
+        f"{T}host.arguments:HostArguments.dense_lines",
+        "are_dense({', '.join(names)})",
+        "are_dense({', '.join(names[:-1])})",
+    ),
+    KernelFault(
+        "finalize: the maximum of many partials starts at 0",
+        f"{T}finalize_kernel:_Sweep.reduce",
+        "start_value, update = 'float(\"-inf\")'",
+        "start_value, update = '0.0'",
+    ),
+    KernelFault(
+        "finalize: of many partials the last ones are left",
+        f"{T}finalize_kernel:_Sweep.reduce",
+        'f"{total} += {reduced}"',
+        'f"{total} = {reduced}"',
+    ),
+    KernelFault(
+        "eager-exact: what a softcap divides is not rounded",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.softcap",
+        "self.result(self.div(a, self.constant(cap)), type)",
+        "self.div(a, self.constant(cap))",
+    ),
+    KernelFault(
+        "eager-exact: the tanh of a softcap is not rounded",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.softcap",
+        "self.result(self.tanh(inside), type)",
+        "self.tanh(inside)",
+    ),
+    KernelFault(
+        "eager-exact: an activation is not rounded before its gate",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.gated",
+        "self.result(self.activation(name, gate), type)",
+        "self.activation(name, gate)",
+    ),
+    KernelFault(
+        "eager-exact: the reciprocal of a divisor is not rounded",
+        "coda_ir.dialects.gemm.scalar_code:_emit_div",
+        "builder.result(reciprocal, element_type_of(op.results[0]))",
+        "reciprocal",
+    ),
+    KernelFault(
+        "eager-exact: no operator in an epilogue rounds its result",
+        "coda_ir.dialects.gemm.scalar_code:emit_scalar",
+        "builder.result(_EMIT[type(op)](builder, op, args), element_type_of(op.results[0]))",
+        "_EMIT[type(op)](builder, op, args)",
+    ),
 )

@@ -1,10 +1,12 @@
-"""Programs for the faults of passes: every golden, and whole programs."""
+"""Programs for the faults of passes: every golden, whole programs, and sums with every sign."""
 
 from collections.abc import Callable
 from functools import partial
 
 from support.equivalence import run_checked
 from support.goldens import EXAMPLES, goldens, programs, small_example
+from support.programs import parse_mlir
+from support.signed_sums import signed_sums
 from xdsl.dialects.builtin import ModuleOp
 
 from faults.fault import Check
@@ -25,6 +27,8 @@ def pass_checks() -> dict[str, Check]:
             checks[f"{golden.name} {golden.pipeline}"] = partial(
                 _check, golden.module, golden.pipeline
             )
+    for name, text in signed_sums():
+        checks[f"signed sum: {name}"] = partial(_check, partial(parse_mlir, text), "align-scales")
     for golden in programs():
         pipeline = "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS
         checks[golden.name] = partial(_check, golden.module, pipeline)

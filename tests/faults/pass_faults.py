@@ -415,4 +415,28 @@ PASS_FAULTS = (
         "if columns.group > columns.lanes or columns.per_tile == 0:",
         "if False:",
     ),
+    Fault(
+        "scales: the sign of what is subtracted from a subtrahend is lost",
+        f"{P}support.scaled_products:terms_of",
+        "pending.append(Term(op.rhs, term.is_negative != is_minus))",
+        "pending.append(Term(op.rhs, is_minus))",
+    ),
+    Fault(
+        "scales: the first term of a subtrahend is added",
+        f"{P}support.scaled_products:terms_of",
+        "pending.append(Term(op.lhs, term.is_negative))",
+        "pending.append(Term(op.lhs))",
+    ),
+    Fault(
+        "scales: a product that is subtracted is added",
+        f"{P}support.scaled_products:product_of",
+        "if term.is_negative or not",
+        "if not",
+    ),
+    Fault(
+        "scales: other terms are added whatever their sign is",
+        f"{P}align_scales:_rewrite",
+        "insert.sub if term.is_negative else insert.add",
+        "insert.add",
+    ),
 )

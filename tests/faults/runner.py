@@ -34,6 +34,15 @@ class Verdict:
     reason: str = ""
     cases: int = 0
 
+    @property
+    def kind(self) -> str:
+        """How it was seen; no check compares the text of a golden."""
+        if "OutOfBoundsError" in self.reason or self.reason.startswith("StrayWriteError"):
+            return "accesses outside of tensors"
+        if self.reason.startswith(("AssertionError", "NotEquivalentError")):
+            return "wrong numbers"
+        return "errors of verification or of the run"
+
 
 def check_first(fault: Fault) -> Verdict:
     """`check_fault` with only the case that saw `fault` in the last complete run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--start", type=int, default=0, help="number of the first program")
     run.add_argument("--folder", type=Path, default=Path("random_failures"))
     run.add_argument("--shrink-seconds", type=float, default=90.0)
+    run.add_argument("--seconds", type=float, default=math.inf, help="begin no program later")
     run.add_argument("--only", metavar="PROPERTY", help="such as gradients; by default all")
     coverage = commands.add_parser("coverage", help="the lines of the passes that programs run")
     coverage.add_argument("--programs", type=int, default=1000)
@@ -65,6 +67,7 @@ def _run(options: argparse.Namespace) -> int:
             folder=options.folder,
             shrink_seconds=options.shrink_seconds,
             only=options.only,
+            seconds=options.seconds,
         ),
         console,
     )

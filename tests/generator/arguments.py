@@ -2,17 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Literal, TypeAlias
 
 import torch
 from xdsl.dialects.func import FuncOp
 
+from coda_ir.dialects.coda import LayerNormOp
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs import UNNAMED, Values, random_arguments, symbols_of
+from generator.layouts import expanded
 
-VALUES: tuple[Values, ...] = ("spread", "normal", "structured")
+Sign: TypeAlias = Literal["negative", "positive"]
+
+VALUES: tuple[Values | Sign, ...] = (
+    "spread",
+    "normal",
+    "structured",
+    "negative",
+    "normal",
+    "spread",
+    "positive",
+)
+"""By the seed. The kinds of programs repeat every 20 seeds, which has no divisor in common."""
+
+EXPANDED = 8
+"""The share of arguments, in percent, with a stride of 0."""
+
+
+def values_of(seed: int) -> Values | Sign:
+    return VALUES[seed % len(VALUES)]
 
 
 def arguments_of(func: FuncOp, extents: Mapping[str, int], seed: int = 0) -> list[torch.Tensor]:
     """Tensors of the stated types, which the seed chooses along with their magnitudes."""
     sizes = {symbol: extents.get(symbol, 2) for symbol in (*symbols_of(func), UNNAMED)}
-    return random_arguments(func, sizes, seed=seed, values=VALUES[seed % len(VALUES)])
+    values = values_of(seed)
+    drawn = "normal" if values in ("negative", "positive") else values
+    tensors = random_arguments(func, sizes, seed=seed, values=drawn)
+    if values in ("negative", "positive"):
+        tensors = signed(func, tensors, values)
+    return with_repetitions(func, tensors, seed)
+
+
+def signed(func: FuncOp, tensors: Sequence[torch.Tensor], sign: Sign) -> list[torch.Tensor]:
+    """The same magnitudes with one sign, but for weights, which are positive: so is what GEMMs
+    make of positive arguments.
+    """
+    result: list[torch.Tensor] = []
+    for parameter, tensor in zip(func.args, tensors, strict=True):
+        if tensor.is_floating_point():
+            tensor = tensor.abs()
+            if sign == "negative" and not is_weight(parameter):
+                tensor = -tensor
+        result.append(tensor)
+    return result
+
+
+def with_repetitions(
+    func: FuncOp, tensors: Sequence[torch.Tensor], seed: int
+) -> list[torch.Tensor]:
+    """The tensors, some with elements that share memory.
+
+    Rows of equal elements are left to functions without LayerNorm: it makes 0 of them, and of
+    rounding errors nothing else.
+    """
+    random = Random(seed)
+    columns = not any(isinstance(op, LayerNormOp) for op in func.walk())
+    return [
+        expanded(tensor, random, columns=columns) if random.randrange(100) < EXPANDED else tensor
+        for tensor in tensors
+    ]

@@ -16,6 +16,7 @@ from generator.function_builder import FLOATS, FunctionBuilder, Style
 from generator.motifs import MOTIFS
 from generator.operators import STEPS, add_linear, add_unary, constant
 from generator.program import Program
+from generator.view_motifs import VIEWS
 
 ROWS: Sequence[tuple[int, Dims]] = (
     (5, ("M",)),
@@ -24,13 +25,17 @@ ROWS: Sequence[tuple[int, Dims]] = (
     (2, (2, 3)),
     (1, (2, "T")),
     (1, ("B", 1)),
-    (1, ("B", "H", "T")),
+    (2, ("B", "H", "T")),
+    (1, ("B", 2, "T")),
     (1, (1,)),
     (1, ()),
 )
 """Leading dimensions: symbolic, static, several, none."""
 
 ELEMENTS = ((5, "bf16"), (6, "f32"), (2, "f16"), (1, "f64"))
+
+TABLES = ((45, MOTIFS), (30, STEPS), (25, VIEWS))
+"""Where the steps of programs come from."""
 
 EXTENTS = (2, 1, 3, 5, 7)
 """Of symbols."""
@@ -70,7 +75,7 @@ def block_program(choices: Choices) -> Program:
         builder = FunctionBuilder(choices, style, f"f{index}")
         builder.new_tile(choices.pick(style.columns))
         for _ in range(choices.integer(1, 6)):
-            table = MOTIFS if choices.chance(55) else STEPS
+            table = choices.weighted(TABLES)
             choices.weighted(table)(builder)
         if helper is not None:
             call(builder, helper)
@@ -108,6 +113,8 @@ def draw_results(b: FunctionBuilder) -> list[SSAValue]:
     results = [b.tiles[-1]]
     if b.extras and b.choices.chance(60):
         results += b.choices.subset(b.extras[-3:]) or [b.extras[-1]]
+    if b.choices.chance(50):
+        results += b.aliases
     if b.choices.chance(30):
         results.append(b.choices.recent(b.tiles))
     if b.choices.chance(1):

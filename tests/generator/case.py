@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.reference import Precision, run_function, trace_function
+from coda_ir.backends.reference import Precision, run_function
+from coda_ir.equivalence.rounding import perturbed, sensitivity
 from coda_ir.float64 import relative_error
 from coda_ir.remarks import Remark
 from generator.arguments import arguments_of
 from generator.program import Program
 from generator.violations import Violation, expected_to_work
+
+if TYPE_CHECKING:
+    from generator.rounding import Rounding
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -39,8 +42,12 @@ class Case:
     """What the passes said about the program."""
     lowered: ModuleOp | None = None
     """The program at the GEMM level, once it is known."""
+    rounding: Rounding | None = None
+    """How far from float64 its results may be, once that is known."""
     notes: list[str] = field(default_factory=list[str])
     """What could not be checked, and what is worth a look; not failures."""
+    motifs: set[str] = field(default_factory=set[str])
+    """What its calls had that the program does not show: strides, loops of kernels."""
 
     @cached_property
     def arguments(self) -> dict[str, list[torch.Tensor]]:
@@ -74,24 +81,10 @@ class Case:
         """
         random = torch.Generator().manual_seed(0)
         arguments = [perturbed(each, random, DIGIT) for each in self.arguments[name]]
-        changed = run_function(self._function(name), arguments, "float64")[index]
-        error = relative_error(changed, self.exact[name][index])
-        return NOISE * max(error, self.sensitivity(name, lambda _: DIGIT)[index])
-
-    def sensitivity(self, name: str, amount: Callable[[SSAValue], float]) -> list[float]:
-        """The errors of the results where every value on the way has a relative error of its
-        `amount` by itself: the root of the sum of the squares of what each of them causes.
-        """
-        func, arguments, exact = self._function(name), self.arguments[name], self.exact[name]
-        random = torch.Generator().manual_seed(0)
-        squares = [0.0 for _ in exact]
-        for value, tensor in trace_function(func, arguments).values.items():
-            if isinstance(value.owner, Operation) and tensor.is_floating_point():
-                moved = {value: perturbed(tensor.double(), random, amount(value))}
-                results = trace_function(func, arguments, "float64", moved).results
-                for index, (got, wanted) in enumerate(zip(results, exact, strict=True)):
-                    squares[index] += relative_error(got, wanted) ** 2
-        return [square**0.5 for square in squares]
+        func, exact = self._function(name), self.exact[name]
+        error = relative_error(run_function(func, arguments, "float64")[index], exact[index])
+        moved = sensitivity(func, self.arguments[name], exact, lambda _: DIGIT)
+        return NOISE * max(error, moved[index])
 
     def _function(self, name: str) -> FuncOp:
         return next(f for f in self.program.functions if f.sym_name.data == name)
@@ -106,16 +99,3 @@ class Case:
                 if not error <= TOLERANCE and not error <= self.noise(name, index):
                     message = f"result {index} of {name} has a relative error of {error:.1e}"
                     raise Violation(property, where, message)
-
-
-def perturbed(
-    tensor: torch.Tensor, random: torch.Generator, amount: float | None = None
-) -> torch.Tensor:
-    """`tensor` with each element changed by up to `amount`, or by up to two of its roundings."""
-    if not tensor.is_floating_point():
-        return tensor
-    amount = torch.finfo(tensor.dtype).eps if amount is None else amount
-    factor = 1 + amount * (2 * torch.rand(tensor.shape, generator=random, dtype=torch.float64) - 1)
-    # In float64 where the changes are too small for the type.
-    changed = tensor.double() * factor
-    return changed if amount < torch.finfo(tensor.dtype).eps / 4 else changed.to(tensor.dtype)

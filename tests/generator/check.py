@@ -13,6 +13,7 @@ from types import FrameType
 
 from generator.case import Case
 from generator.choices import ReplayedChoices, SeededChoices
+from generator.features import motifs_of
 from generator.properties import PROPERTIES, SHARES, make_case
 from generator.shrink import shrink
 from generator.violations import Violation
@@ -50,6 +51,8 @@ class Tally:
     """By property."""
     notes: Counter[str] = field(default_factory=Counter[str])
     """What could not be checked, and what is worth a look."""
+    motifs: Counter[str] = field(default_factory=Counter[str])
+    """Programs with each motif; see `features`."""
     remarks: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     """Programs by kind of remark, pass and condition."""
     failures: list[Failure] = field(default_factory=list[Failure])
@@ -60,6 +63,7 @@ class Tally:
         for name, seconds in other.seconds.items():
             self.seconds[name] += seconds
         self.notes += other.notes
+        self.motifs += other.motifs
         self.remarks += other.remarks
         self.failures += other.failures
 
@@ -101,7 +105,7 @@ def check_program(run_seed: int, number: int, tally: Tally, only: str | None = N
     start = SeededChoices(seed)
     for name in properties_of(number, only):
         choices = start.copy()
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             with time_limit(TIME_LIMIT):
                 if case is None:
@@ -112,11 +116,12 @@ def check_program(run_seed: int, number: int, tally: Tally, only: str | None = N
         except Violation as violation:
             tally.failures.append(_failure(violation, number, seed, kind, name, choices.record))
         tally.checks[name] += 1
-        tally.seconds[name] += time.perf_counter() - started
+        tally.seconds[name] += time.process_time() - started
     if case is not None:
         said = {(r.kind, r.pass_name, r.condition or "") for r in case.remarks}
         tally.remarks.update(said)
         tally.notes.update(set(case.notes))
+        tally.motifs.update(motifs_of(case))
 
 
 def _failure(

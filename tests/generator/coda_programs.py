@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from coda_ir.frontends.coda_text import parse_text
 from generator.choices import Choices
+from generator.coda_epilogues import ACTIVATIONS, epilogue_on
 from generator.program import Program
 
-ROWS = (("M",), ("B", "T"), (3,), (2, "T"))
-
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2", "sigmoid", "tanh", "abs")
+ROWS = (("M",), ("B", "T"), (3,), (2, "T"), ("B", "H", "T"))
 
 EXTENTS = (2, 1, 3, 5)
 
@@ -27,6 +26,8 @@ class TextBuilder:
     parameters: list[str] = field(default_factory=list[str])
     statements: list[str] = field(default_factory=list[str])
     tiles: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    definitions: list[str] = field(default_factory=list[str])
+    """Epilogues."""
 
     def parameter(self, *dims: str | int, weight: bool = False, element: str = "") -> str:
         name = f"p{len(self.parameters)}"
@@ -57,7 +58,8 @@ def _norm(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if b.choices.chance(40):
         params = "".join(f", {b.parameter(n)}" for _ in range(b.choices.integer(0, 2)))
         return f"layer_norm({x}{params}{eps})", n
-    return f"rms_norm({x}, {b.parameter(n, weight=True)}{eps})", n
+    weight = "" if b.choices.chance(25) else f", {b.parameter(n, weight=True)}"
+    return f"rms_norm({x}{weight}{eps})", n
 
 
 def _arithmetic(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
@@ -105,10 +107,45 @@ def _epilogue(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
 def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if n % 4:
         return f"softcap({x}, 30.0)", n
-    cos, sin = (b.parameter(b.rows[-1], "HEAD // 2") for _ in range(2))
+    per_column = b.choices.chance(40)
+    columns = "HEAD" if per_column else "HEAD // 2"
+    cos, sin = (b.parameter(b.rows[-1], columns) for _ in range(2))
     layout = b.choices.pick(('"half_split"', '"interleaved"'))
+    option = ", per_column=true" if per_column else ""
     w = b.parameter(n, n, weight=True)
-    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout})", n
+    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout}{option})", n
+
+
+def _modulation(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A part of a row per sample, or of a row for all: a range of what a linear map makes."""
+    leading = (*b.rows[:1], *[1] * (len(b.rows) - 1)) if b.choices.chance(70) else b.rows
+    packed = b.parameter(*leading, 2 * n)
+    if b.choices.chance(40):
+        packed = f"linear({packed}, {b.parameter(2 * n, 2 * n, weight=True)})"
+    if b.choices.chance(50):
+        start = b.choices.pick((0, n))
+        part = f"slice({packed}, dim={len(b.rows)}, start={start}, stop={start + n})"
+    else:
+        part = f"part{len(b.statements)}"
+        names = (part, "_") if b.choices.chance(50) else ("_", part)
+        b.statements.append(f"{', '.join(names)} = split({packed}, [{n}, {n}])")
+    return f"{x} {b.choices.pick(('+', '*', '-'))} {part}", n
+
+
+def _view(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Code on a view, and the way back; or the exchanged halves of the columns."""
+    rank = len(b.rows) + 1
+    if n % 2 == 0 and b.choices.chance(50):
+        halves = [
+            f"slice({x}, dim={rank - 1}, start={at}, stop={at + n // 2})" for at in (0, n // 2)
+        ]
+        if b.choices.chance(40):
+            return f"{b.choices.pick(ACTIVATIONS)}({halves[0]}) * {halves[1]}", n // 2
+        return f"concat(-{halves[1]}, {halves[0]}, dim=-1)", n
+    axes = b.choices.pick((None, [*range(1, rank), 0], [*range(rank)][::-1]))
+    back = axes and [axes.index(axis) for axis in range(rank)]
+    first, second = (f", {list(each)}" if each else "" for each in (axes, back))
+    return f"transpose({b.choices.pick(ACTIVATIONS)}(transpose({x}{first})){second})", n
 
 
 _MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]] = (
@@ -119,7 +156,10 @@ _MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]
     (2, _gate),
     (1, _packed),
     (1, _heads),
-    (2, _epilogue),
+    (1, _epilogue),
+    (3, epilogue_on),
+    (2, _modulation),
+    (2, _view),
 )
 
 _PROLOGUE = """
@@ -173,7 +213,9 @@ def _text(b: TextBuilder) -> str:
     )
     lines = [f"    {statement}{_noise(b.choices)}" for statement in b.statements]
     header = f"fn f({', '.join(b.parameters)}) {{"
-    return "\n".join([prologue, header, *lines, f"    return {', '.join(results)}", "}", ""])
+    return "\n".join(
+        [prologue, *b.definitions, header, *lines, f"    return {', '.join(results)}", "}", ""]
+    )
 
 
 def _mentions(expression: str, name: str) -> bool:

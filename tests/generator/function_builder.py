@@ -67,6 +67,8 @@ class FunctionBuilder:
     """Values of the rows of the style times a number of columns."""
     extras: list[SSAValue] = field(default_factory=list[SSAValue])
     """Other values that may be returned: columns, losses, reshaped tensors."""
+    aliases: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Views of one value that may be returned together."""
     weights: list[SSAValue] = field(default_factory=list[SSAValue])
     hazards: set[str] = field(default_factory=set[str])
     """Why values may be infinite, NaN or ill conditioned."""

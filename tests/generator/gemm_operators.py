@@ -33,6 +33,7 @@ from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.symbolic_shapes import Dims
 from generator.function_builder import FunctionBuilder, tensor_of
 from generator.regions import RegionBuilder
+from generator.views import view_parameter
 
 COMBINERS = (Combiner.ADD, Combiner.MAX, Combiner.LSE)
 
@@ -188,7 +189,8 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             fitting = [tile for tile in b.tiles if tile.type == wanted]
             if fitting and choices.chance(60):
                 return choices.recent(fitting)
-            return b.parameter(b.tile_dims(n), element, hint="x")
+            depth = b.choices.pick((0, 1, 2))
+            return view_parameter(b, b.tile_dims(n), element, depth, hint="x")
         case PortKind.TILE_T:
             return b.parameter((n, *rows), element, hint="turned")
         case PortKind.COL:

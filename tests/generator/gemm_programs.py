@@ -11,10 +11,11 @@ from generator.function_builder import FLOATS, FunctionBuilder, Style
 from generator.gemm_operators import fused, mapped, packed_vector
 from generator.operators import add_binary, add_linear, add_unary
 from generator.program import Program
+from generator.views import view_parameter
 
 ELEMENTS = ((4, "f32"), (3, "bf16"), (2, "f16"))
 
-COLUMNS = (8, 4, 6, 12, 16, 3, 1, 7, 20, 40, 72)
+COLUMNS = (8, 4, 6, 12, 16, 3, 1, 7, 20, 40, 72, 1056)
 
 
 def gemm_program(choices: Choices) -> Program:
@@ -28,7 +29,12 @@ def gemm_program(choices: Choices) -> Program:
         named=not choices.chance(10),
     )
     builder = FunctionBuilder(choices, style)
-    builder.new_tile(choices.pick((8, 3, 16, 40, 1, 7)))
+    columns = choices.pick((8, 3, 16, 40, 1, 7))
+    if choices.chance(15):
+        dims = builder.tile_dims(columns)
+        builder.tiles.append(view_parameter(builder, dims, style.element))
+    else:
+        builder.new_tile(columns)
     for _ in range(choices.weighted(((4, 1), (3, 2), (1, 3)))):
         add_kernel(builder)
         if choices.chance(20):

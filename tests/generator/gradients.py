@@ -49,7 +49,7 @@ def check_gradients(case: Case, choices: Choices) -> None:
         lowered = lower_to_gemm(of_joint)
         if choices.chance(5):
             check_steps(of_joint, _steps_on_joints(), DERIVED)
-        if choices.chance(8) and is_drawn_alike(joint, of_joint):
+        if choices.chance(25) and is_drawn_alike(joint, of_joint):
             scheduled = schedule(of_joint, lowered, "interpreter")
             check_emitted(of_joint, Rounding(of_joint), scheduled)
         case.remarks += of_joint.remarks

@@ -20,6 +20,7 @@ from generator.operators import (
     linear,
     norm,
     other_operand,
+    positive,
     rope,
     smooth,
     statistic,
@@ -231,15 +232,65 @@ def scaled_columns(b: FunctionBuilder) -> None:
         b.tiles.append(scaled)
 
 
+WIDEST = 1056
+"""Columns of more tiles of a GEMM than finalize reads at a time."""
+
+WIDE_ROWS = (130, 200, 1090, WIDEST)
+"""Columns of more than one tile of a GEMM."""
+
+
 def wide_rows(b: FunctionBuilder) -> None:
     """A reduction over more columns than a tile has, of a GEMM or of pointwise code."""
-    x = linear(b, b.pick_tile(), b.choices.pick((130, 200)))
+    x = linear(b, b.pick_tile(), b.choices.pick(WIDE_ROWS))
     if b.choices.chance(50):
         x = smooth(b, x)
     if b.choices.chance(50):
         b.extra(coda.ReduceOp(x, b.choices.pick(("sum", "mean", "max", "lse")), f32))
         return
     b.tiles.append(linear(b, norm(b, x)))
+
+
+def below_zero(b: FunctionBuilder) -> None:
+    """Maxima of what is negative everywhere, over few columns and over many."""
+    x = linear(b, b.pick_tile(), b.choices.pick((WIDEST, 130, b.style.columns[0], WIDEST)))
+    x = b.add(coda.NegOp(positive(b, x)))
+    if b.choices.chance(30):
+        b.extras.append(x)
+    kind = b.choices.pick(("max", "max", "lse"))
+    largest = b.extra(coda.ReduceOp(x, kind, element_type_of(x)), kind)
+    if b.choices.chance(40):
+        shifted = b.add(coda.ExpOp(b.add(coda.SubOp(x, largest))))
+        b.extra(coda.ReduceOp(shifted, "sum", f32))
+
+
+def product(b: FunctionBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """A linear map of x with its columns; mostly a map of a narrow one, with a scale."""
+    if b.choices.chance(40):
+        return cast_to(b, linear(b, x, b.columns_of(x)), element)
+    narrow = linear(b, x, b.choices.pick((2, 4)))
+    value = cast_to(b, linear(b, narrow, b.columns_of(x)), element)
+    operands = [value, scale(b, x, element)]
+    if b.choices.chance(30):
+        operands.reverse()
+    return b.add(coda.MulOp(*operands), "scaled")
+
+
+def subtracted(b: FunctionBuilder) -> None:
+    """Sums and differences of products with scales, nested to the left and to the right."""
+    x = norm(b, source(b)) if b.choices.chance(40) else b.pick_tile()
+    element = element_type_of(x)
+    terms = [product(b, x, element) for _ in range(b.choices.integer(2, 4))]
+    if b.choices.chance(50):
+        terms.insert(b.choices.below(len(terms) + 1), other_operand(b, x))
+    value = terms.pop()
+    while terms:
+        operator = b.choices.pick((coda.SubOp, coda.AddOp, coda.SubOp))
+        first = terms.pop()
+        operands = (value, first) if b.choices.chance(25) else (first, value)
+        value = b.add(operator(*operands), "difference")
+    if b.choices.chance(40):
+        value = b.add(coda.AddOp(product(b, x, element), value), "sum")
+    b.tiles.append(value)
 
 
 def scale(b: FunctionBuilder, x: SSAValue, element: Attribute) -> SSAValue:
@@ -289,6 +340,8 @@ MOTIFS: Sequence[tuple[int, Step]] = (
     (2, adapted),
     (2, rewritten_norm),
     (2, mixed_types),
-    (1, wide_rows),
+    (2, wide_rows),
+    (4, below_zero),
+    (4, subtracted),
     (3, gradients),
 )

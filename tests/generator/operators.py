@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from generator.function_builder import FLOATS, FunctionBuilder, tensor_of
+from generator.views import broadcast_view, view_parameter
 
 Step: TypeAlias = Callable[[FunctionBuilder], None]
 
@@ -118,6 +119,7 @@ def other_operand(b: FunctionBuilder, x: SSAValue) -> SSAValue:
         (3, statistic_of_sibling),
         (2, row_code),
         (2, broadcast_parameter),
+        (2, broadcast_view),
     )
     return b.choices.weighted(makers)(b, x)
 
@@ -186,7 +188,7 @@ def norm(b: FunctionBuilder, x: SSAValue, kind: str | None = None) -> SSAValue:
     if kind == "rms":
         weight = None if b.choices.chance(20) else b.row(n, x)
         return b.add(coda.RMSNormOp(x, weight, eps=eps), "normed")
-    count = 2 - b.choices.weighted(((70, 0), (20, 1), (10, 2)))
+    count = 2 - b.choices.weighted(((55, 0), (20, 1), (25, 2)))
     weights = [b.row(n, x) for _ in range(count)]
     bias_only = count == 1 and b.choices.chance(30)
     return b.add(coda.LayerNormOp(x, weights, eps=eps, bias_only=bias_only), "normed")
@@ -199,14 +201,15 @@ def group_norm(b: FunctionBuilder, x: SSAValue, group: int) -> SSAValue:
 
 
 def rope(b: FunctionBuilder, x: SSAValue, layout: str) -> SSAValue:
-    """Rotary embedding by tables of positions, or of every row."""
+    """Rotary embedding by tables of positions, or of every row, for one head or for several."""
     head, rows = b.style.head, b.style.rows
     positions = rows[-1:] if b.choices.chance(70) else rows
     element = element_type_of(x) if b.choices.chance(60) else f32
-    per_column = b.choices.chance(30)
-    dims = (*positions, head if per_column else head // 2)
-    cos = b.parameter(dims, element, hint="cos")
-    sin = b.parameter(dims, element, hint="sin")
+    per_column = b.choices.chance(40)
+    count = heads_of(b, x) if b.choices.chance(20) else 1
+    dims = (*positions, count * (head if per_column else head // 2))
+    depth = 2 if b.choices.chance(15) else 0
+    cos, sin = (view_parameter(b, dims, element, depth, hint) for hint in ("cos", "sin"))
     op = coda.RopeOp(x, cos, sin, head_dim=head, layout=layout, per_column=per_column)
     return b.add(op, "rotated")
 
@@ -264,7 +267,8 @@ def add_concat(b: FunctionBuilder) -> None:
 def add_cast(b: FunctionBuilder) -> None:
     x = b.pick_tile()
     names = ("f32", "bf16", "f16") if b.style.element != FLOATS["f64"] else ("f32", "f64")
-    value = b.add(coda.CastOp(x, FLOATS[b.choices.pick(names)]), "cast")
+    name = "f64" if b.choices.chance(10) else b.choices.pick(names)
+    value = b.add(coda.CastOp(x, FLOATS[name]), "cast")
     if b.choices.chance(60):
         # Mixed types inside a program, and the type of the program after it.
         b.tiles.append(value)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import resource
+import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -15,6 +18,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from support.interpreter import speed_up as speed_up_interpreter
 
 from generator.check import Failure, Tally, check_range, shrink_failure
 
@@ -41,6 +45,8 @@ class RunOptions:
     shrink_seconds: float = 90.0
     only: str | None = None
     """The only property to check."""
+    seconds: float = math.inf
+    """How long programs are begun."""
 
 
 @dataclass
@@ -67,12 +73,17 @@ def _start_process() -> None:
     torch.set_num_threads(1)
     # The interpreter computes with NumPy, which warns of infinities that kernels are to handle.
     warnings.simplefilter("ignore", RuntimeWarning)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    speed_up_interpreter()
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        # The driver of a GPU reserves more than it uses.
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
 def _chunks(options: RunOptions) -> Iterator[tuple[int, int]]:
-    end = options.start + options.programs
+    end, deadline = options.start + options.programs, time.monotonic() + options.seconds
     for start in range(options.start, end, CHUNK):
+        if time.monotonic() > deadline:
+            return
         yield start, min(start + CHUNK, end)
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coda_ir.passes import get_all_passes
+from generator.features import MOTIFS
 from generator.properties import PROPERTIES
 from generator.run import Report
 
@@ -25,7 +26,8 @@ WITHOUT_PASSED = {
 
 
 def print_report(report: Report, console: Console) -> None:
-    console.print(_properties(report), _passes(report), _conditions(report), _notes(report))
+    console.print(_properties(report), _motifs(report), _passes(report))
+    console.print(_conditions(report), _notes(report))
     if report.distinct:
         console.print(_failures(report))
     programs = sum(report.tally.programs.values())
@@ -43,6 +45,15 @@ def _properties(report: Report) -> Table:
         failures = sum(failure.name == name for failure in report.tally.failures)
         seconds = f"{report.tally.seconds[name]:.0f}"
         table.add_row(name, str(report.tally.checks[name]), str(failures), seconds)
+    return table
+
+
+def _motifs(report: Report) -> Table:
+    programs = sum(report.tally.programs.values()) or 1
+    table = Table("motif", "in", title="Motifs")
+    for motif in MOTIFS:
+        share = report.tally.motifs[motif] / programs
+        table.add_row(motif, f"{share:.1%}", style="red" if share < SELDOM else None)
     return table
 
 

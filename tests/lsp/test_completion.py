@@ -58,6 +58,28 @@ def test_an_expression(editor: Editor, tmp_path: Path):
     assert items["rope"].insert_text == "rope(${1:x}, ${2:cos}, ${3:sin}, head_dim=${4:head_dim})"
 
 
+def test_names_of_pytorch_become_what_the_language_has(editor: Editor, tmp_path: Path):
+    items = completed(editor, tmp_path, BODY + "y = |\n    return h\n}\n")
+    assert items["swish"].insert_text == "silu(x)"
+    assert items["chunk"].insert_text == "split(x, [32, 32], dim=-1)"
+    assert items["clamp"].detail == "minimum(maximum(x, y), z)"
+    assert not {"max/2", "min/2"} & set(items)
+    order = [items[name].sort_text or "" for name in ("h", "WIDTH", "helper", "silu", "swish")]
+    assert order == sorted(order)
+
+
+def test_names_of_pytorch_in_epilogues(editor: Editor, tmp_path: Path):
+    items = completed(editor, tmp_path, "epilogue e(acc) -> (y: tile) {\n    y = |\n}\n")
+    assert items["max"].insert_text == "maximum(x, y)"
+    assert not {"chunk", "topk"} & set(items)
+
+
+def test_names_of_pytorch_that_the_file_defines(editor: Editor, tmp_path: Path):
+    text = "fn swish(x: bf16[M, 8]) { return silu(x) }\nfn f(x: bf16[M, 8]) {\n    return |\n}\n"
+    items = completed(editor, tmp_path, text)
+    assert items["swish"].detail == "swish(x)"
+
+
 def test_while_the_brackets_are_open(editor: Editor, tmp_path: Path):
     items = completed(editor, tmp_path, BODY + "y = linear(h, w|")
     assert {"x", "wide", "h", "b=", "dtype="} <= set(items)

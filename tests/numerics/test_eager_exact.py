@@ -9,6 +9,7 @@ from functools import lru_cache
 import pytest
 import torch
 import torch.nn.functional as F
+from support.eager_bits import NAMES, OPERATORS, share_of_different_bits
 from support.eager_models import EAGER_MODELS
 from support.examples import DTYPES, Example, folder_in
 
@@ -182,3 +183,10 @@ def test_every_bit_where_operators_round_correctly(dtype: torch.dtype, target: T
     inputs = {name: value.to(block.device) for name, value in exact_inputs(dtype).items()}
     for got, wanted in zip(block(**inputs), exact_model(inputs), strict=True):
         assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", NAMES, ids=NAMES.get)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_has_the_bits_of_eager(name: str, dtype: torch.dtype):
+    torch.default_generator.manual_seed(0)
+    assert share_of_different_bits(OPERATORS[name], dtype) <= MOST_DIFFERENT[dtype]

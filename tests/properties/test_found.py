@@ -107,7 +107,18 @@ func.func @f(%x: tensor<5x8xbf16> {coda.name = "x"}, %g: tensor<8xbf16> {coda.na
 """
 """Two pieces of code on whole rows shared operators, and both were rewritten."""
 
+RESHAPED_AND_TRANSPOSED = """
+func.func @f(%x: tensor<?x?x8xbf16>) -> tensor<4x?x?x2xbf16> {
+  %r = coda.reshape %x : (tensor<?x?x8xbf16>) -> tensor<?x?x4x2xbf16>
+  %t = coda.transpose %r {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]}
+    : (tensor<?x?x4x2xbf16>) -> tensor<4x?x?x2xbf16>
+  func.return %t : tensor<4x?x?x2xbf16>
+}
+"""
+"""The gradient has other strides than the argument, and was viewed where it had to be reshaped."""
+
 DIFFERENTIATED = {
+    "reshaped and transposed": RESHAPED_AND_TRANSPOSED,
     "norm of heads and a view": NORM_OF_HEADS_AND_A_VIEW,
     "norm of a row": NORM_OF_A_ROW,
 }

@@ -1,6 +1,7 @@
 """The machinery finds faults: a wrong pass is caught, reduced, written to a file and replayed."""
 
 import math
+import os
 from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,12 +11,17 @@ import torch
 from generator.__main__ import main
 from generator.case import Case
 from generator.check import Failure, Tally, check_program, replay, shrink_failure
+from generator.choices import SeededChoices
+from generator.features import MOTIFS, motifs_of
+from generator.layouts import LAYOUTS, laid_out
 from generator.operators import DOMAIN
 from generator.program import Program
+from generator.properties import SHARES, make_case
 from generator.rounding import Rounding
 from generator.run import Report, write_failure
 from generator.shrink import shrink
 from generator.summary import seldom_fired
+from generator.triton_mode import use_interpreter
 from generator.violations import Violation, expected_to_work
 from support.programs import parse_mlir
 
@@ -150,3 +156,36 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     output = capsys.readouterr().out
     assert "3 programs (3 block)" in output and "Properties" in output
     assert not folder.exists()
+
+
+def test_no_program_begins_after_the_limit(capsys: pytest.CaptureFixture[str]):
+    assert main(["run", "--programs", "20", "--seconds", "0"]) == 0
+    assert "0 programs" in capsys.readouterr().out
+
+
+def test_the_interpreter_sees_no_gpu(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "0")
+    use_interpreter()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == os.environ["HIP_VISIBLE_DEVICES"] == ""
+
+
+def test_programs_have_every_motif():
+    found = set[str]()
+    for number in range(240):
+        case = make_case(SeededChoices(number), SHARES[number % len(SHARES)], number)
+        found |= motifs_of(case)
+    of_calls = {motif for motif in MOTIFS if motif.startswith("argument")}
+    assert found >= set(MOTIFS) - of_calls - {"finalize with a loop"}
+
+
+def test_arguments_have_every_layout():
+    found, shapes = set[str](), ((3, 4), (5,), (2, 3, 4), ())
+    for seed in range(20):
+        arguments = [torch.randn(shape) for shape in shapes]
+        given, kinds = laid_out(arguments, seed)
+        assert all(map(torch.equal, given, arguments))
+        found |= kinds
+    assert found >= {f"argument: {kind}" for kind in LAYOUTS}
+    assert "argument: the last one strided" not in found  # it has no dimension

@@ -1,4 +1,4 @@
-"""Runs emitted modules from a file in a bare namespace, with outputs that start out poisoned."""
+"""Runs emitted modules from a file in a bare namespace, in guarded memory."""
 
 import importlib.util
 import itertools
@@ -12,26 +12,21 @@ import torch
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
+from coda_ir.devices import default_device
+from coda_ir.equivalence.emitted_run import is_same
+from coda_ir.equivalence.guarded_memory import GuardedCalls, GuardedMemory
+from support.checked_accesses import checked_accesses
 from support.programs import type_of
 
 _counter = itertools.count()
 
 
-class _PoisonedTorch:
-    """The module torch, except that `empty` gives NaN (integers: 77)."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    def empty(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        tensor = torch.empty(*args, **kwargs)
-        return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
-
-
-def load_module(source: str, folder: Path | None = None) -> ModuleType:
+def load_module(
+    source: str, folder: Path | None = None, memory: GuardedMemory | None = None
+) -> ModuleType:
     """Import an emitted module from a file, by default of a temporary folder that stays.
 
-    Triton reads the source of its kernels there.
+    Triton reads the source of its kernels there. What the module allocates comes from `memory`.
     """
     place = Path(tempfile.mkdtemp(prefix="coda_emitted_")) if folder is None else folder
     path = place / f"emitted_program_{next(_counter)}.py"
@@ -40,8 +35,34 @@ def load_module(source: str, folder: Path | None = None) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    setattr(module, "torch", _PoisonedTorch())  # noqa: B010
+    setattr(module, "torch", memory or GuardedMemory())  # noqa: B010
     return module
+
+
+def run_guarded(
+    source: str, arguments: Sequence[torch.Tensor], folder: Path | None = None
+) -> list[torch.Tensor]:
+    """The results of an emitted module, which runs twice on guarded copies of `arguments`.
+
+    Raises OutOfBoundsError or StrayWriteError where a kernel accesses what it was not given, and
+    AssertionError where `run` changes its arguments or a second run gives other results.
+    """
+    memory = GuardedMemory()
+    module = load_module(source, folder, memory)
+    given = [memory.place(argument.to(default_device())) for argument in arguments]
+    with checked_accesses(memory), GuardedCalls(memory):
+        results, again = (_tensors(module.run(*given)) for _ in range(2))
+    setattr(module, "torch", torch)  # noqa: B010  (the memory is freed, the module later)
+    memory.check()
+    for before, after in zip(arguments, given, strict=True):
+        assert is_same(before, after.cpu()), "it writes to its arguments"
+    assert all(map(is_same, results, again)), "a second run differs"
+    return results
+
+
+def _tensors(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    tensors = [results] if isinstance(results, torch.Tensor) else results
+    return [tensor.cpu().clone() for tensor in tensors]
 
 
 def load_program(text: str) -> Callable[..., Any]:

@@ -19,7 +19,8 @@ from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.host.launches import with_plain_ceilings
-from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.context import make_context
 from coda_ir.dialects.coda.shapes import shape_of

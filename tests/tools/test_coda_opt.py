@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.tools.coda_opt import main
 
 SILU = """
@@ -233,6 +234,37 @@ def test_output_file(silu: str, tmp_path: Path):
     output = tmp_path / "out.mlir"
     assert main([silu, "-o", str(output)]) == 0
     assert "coda.silu" in output.read_text()
+
+
+@pytest.mark.parametrize("options", [["-p", "coda-to-gemm"], ["-t", "triton"], ["--run"]])
+def test_a_failed_run_leaves_the_output_file_as_it_was(
+    silu: str, tmp_path: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    def fail(self: object, *_: object) -> None:
+        raise CodaError("no")
+
+    monkeypatch.setattr("coda_ir.pipeline.PassManager.run", fail)
+    output = tmp_path / "out.txt"
+    assert main([silu, *options, "-o", str(output)]) == 1
+    assert not output.exists()
+    output.write_text("kept")
+    assert main([silu, *options, "-o", str(output)]) == 1
+    assert output.read_text() == "kept"
+
+
+def test_an_output_file_that_cannot_be_written_is_found_before_the_work(
+    silu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("coda_ir.pipeline.PassManager.run", pytest.fail)
+    (tmp_path / "file").write_text("")
+    for path, reason in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "no" / "out", "No such file or directory"),
+        (tmp_path / "file" / "out", "No such file or directory"),
+    ):
+        assert main([silu, "-o", str(path)]) == 1
+        assert capsys.readouterr().err == f"coda-opt: error: {path}: {reason}\n"
+    assert (tmp_path / "file").read_text() == ""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import numpy
@@ -11,6 +12,7 @@ from safetensors.torch import load, save
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.tensor_files import read_tensors, write_tensors
+from coda_ir.tools import run_module
 from coda_ir.tools.coda_opt import main
 
 PROGRAM = """
@@ -117,6 +119,76 @@ class TestFiles:
         assert f"out{suffix}: No such file" in capsys.readouterr().err
 
 
+class TestWrongResults:
+    """A result that is NaN, or further from float64 than its types allow."""
+
+    PASSES = ("-p", "coda-to-gemm,schedule,plan-buffers")
+    SCALED = """
+        fn f(x: f16[M, 32], weight w: f16[24, 32]) -> f16[M, 24] {
+            return linear(x, w) * FACTOR
+        }"""
+
+    @pytest.fixture
+    def scaled(self, tmp_path: Path) -> str:
+        path = tmp_path / "scaled.coda"
+        path.write_text(self.SCALED.replace("FACTOR", "2.0"))
+        return str(path)
+
+    @pytest.mark.parametrize("fault", ["nan", "one wrong element"])
+    def test_of_a_backend(
+        self,
+        fault: str,
+        scaled: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: Capture,
+    ):
+        run_well = run_module.run_triton
+
+        def run_wrong(*arguments: Any) -> tuple[torch.Tensor, ...]:
+            (result,) = run_well(*arguments)
+            result[3, 5] = float("nan") if fault == "nan" else result[3, 5] + 1
+            return (result,)
+
+        output = tmp_path / "out.npz"
+        command = [scaled, *self.PASSES, "--run", "--run-target=triton", f"--save-outputs={output}"]
+        assert main(command) == 0
+        assert capsys.readouterr().err == "" and output.exists()
+        output.unlink()
+        monkeypatch.setattr(run_module, "run_triton", run_wrong)
+        assert main(command) == 3
+        shown = capsys.readouterr()
+        assert shown.out.startswith("result0: float16[16, 24]")
+        assert "coda-opt: error: result0 of f " in shown.err and "--check-equivalence" in shown.err
+        expected = "is NaN or infinite" if fault == "nan" else "has a relative error of"
+        assert expected in shown.err and not output.exists()
+
+    @pytest.mark.parametrize("target", ["reference", "triton"])
+    def test_of_types_that_are_too_narrow(self, target: str, tmp_path: Path, capsys: Capture):
+        """float16 ends at 65504: the sum is infinite less infinite, and 0 in float64."""
+        path = tmp_path / "narrow.mlir"
+        path.write_text("""
+            func.func @f(%x: tensor<8xf16>) -> tensor<8xf16> {
+              %c = coda.constant {value = 6.0e4 : f64} : tensor<f16>
+              %a = coda.exp %x : (tensor<8xf16>) -> tensor<8xf16>
+              %b = coda.add %a, %c : (tensor<8xf16>, tensor<f16>) -> tensor<8xf16>
+              %d = coda.add %b, %c : (tensor<8xf16>, tensor<f16>) -> tensor<8xf16>
+              %e = coda.sub %d, %d : (tensor<8xf16>, tensor<8xf16>) -> tensor<8xf16>
+              func.return %e : tensor<8xf16>
+            }""")
+        assert main([str(path), "--run", f"--run-target={target}"]) == 1
+        message = capsys.readouterr().err
+        assert "result0 of f is nan at [0] where float64 has a number" in message
+        assert "use wider types" in message
+
+    def test_what_is_no_number_in_float64_either(self, tmp_path: Path, capsys: Capture):
+        path = tmp_path / "log.coda"
+        path.write_text("fn f(x: f32[M]) -> f32[M] {\n    return log(x)\n}\n")
+        assert main([str(path), "--run"]) == 0
+        shown = capsys.readouterr()
+        assert "nan" in shown.out and "error nan" not in shown.out and shown.err == ""
+
+
 def test_bfloat16_is_kept_by_safetensors(tmp_path: Path):
     path = tmp_path / "a.safetensors"
     path.write_bytes(save({"x": X}))
@@ -191,6 +263,13 @@ class TestMistakes:
         [
             ("--cosnt=D=4", "unrecognized arguments: --cosnt=D=4: did you mean --const?"),
             ("--qwertz", "unrecognized arguments: --qwertz\n"),
+            ("--cse", "unrecognized arguments: --cse: passes run by -p cse\n"),
+            ("-cse", "unrecognized arguments: -cse: passes run by -p cse\n"),
+            ("--canonicalize", ": passes run by -p canonicalize\n"),
+            ("--fuse-pointwise", ": passes run by -p fuse-pointwise\n"),
+            ("--time", ": did you mean --timing?\n"),
+            ("--numerics=eager-exact", ": -p coda-to-gemm{numerics=eager-exact}\n"),
+            ("--tile=128", ": -p coda-to-gemm,schedule{tile=128x128x64}\n"),
             ("--const=D=x", "'D=x': expected a number, such as 4096"),
             ("--dim=M=x", "'M=x': expected a number of elements, such as 128"),
         ],
@@ -199,6 +278,19 @@ class TestMistakes:
         with pytest.raises(SystemExit, match="2"):
             main([program, option])
         assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "pipeline",
+        [
+            "cse",
+            "canonicalize",
+            "fuse-pointwise",
+            "coda-to-gemm{numerics=eager-exact}",
+            "coda-to-gemm,schedule{tile=128x128x64}",
+        ],
+    )
+    def test_what_those_messages_say(self, pipeline: str, program: str):
+        assert main([program, "-p", pipeline, "-o", "/dev/null"]) == 0
 
     def test_sizes_that_the_inputs_do_not_have(self, program: str, tmp_path: Path, capsys: Capture):
         inputs = stored(tmp_path / "in.npz", {"x": X, "i": INDICES})

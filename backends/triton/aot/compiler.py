@@ -54,11 +54,12 @@ def compile_kernels(
     """Compile each kernel for `arch` (such as `sm_90` or `gfx942`), at most `jobs` at a time.
 
     Pointers are taken for multiples of 16 bytes, as PyTorch allocates. For `jobs` see
-    `compile_jobs`. Raises CodaError for an unknown architecture and for a level that it does
-    not have, and KernelCompilationError where Triton fails.
+    `compile_jobs`. Raises CodaError for an unknown architecture and for a level that it or a
+    kernel does not have, and KernelCompilationError where Triton fails.
     """
     architecture = find_architecture(arch)
     check_level(architecture, level)
+    _check_kernels(kernels, level)
     if not kernels:
         return []
     with tempfile.TemporaryDirectory(prefix="coda_aot_") as name:
@@ -82,6 +83,20 @@ def check_level(arch: Architecture, level: MachineLevel | None) -> None:
         raise CodaError(f"{arch.name} has no {level}", "use amdgcn, or an architecture of NVIDIA")
     if not arch.is_amd and level in ONLY_AMD:
         raise CodaError(f"{arch.name} has no {level}", "use ptx or sass, or an architecture of AMD")
+
+
+def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None) -> None:
+    """Raises CodaError for a level above that on which the text of a kernel is."""
+    in_gluon = [kernel.name for kernel in kernels if kernel.language == "gluon"]
+    if level != "ttir" or not in_gluon:
+        return
+    others = [kernel.name for kernel in kernels if kernel.name not in in_gluon]
+    raise CodaError(
+        f"kernel {in_gluon[0]} has no ttir: it is warp-specialized, in Gluon, which begins with "
+        "ttgir",
+        "use ttgir, or schedule with mainloop=tma or mainloop=pointer"
+        + (f"; --kernel {others[0]} has ttir" if others else ""),
+    )
 
 
 def device_source(kernels: Sequence[EmittedKernel]) -> str:

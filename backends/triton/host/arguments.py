@@ -7,13 +7,14 @@ from xdsl.ir import BlockArgument
 
 from coda_ir.backends.triton.host.extents import Extents, is_symbol
 from coda_ir.backends.triton.host.text import argument_hints, unpacked
-from coda_ir.backends.triton.kernel import NameAllocator, indented
+from coda_ir.backends.triton.kernel import indented
+from coda_ir.backends.triton.names import LocalNames
 
 
 class HostArguments:
     """Names arguments and binds the symbols that their shapes tell."""
 
-    def __init__(self, func: FuncOp, names: NameAllocator, extents: Extents):
+    def __init__(self, func: FuncOp, names: LocalNames, extents: Extents):
         hints = argument_hints(func)
         self.variables = {
             argument: names.fresh(hint) for argument, hint in zip(func.args, hints, strict=True)

@@ -8,7 +8,7 @@ from math import prod
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes, SymbolicSize
@@ -22,7 +22,7 @@ class Extents:
     A symbol is *bound* once the program has assigned its variable.
     """
 
-    def __init__(self, func: FuncOp, names: NameAllocator, lines: list[str]):
+    def __init__(self, func: FuncOp, names: LocalNames, lines: list[str]):
         """`lines` are the statements of the host program."""
         self.shapes = SymbolicShapes(func)
         self.used: set[str] = set()

@@ -1,6 +1,8 @@
 """Host functions that emitted modules use; a module contains those that its `run` calls."""
 
+import builtins
 from collections.abc import Sequence
+from functools import cache
 
 from coda_ir.backends.triton.definitions import (
     Definition,
@@ -8,14 +10,24 @@ from coda_ir.backends.triton.definitions import (
     used_names,
     with_uses,
 )
+from coda_ir.backends.triton.names import symbols_of
+from coda_ir.backends.triton.prelude import MODULE_HEADER, device_definitions
 
 _FUNCTIONS = read_definitions(
     *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_gradient"),
     *("direct", "replay"),
 )
 
-HOST_NAMES = (*_FUNCTIONS, "KERNELS", "arguments", "call", "empty", "run", "run_boxed", "stream")
-"""Names of a module that its kernels and variables must not take."""
+ENTRIES = ("KERNELS", "run", "run_boxed")
+"""Names that the importer of a module reads."""
+
+
+@cache
+def module_names() -> frozenset[str]:
+    """Names that a module may define or use beside its kernels, which get none of them."""
+    definitions = {**_FUNCTIONS, **device_definitions()}
+    used = {name for definition in definitions.values() for name in definition.uses}
+    return frozenset({*definitions, *used, *symbols_of(MODULE_HEADER), *ENTRIES, *dir(builtins)})
 
 
 def host_functions(text: str) -> list[Definition]:

@@ -9,14 +9,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.equal_code import code_of
+from coda_ir.backends.triton.host.functions import module_names
 from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch, launch_lines
 from coda_ir.backends.triton.host.stand_ins import stand_in_launch
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
-    NameAllocator,
     indented,
     location_comment,
 )
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 
 
@@ -31,15 +32,16 @@ class UsedKernel:
 class HostKernels:
     """Collects kernels in the order of their first launch; those with the same code are one."""
 
-    def __init__(self, func: FuncOp, names: NameAllocator, *, direct_launch: bool):
+    def __init__(self, func: FuncOp, *, direct_launch: bool):
+        self.names = NameAllocator(module_names())
+        """Of kernels and the functions that launch them."""
         self.launches: list[tuple[Operation, str]] = []
         """Which operator runs as which kernel."""
         self.stand_ins: dict[str, None] = {}
         """What launches are for the compiler of kernels, in order (see `stand_ins.py`)."""
-        self.functions = LaunchFunctions(names)
+        self.functions = LaunchFunctions(self.names)
         """Of direct launches."""
         self._used: dict[str, UsedKernel] = {}
-        self._names = names
         self._is_direct = direct_launch
         # Products and sums are contracted where nothing else is asked for.
         self._fp_fusion = numerics_mode(func) == NumericsMode.FP32_EPILOGUE
@@ -51,7 +53,7 @@ class HostKernels:
     def use(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
         """`kernel`, under the name of the one with the same code where the module has one."""
         used = self._used.setdefault(code_of(kernel.source), UsedKernel(kernel))
-        self._names.reserve(used.kernel.name)
+        self.names.reserve(used.kernel.name)
         self.launches.append((op, used.kernel.name))
         place = location_comment(op.location)
         if place is not None and place not in used.places:

@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    NameAllocator,
     definition,
     indented,
 )
+from coda_ir.backends.triton.names import LocalNames, NameAllocator, finished
 
 
 def launch_lines(
@@ -66,7 +66,7 @@ class DirectLaunch:
     def function(self, name: str) -> str:
         """The source of the function."""
         header = definition(name, ("kernel", *self.numbers, *self.tensors))
-        return "\n".join([f"@direct({self.kernel})", *header, *indented(self.body)])
+        return finished("\n".join([f"@direct({self.kernel})", *header, *indented(self.body)]))
 
     def call(self, name: str) -> str:
         """The statement of `run`."""
@@ -87,7 +87,7 @@ class LaunchFunctions:
 
     def name_of(self, launch: DirectLaunch) -> str:
         """The name of the function of a launch."""
-        text = launch.function("")
+        text = launch.function("launch")
         if text not in self._by_text:
             name = self._names.fresh(f"launch_{launch.kernel}")
             self._by_text[text] = name
@@ -103,7 +103,7 @@ def direct_launch(
     Every number but a literal is a parameter, so that numbers and addresses decide the launch.
     Parameters are named after those of the kernel: equal launches have equal functions.
     """
-    names = NameAllocator(("kernel", "TensorDescriptor", "TileDescriptor"))
+    names = LocalNames()
     numbers, tensors = _Parameters(names), _Parameters(names)
     arguments: list[KernelArgument] = []
     count = numbers.of(rows, "rows")
@@ -129,7 +129,7 @@ def direct_launch(
 class _Parameters:
     """The parameters that stand for expressions of the host program."""
 
-    def __init__(self, names: NameAllocator):
+    def __init__(self, names: LocalNames):
         self._names = names
         self._by_value: dict[str, str] = {}
 

@@ -10,17 +10,15 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.backends.triton.host.arguments import HostArguments
 from coda_ir.backends.triton.host.buffers import HostBuffers
 from coda_ir.backends.triton.host.extents import Extents
-from coda_ir.backends.triton.host.functions import HOST_NAMES
 from coda_ir.backends.triton.host.kernels import HostKernels
 from coda_ir.backends.triton.host.replay import Replay
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
-    NameAllocator,
     indented,
     location_comment,
 )
-from coda_ir.backends.triton.prelude import helper_names
+from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConcatOp, ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
@@ -37,12 +35,12 @@ class HostProgram:
         self.func = func
         self.is_direct = direct_launch
         self.is_boxed = BOXED in func.attributes and bool(func.args)
-        # One set of names for kernels and variables, so that neither hides the other.
-        self.names = NameAllocator(("device", *HOST_NAMES, *helper_names()))
+        self.names = LocalNames()
+        """Of variables; they are final when `run` is complete."""
         self.lines: list[str] = []
         self.extents = Extents(func, self.names, self.lines)
         self.arguments = HostArguments(func, self.names, self.extents)
-        self.kernels = HostKernels(func, self.names, direct_launch=direct_launch)
+        self.kernels = HostKernels(func, direct_launch=direct_launch)
         self.buffers = HostBuffers(func)
         wanted = direct_launch and not self.is_boxed
         self.replay = Replay(func, self.extents.shapes, is_wanted=wanted)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from io import StringIO
+from itertools import pairwise
+from tokenize import OP, generate_tokens
 
-from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr
+from xdsl.dialects.builtin import Float64Type, IntegerType, Signedness, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -14,9 +17,11 @@ _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "i1": 
 
 
 def torch_type(type: Attribute) -> str:
-    """The torch dtype of an element type. Raises CodaError for one that the backend lacks."""
+    """The torch dtype of an element type. Raises ElementTypeError for others."""
     if type == IntegerType(8, Signedness.UNSIGNED):
         return "torch.uint8"
+    if isinstance(type, Float64Type):
+        return "torch.float64"
     short = triton_type(type)
     return f"torch.{_TORCH_TYPES.get(short, short.replace('i', 'int'))}"
 
@@ -41,25 +46,36 @@ def unpacked(names: Sequence[str], sequence: str) -> list[str]:
 
 
 def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
-    """Break `name = call(a, b)` and `if call(a, b):` lines that are too long at the commas."""
+    """Break lines that are too long at the commas of the call that they end in, or `if call(a):`,
+    where it has arguments.
+    """
     result: list[str] = []
     for line in lines:
-        closing = "):" if line.endswith("):") else ")"
-        if len(line) <= limit or not line.endswith(closing) or "(" not in line:
+        places = _last_call(line) if len(line) > limit and line.endswith((")", "):")) else []
+        if len(places) < 2:
             result.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()))
-        head, inner = line[: line.index("(") + 1], line[line.index("(") + 1 : -len(closing)]
-        arguments = (f"{indent}    {part}," for part in _split_arguments(inner))
-        result += [head, *arguments, f"{indent}{closing}"]
+        parts = (line[start:end].strip() for start, end in pairwise(places))
+        arguments = (f"{indent}    {part.removesuffix(',')}," for part in parts)
+        result += [line[: places[0]], *arguments, f"{indent}{line[places[-1] :]}"]
     return result
 
 
-def _split_arguments(text: str) -> list[str]:
-    parts, depth, start = list[str](), 0, 0
-    for index, character in enumerate(text):
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            parts.append(text[start:index].strip())
-            start = index + 1
-    return [*parts, text[start:].strip()]
+def _last_call(line: str) -> list[int]:
+    """Where the arguments begin of the call that ends a line, behind each comma, and their end;
+    nothing where there are no arguments.
+    """
+    calls: list[list[int]] = []
+    places: list[int] = []
+    for token in generate_tokens(StringIO(line.lstrip()).readline):
+        if token.type != OP:
+            continue
+        if token.string in "([{":
+            calls.append([token.end[1]])
+        elif token.string in ")]}":
+            places = [*calls.pop(), token.start[1]]
+        elif token.string == "," and calls:
+            calls[-1].append(token.end[1])
+    indent = len(line) - len(line.lstrip())
+    return [indent + place for place in places] if places[0] != places[-1] else []

@@ -8,6 +8,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.kernel import ElementTypeError
 from coda_ir.backends.triton.operators import block_level, gemm_level, gradients, torch_calls
 from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.diagnostics import CodaError
@@ -24,8 +25,16 @@ def emit_operators(host: HostProgram) -> None:
         if all(not result.uses for result in op.results) or isinstance(op, ConstantOp):
             continue
         host.begin_operator(op)
-        _writer(op)(host, op)
+        _emit(host, op)
         host.end_operator(op)
+
+
+def _emit(host: HostProgram, op: Operation) -> None:
+    try:
+        _writer(op)(host, op)
+    except ElementTypeError as error:
+        place = format_location(op.location)
+        raise CodaError(f"{place}: {op.name}: {error.message}", error.remedy) from error
 
 
 def _writer(op: Operation) -> Writer:

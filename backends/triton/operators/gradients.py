@@ -102,7 +102,7 @@ def _pad(host: HostProgram, op: Operation) -> None:
 def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
     """A kernel, and the number of targets that count."""
     assert isinstance(op, CrossEntropyGradOp)
-    kernel = cross_entropy_grad_kernel(op, host.names.scope().fresh("cross_entropy_grad"))
+    kernel = cross_entropy_grad_kernel(op, host.kernels.names.copy().fresh("cross_entropy_grad"))
     kernel = host.kernels.use(kernel, op)
     operands = [host.operand(value) for value in op.operands]
     if op.reduction.data == "mean":
@@ -115,7 +115,7 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
 def _embedding_grad(host: HostProgram, op: Operation) -> None:
     """A sort of the ids, and a kernel."""
     assert isinstance(op, EmbeddingGradOp)
-    kernel = embedding_grad_kernel(op, host.names.scope().fresh("embedding_grad"))
+    kernel = embedding_grad_kernel(op, host.kernels.names.copy().fresh("embedding_grad"))
     kernel = host.kernels.use(kernel, op)
     dy, rows = host.operand(op.dy), host.extents.of(host.dims(op.result)[0])
     call = f"rows_by_id({host.variable(op.ids)}, {rows})"

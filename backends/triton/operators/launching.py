@@ -8,8 +8,9 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.operators.row_pitches import row_pitches
 from coda_ir.backends.triton.split_k import workspace
 from coda_ir.dialects.gemm import MapOp
@@ -23,7 +24,7 @@ def kernel_of(
     host: HostProgram, op: Operation, emit: Callable[[NameAllocator], EmittedKernel]
 ) -> EmittedKernel:
     """The kernel that `emit` makes, unless the module has the same one already."""
-    return host.kernels.use(emit(host.names.scope()), op)
+    return host.kernels.use(emit(host.kernels.names.copy()), op)
 
 
 def launch(
@@ -56,7 +57,7 @@ def rows_of(domain: Dims, columns: int) -> Dims:
 
 def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
     segment = lowered.segment
-    pitches = row_pitches(host, segment)
+    pitches = row_pitches(host, segment, lowered.expanded)
     kernel = kernel_of(
         host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches)
     )

@@ -1,5 +1,7 @@
 """Ranges of the columns of a wider tensor that kernels read where they are."""
 
+from collections.abc import Collection
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -11,13 +13,18 @@ from coda_ir.storage import ALIGNMENT, overwritten
 from coda_ir.symbolic_shapes import element_bytes
 
 
-def row_pitches(host: HostProgram, segment: Segment) -> dict[SSAValue, int]:
-    """The tile ports that are such ranges, and the elements between the starts of their rows."""
-    stored_in = [overwritten(output) for output in segment.outputs]
+def row_pitches(
+    host: HostProgram, segment: Segment, expanded: Collection[SSAValue] = ()
+) -> dict[SSAValue, int]:
+    """The tile ports that are such ranges, and the elements between the starts of their rows.
+
+    Operands in `expanded` are none: the host broadcasts them to the domain, into a dense tensor.
+    """
+    not_a_range = {overwritten(output) for output in segment.outputs} | {*expanded}
     pitches: dict[SSAValue, int] = {}
     for kind, value in segment.ports:
         is_whole = shape_of(value)[-1:] == (segment.columns,)
-        if kind == PortKind.TILE and is_whole and value not in stored_in:
+        if kind == PortKind.TILE and is_whole and value not in not_a_range:
             pitch = row_pitch(host, value)
             if pitch is not None:
                 pitches[value] = pitch

@@ -87,6 +87,7 @@ class Heads:
     def __init__(
         self, q, k, v, causal, window=None, scale=None, softcap=None, sinks=None, mask=None
     ):
+        q, k, v = map(dense_columns, (q, k, v))
         self.q, self.k, self.v = q, k, v
         self.scale, self.softcap, self.sinks = scale, softcap, sinks
         found = attention_kernel(q, k, v, causal, window, softcap, mask)
@@ -147,6 +148,7 @@ class Heads:
 
     def gradients(self, d_y, y, lse, wants_mask=False):
         """The gradients of q, k, v and the mask."""
+        d_y, y = dense_columns(d_y), dense_columns(y)
         if self.kernel is None or (self.kernel == "cpu" and wants_mask):
             return self.gradients_spelled(d_y, lse)
         if self.kernel == "flash":
@@ -282,6 +284,11 @@ def cudnn_attends(q, k, v, is_causal):
         return False
     params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
     return cuda.can_use_cudnn_attention(params)
+
+
+def dense_columns(x):
+    """x with the columns of a row side by side, where PyTorch's kernels read them."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def padded_columns(x):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import triton_type
-from coda_ir.backends.triton.prelude import helper_names, render_prelude
+from coda_ir.backends.triton.prelude import device_definitions, render_prelude
 from coda_ir.symbolic_shapes import element_bytes
 
 IMPORTS = frozenset(
@@ -35,11 +35,6 @@ COPIES = frozenset(
     }
 )
 """The statements of a module that define the copies of TMA, which releases of Triton rename."""
-
-NAMES = frozenset({"gluon", "gl", "fence_async_shared", "mbarrier", "tma", "TileDescriptor"}) | {
-    *("warpgroup_mma", "warpgroup_mma_wait", "tma_load", "tma_store")
-}
-"""What the imports and `COPIES` define: reserved in kernels."""
 
 PREFIX = "gluon_"
 """Of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the other's."""
@@ -142,11 +137,6 @@ def finish(acc, empty, step, STEPS):
 }
 
 
-def own_helper_names() -> frozenset[str]:
-    """The names of the device functions that only kernels in Gluon have."""
-    return frozenset(_HELPERS)
-
-
 def translated(text: str) -> str:
     """Statements in `tl` as statements in Gluon, which call the helpers in Gluon."""
     text = re.sub(r"\btl\.(?!PropagateNan)", "gl.", text).replace("@triton.jit", "@gluon.jit")
@@ -156,7 +146,7 @@ def translated(text: str) -> str:
 
 _HELPER_NAME = re.compile(
     # A helper is called, or handed to another one.
-    rf"(?<![.\w])({'|'.join(sorted(helper_names() - {'SUM_TYPE'}))})\b(?=[(),])"
+    rf"(?<![.\w])({'|'.join(sorted(device_definitions().keys() - {'SUM_TYPE'}))})\b(?=[(),])"
 )
 
 

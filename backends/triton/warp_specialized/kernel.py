@@ -17,31 +17,17 @@ from coda_ir.backends.triton.gemm_names import (
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    NameAllocator,
     definition,
     indented,
+    with_final_names,
 )
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
-from coda_ir.backends.triton.prelude import helper_names
-from coda_ir.backends.triton.warp_specialized.gluon import (
-    COPIES,
-    IMPORTS,
-    NAMES,
-    own_helper_names,
-    translated,
-)
+from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
 from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
-from coda_ir.backends.triton.warp_specialized.tile_moves import (
-    DONE,
-    FREE,
-    FREED,
-    LOADED,
-    MOVED,
-    READY,
-    protocol_of,
-)
+from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
@@ -53,16 +39,6 @@ from coda_ir.remarks import format_location
 COMPUTE_REGISTERS, MOVE_REGISTERS = 240, 24
 """Of a thread of a second group that computes, and of the warps that use TMA; the first group gets
 the rest."""
-
-_RESERVED = (
-    *("M", "K", "STAGES", "STAGE_BYTES", "STEPS", "GROUP", "LAYOUT", "TILES_N"),
-    *("tile", "tile_m", "tile_n", "tiles", "program", "step", "stage", "k", "acc", "part"),
-    *("part_tile", "rows", "row", "row_mask", "first_row", "ahead", "slots", "steps"),
-    "turn",
-    *SHARED,
-    *(TURNS, READY, FREE, DONE),
-    *(LOADED, FREED, MOVED),
-)
 
 
 def emit_warp_specialized(
@@ -82,7 +58,7 @@ def emit_warp_specialized(
             f"{where}: gemm.fused cannot run warp-specialized: {found}",
             "schedule it with the tma or the pointer main loop",
         )
-    return _Emitter(op, schedule, found, names).emit()
+    return with_final_names(_Emitter(op, schedule, found, names).emit())
 
 
 class _Emitter:
@@ -100,9 +76,7 @@ class _Emitter:
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")
-        self.names = NameAllocator(
-            (*_RESERVED, *helper_names(), *own_helper_names(), *NAMES, self.name)
-        )
+        self.names = LocalNames()
         self.helpers = {"grouped_tile", "accumulators", "accumulate", "finish"}
         self.launch = Launch.of(op)
         self.arguments = ArgumentList(op, self.names)
@@ -118,7 +92,6 @@ class _Emitter:
         parts = [columns.parts for _, columns in self.ranges]
         self.protocol = protocol_of(staged, schedule.groups, parts)
         self.memory = self._shared_memory()
-        self.names.reserve(*self.memory.names)
 
     def _shared_memory(self) -> SharedMemory:
         bm, bn, bk = self.schedule.tile
@@ -257,7 +230,7 @@ class _Emitter:
                 segment_partials=total,
                 arguments=self.arguments,
                 main_loop=None,
-                names=self.names.scope(),
+                names=self.names.branch(),
                 helpers=self.helpers,
                 schedule=self.schedule,
                 protocol=self.protocol,

@@ -14,7 +14,7 @@ from coda_ir.backends.triton.kernel import definition, indented, without_unused
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
-from coda_ir.backends.triton.warp_specialized.part_order import PLACE, PartOrder, part_order
+from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -92,7 +92,6 @@ class GroupSegmentEmitter(SegmentEmitter):
             self.order = part_order(self.segment, self.columns, moves)
         self.moves = replace(moves, order=self.order.numbers)
         self.tile_moves = TileMoves(self.protocol, self.moves, self.order)
-        self.names.reserve(PLACE)
         self.turns: dict[SlotShape, int] = {}
         """How many results of a part took turns in slots of a shape so far."""
         self.ahead: Ahead | None = None

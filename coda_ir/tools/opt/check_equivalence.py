@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable
 
 from coda_ir.pipeline import PassInstrumentation
@@ -15,7 +16,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--check-equivalence",
         action="store_true",
         help="run the program before and after each pass, in float64 on random inputs, and fail at "
-        "the first pass that changed a result; --dim fixes the size of a symbol",
+        "the first pass that changed a result; run the Triton that it becomes in the end, too; "
+        "--dim fixes the size of a symbol",
     )
     group.add_argument(
         "--counterexample",
@@ -37,5 +39,14 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
     if not options.check_equivalence:
         return ()
     from coda_ir.equivalence import EquivalenceCheck
+    from coda_ir.equivalence.emitted import EmittedCheck
 
-    return (EquivalenceCheck(sizes=dict(options.dim), counterexample=options.counterexample),)
+    sizes = dict(options.dim)
+    return (
+        EquivalenceCheck(sizes=sizes, counterexample=options.counterexample),
+        EmittedCheck(sizes, note=_note),
+    )
+
+
+def _note(message: str) -> None:
+    print(f"coda-opt: note: {message}", file=sys.stderr)

@@ -8,7 +8,10 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from xdsl.universe import Universe
+
 from coda_ir import __version__
+from coda_ir.registry import get_all_passes
 from coda_ir.tools.opt.features import FEATURES
 
 DESCRIPTION = """\
@@ -46,6 +49,17 @@ environment:
 
 The manual is docs/coda-opt.md."""
 
+SIMILAR = 0.75
+"""How similar a misspelled option is to the right one; `--cse` and `--seed` are less similar."""
+
+OTHER_OPTIONS = {
+    "--tune": "tuning is an option of the pass schedule (docs/tuning.md)",
+    "--numerics": "numerics is an option of a pass: -p coda-to-gemm{numerics=eager-exact}",
+    "--time": "did you mean --timing?",
+    "--tile": "tiles are options of the pass schedule: -p coda-to-gemm,schedule{tile=128x128x64}",
+}
+"""Options that other tools have, or that are options of a pass here."""
+
 
 class GroupedParser(argparse.ArgumentParser):
     """A parser in which features share groups: a title names one group, however often asked."""
@@ -65,9 +79,18 @@ class GroupedParser(argparse.ArgumentParser):
         """End with a message; an option that does not exist may be a misspelled one."""
         unknown = re.match(r"unrecognized arguments: (--?[\w-]+)", message)
         if unknown is not None:
-            close = get_close_matches(unknown[1], self._option_string_actions, n=1, cutoff=0.7)
-            message += f": did you mean {close[0]}?" if close else ""
+            message += self._remedy(unknown[1])
         super().error(message)
+
+    def _remedy(self, option: str) -> str:
+        """The remedy for an option that does not exist: passes are no options here."""
+        name = option.lstrip("-")
+        if name in get_all_passes() or name in Universe.get_multiverse().all_passes:
+            return f": passes run by -p {name}"
+        if option in OTHER_OPTIONS:
+            return f": {OTHER_OPTIONS[option]}"
+        close = get_close_matches(option, self._option_string_actions, n=1, cutoff=SIMILAR)
+        return f": did you mean {close[0]}?" if close else ""
 
 
 class ManualPage(argparse.RawDescriptionHelpFormatter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coda_ir.diagnostics import CodaError, DiagnosticError, render_diagnostics
+from coda_ir.diagnostics import CodaError, DefectError, DiagnosticError, render_diagnostics
 from coda_ir.error_diagnostics import INPUT_ERRORS, diagnostics_of
 from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
 from coda_ir.sources import Sources
@@ -22,7 +22,9 @@ class UsageError(CodaError):
 
 def is_defect(error: BaseException) -> bool:
     """Whether an error is a fault of the tool or of a pass, not of the input."""
-    return isinstance(error, InvalidAfterPassError) or not isinstance(error, USER_ERRORS)
+    if isinstance(error, InvalidAfterPassError | DefectError):
+        return True
+    return not isinstance(error, USER_ERRORS)
 
 
 def exit_code(error: BaseException) -> int:
@@ -52,13 +54,15 @@ def _render_with_source(error: CodaError) -> str:
 
 
 def render_defect(error: BaseException) -> str:
-    """One line about an error that is no fault of the input."""
+    """One line about an error that is no fault of the input; all that a check has found."""
+    if isinstance(error, DefectError):
+        return f"coda-opt: error: {error}"
     return f"coda-opt: internal error: {one_line(error)}"
 
 
 def one_line(error: BaseException) -> str:
     """The kind of an error and the first line of its message."""
     first = (str(error).strip().splitlines() or [""])[0]
-    if isinstance(error, InvalidAfterPassError | RewriteLoopError):
+    if isinstance(error, InvalidAfterPassError | RewriteLoopError | DefectError):
         return first
     return f"{type(error).__name__}: {first}".removesuffix(": ")

@@ -7,7 +7,7 @@ import argparse
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.tools.opt.arguments import extent, named
-from coda_ir.tools.opt.errors import UsageError
+from coda_ir.tools.opt.errors import DEFECT, UsageError
 from coda_ir.tools.opt.feature import Session
 
 
@@ -69,9 +69,16 @@ def _flag(name: str) -> str:
 
 
 def write(session: Session, module: ModuleOp) -> str | None:
-    """One line for each result of the executed program."""
+    """One line for each result of the executed program; fails where a result is wrong."""
     if not session.options.run:
         return None
     from coda_ir.tools.run_module import RunOptions, run_module
 
-    return run_module(module, RunOptions.from_args(session.options))
+    outcome = run_module(module, RunOptions.from_args(session.options))
+    for problem in outcome.overflows:
+        remedy = "a value on the way is beyond the range of its type: use wider types"
+        session.fail(f"coda-opt: error: {problem}\n  help: {remedy}, or smaller inputs")
+    for problem in outcome.defects:
+        remedy = "a defect of the backend; coda-opt --check-equivalence looks for its place"
+        session.fail(f"coda-opt: error: {problem}\n  help: {remedy}", DEFECT)
+    return outcome.text

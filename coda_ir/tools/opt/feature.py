@@ -59,10 +59,10 @@ class Session:
     reproduced: BaseException | None = None
     """The defect for which a reproducer was written."""
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str, code: int = FAILURE) -> None:
         """Report on stderr that a check has failed, and go on."""
         print(message, file=sys.stderr)
-        self.exit_code = max(self.exit_code, FAILURE)
+        self.exit_code = max(self.exit_code, code)
 
 
 def _no_action(session: Session) -> int | None:

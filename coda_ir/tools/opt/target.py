@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from io import StringIO
+from pathlib import Path
 from typing import IO
 
 from xdsl.context import Context
@@ -100,9 +103,24 @@ def write(session: Session, module: ModuleOp) -> str:
 
 @contextmanager
 def opened_output(options: argparse.Namespace) -> Generator[IO[str]]:
-    """The stream that the output goes to. Raises OSError for a file that cannot be written."""
+    """The stream that the output goes to; a file gets it when the `with` block ends well.
+
+    Raises OSError for a file that cannot be written, where that can be known at once.
+    """
     if options.output_file in (None, STDOUT):
         yield sys.stdout
         return
-    with open(options.output_file, "w") as file:
-        yield file
+    path, output = Path(options.output_file), StringIO()
+    _check_writable(path)
+    yield output
+    path.write_text(output.getvalue())
+
+
+def _check_writable(path: Path) -> None:
+    """Raises OSError for a file that cannot be written, before the work on what goes into it."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not path.exists() and not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

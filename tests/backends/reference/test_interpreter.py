@@ -1,8 +1,5 @@
 """Running functions and modules: arguments, calls, symbols, and what is refused."""
 
-from math import pi, sqrt
-
-import numpy as np
 import pytest
 import torch
 from support.programs import parse_mlir
@@ -10,7 +7,6 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.reference import run_function, run_module
-from coda_ir.backends.reference.numerics import unrounded
 from coda_ir.diagnostics import CodaError
 
 TWICE = """
@@ -127,33 +123,21 @@ def test_strided_arguments_and_gradients():
     assert not result.requires_grad
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        0.0,
-        0.1,
-        -0.1,
-        1e-6,
-        1e-5,
-        1e-30,
-        0.044715,
-        30.0,
-        -100.0,
-        float("inf"),
-        1 / 96,
-        1 / 4095,
-        sqrt(0.5),
-        sqrt(2 / pi),
-        sqrt(2048),
-    ],
-)
-def test_unrounded_recovers_what_a_constant_was_written_as(value: float):
-    assert unrounded(float(np.float32(value))) == pytest.approx(value, rel=1e-15)
-
-
-def test_unrounded_always_rounds_to_its_argument():
-    for value in np.random.default_rng(0).normal(size=1000).astype(np.float32):
-        assert np.float32(unrounded(float(value))) == value
+def test_constants_of_regions_are_exact_in_float64_and_rounded_in_stated_precision():
+    module = parse_mlir("""
+        func.func @f(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+          %y = gemm.map tile(%x : tensor<?x4xf32>) -> (tile : tensor<?x4xf32>) {
+          ^bb0(%a: f32):
+            %c = arith.constant {gemm.exact = 2.3456789 : f64} 2.34567881 : f32
+            %b = arith.mulf %a, %c : f32
+            gemm.yield %b : f32
+          }
+          return %y : tensor<?x4xf32>
+        }""")
+    (exact,) = run_module(module, [torch.ones(2, 4)])
+    (stated,) = run_module(module, [torch.ones(2, 4)], precision="stated")
+    assert exact.dtype == torch.float64 and (exact == 2.3456789).all()
+    assert stated.dtype == torch.float32 and (stated == torch.tensor(2.3456789)).all()
 
 
 def test_run_function_of_one_of_several():

@@ -10,7 +10,8 @@ from support.kernel_harness import gemms_of, parse_module
 
 from coda_ir.backends.triton.aot import KernelResources, compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import EmittedKernel, NameAllocator
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
 from coda_ir.passes.schedule import SchedulePass
 

@@ -9,7 +9,8 @@ from support.kernel_harness import function_of, gemms_of, parse_module, run_kern
 
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import NameAllocator, without_unused
+from coda_ir.backends.triton.kernel import without_unused
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.diagnostics import CodaError
 
 Reference = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -246,7 +247,7 @@ def test_group_reduction_outside_of_a_tile_is_refused() -> None:
     (op,) = gemms_of(parse_module(program(body)))
     block = op.segments()[0].block
     with pytest.raises(CodaError, match="outside of a tile"):
-        RegionEmitter(NameAllocator()).emit(block, dict.fromkeys(block.args, "v"))
+        RegionEmitter(LocalNames()).emit(block, dict.fromkeys(block.args, "v"))
 
 
 def test_names_are_identifiers() -> None:

@@ -15,7 +15,7 @@ from support.kernel_harness import (
 )
 
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
 
 DTYPES = ("f32", "f16", "bf16")

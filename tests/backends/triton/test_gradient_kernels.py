@@ -17,7 +17,7 @@ from support.kernel_harness import (
 
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.names import NameAllocator
 
 DTYPES = ("f32", "bf16")
 MAINLOOPS = ("pointer", "tma")

@@ -6,8 +6,8 @@ from support.emitted import load_program
 from support.kernel_harness import parse_module
 
 from coda_ir.backends.triton.aot import compile_kernels
-from coda_ir.backends.triton.kernel import NameAllocator
 from coda_ir.backends.triton.map_kernel import emit_map, lower_map
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import MapOp
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

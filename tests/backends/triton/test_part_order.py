@@ -19,7 +19,7 @@ from support.kernel_harness import (
 
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.warp_specialized import segment as segments
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
 from coda_ir.dialects.gemm import Segment

@@ -10,7 +10,7 @@ from support.kernel_harness import check_against_reference, gemms_of, parse_modu
 
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import NameAllocator
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.dialects.gemm.slots import SHARED_MEMORY, Moves, Staging, moves_of, stage_bytes

@@ -166,6 +166,16 @@ def test_maximum_grad_at_ties_and_nan():
             torch.testing.assert_close(result, expected, rtol=0, atol=0)
 
 
+def test_maximum_grad_of_a_bound():
+    x = torch.tensor([1.0, 2.0, 3.0, float("nan")]).requires_grad_()
+    dy, bound = torch.tensor([5.0, 6.0, 7.0, 8.0]), torch.full((4,), 2.0)
+    for function, is_larger in ((torch.clamp_min, True), (torch.clamp_max, False)):
+        (wanted,) = torch.autograd.grad(function(x, 2.0), x, dy)
+        left, right = (x.detach(), bound) if is_larger else (bound, x.detach())
+        (result,) = run_operator("coda.maximum_grad {bound}", left, right, dy, results=type_of(dy))
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_cross_entropy_grad(reduction: str):
     logits = normal(M, D).requires_grad_()

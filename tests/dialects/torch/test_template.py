@@ -45,6 +45,13 @@ def test_sizes_of_operands():
     assert template.render(["a", "b"], {"M": "m"}) == "[2 * b.shape[-1]], max(a.shape[0], m)"
 
 
+def test_symbols_that_are_called_like_something_else():
+    template = ArgumentTemplate.parse("max(0, max), torch, size({0}, size), dtype=torch.int64")
+    assert template.symbols == {"max", "torch", "size"}
+    symbols = {"max": "a", "torch": "b", "size": "c"}
+    assert template.render(["x"], symbols) == "max(0, a), b, x.shape[c], dtype=torch.int64"
+
+
 def test_an_unknown_symbol_is_named():
     with pytest.raises(KeyError, match="M"):
         evaluate("[M]")

@@ -33,7 +33,7 @@ func.func @layer_norm_mlp(%a: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %wp: tens
 // CHECK-NEXT:     %6 = arith.subf %4, %5 : f32
 // CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:     %8 = arith.maximumf %6, %7 : f32
-// CHECK-NEXT:     %9 = arith.constant 1.000000e-05 : f32
+// CHECK-NEXT:     %9 = arith.constant {gemm.exact = 1.000000e-05 : f64} 1.000000e-05 : f32
 // CHECK-NEXT:     %10 = arith.addf %8, %9 : f32
 // CHECK-NEXT:     %11 = math.rsqrt %10 : f32
 // CHECK-NEXT:     %12 = arith.mulf %11, %3 : f32
@@ -52,10 +52,10 @@ func.func @layer_norm_mlp(%a: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %wp: tens
 // CHECK-NEXT:       %f1 = arith.addf %f0, %b1_1 : f32
 // CHECK-NEXT:       %3 = arith.mulf %f1, %f1 : f32
 // CHECK-NEXT:       %4 = arith.mulf %f1, %3 : f32
-// CHECK-NEXT:       %5 = arith.constant 4.471500e-02 : f32
+// CHECK-NEXT:       %5 = arith.constant {gemm.exact = 4.471500e-02 : f64} 4.471500e-02 : f32
 // CHECK-NEXT:       %6 = arith.mulf %4, %5 : f32
 // CHECK-NEXT:       %7 = arith.addf %f1, %6 : f32
-// CHECK-NEXT:       %8 = arith.constant 0.797884583 : f32
+// CHECK-NEXT:       %8 = arith.constant {gemm.exact = 0.79788456080286541 : f64} 0.797884583 : f32
 // CHECK-NEXT:       %9 = arith.mulf %7, %8 : f32
 // CHECK-NEXT:       %10 = arith.constant 5.000000e-01 : f32
 // CHECK-NEXT:       %11 = arith.mulf %f1, %10 : f32
@@ -101,7 +101,7 @@ func.func @qk_norm(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %g: tensor<8xbf1
 // CHECK-NEXT:       %5 = gemm.group_reduce add %4 over 8 : f32
 // CHECK-NEXT:       %6 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:       %7 = arith.mulf %5, %6 : f32
-// CHECK-NEXT:       %8 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %8 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %9 = arith.addf %7, %8 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %9 : f32
 // CHECK-NEXT:       %10 = arith.mulf %acc, %rstd : f32
@@ -153,7 +153,7 @@ func.func @sandwich(%y: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %w: tensor<8x8x
 // CHECK-NEXT:   ^bb0(%0: f32):
 // CHECK-NEXT:     %1 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
-// CHECK-NEXT:     %3 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:     %3 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
 // CHECK-NEXT:     %5 = math.rsqrt %4 : f32
 // CHECK-NEXT:     gemm.yield %5 : f32
@@ -174,7 +174,7 @@ func.func @sandwich(%y: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %w: tensor<8x8x
 // CHECK-NEXT:   ^bb0(%0: f32):
 // CHECK-NEXT:     %1 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
-// CHECK-NEXT:     %3 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:     %3 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
 // CHECK-NEXT:     %5 = math.rsqrt %4 : f32
 // CHECK-NEXT:     gemm.yield %5 : f32

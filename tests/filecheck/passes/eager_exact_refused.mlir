@@ -27,7 +27,7 @@ func.func @deferral(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xbf1
 // CHECK-NEXT:   ^bb0(%0: f32):
 // CHECK-NEXT:     %1 = arith.constant 8.000000e+00 : f32
 // CHECK-NEXT:     %2 = arith.divf %0, %1 : f32
-// CHECK-NEXT:     %3 = arith.constant 1.000000e-05 : f32
+// CHECK-NEXT:     %3 = arith.constant {gemm.exact = 1.000000e-05 : f64} 1.000000e-05 : f32
 // CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
 // CHECK-NEXT:     %5 = math.rsqrt %4 : f32
 // CHECK-NEXT:     gemm.yield %5 : f32

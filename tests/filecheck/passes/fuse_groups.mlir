@@ -31,7 +31,7 @@ func.func @norm_gradient(%z: tensor<?x16xbf16>, %dy: tensor<?x16xbf16>, %w: tens
 // CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
 // CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
-// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %normed = arith.mulf %z_1, %rstd : f32

@@ -22,7 +22,7 @@ func.func @heads(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %g: tensor<8xbf16>
 // CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
 // CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
-// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
@@ -56,7 +56,7 @@ func.func @two_heads(%x: tensor<8xf32>, %w: tensor<16x8xf32>, %g: tensor<8xf32>)
 // CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
 // CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
-// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
@@ -90,7 +90,7 @@ func.func @one_head(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %g: tensor<16xf32
 // CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 16 : f32
 // CHECK-NEXT:       %2 = arith.constant 6.250000e-02 : f32
 // CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
-// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
@@ -129,7 +129,7 @@ func.func @stored(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %g: tensor<8xf32>) 
 // CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
 // CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
-// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
@@ -165,7 +165,7 @@ func.func @no_weight(%x: tensor<?x8xf32>, %w: tensor<8x24xf32>) -> tensor<?x24xf
 // CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
 // CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
 // CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
-// CHECK-NEXT:       %4 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
 // CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
 // CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32

@@ -27,7 +27,7 @@ func.func @rms(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %r: tensor<?x16xbf16
 // CHECK-NEXT:   ^bb0(%0: f32):
 // CHECK-NEXT:     %1 = arith.constant 6.250000e-02 : f32
 // CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
-// CHECK-NEXT:     %3 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:     %3 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
 // CHECK-NEXT:     %5 = math.rsqrt %4 : f32
 // CHECK-NEXT:     gemm.yield %5 : f32
@@ -67,7 +67,7 @@ func.func @layer(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>,
 // CHECK-NEXT:     %6 = arith.subf %4, %5 : f32
 // CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:     %8 = arith.maximumf %6, %7 : f32
-// CHECK-NEXT:     %9 = arith.constant 1.000000e-05 : f32
+// CHECK-NEXT:     %9 = arith.constant {gemm.exact = 1.000000e-05 : f64} 1.000000e-05 : f32
 // CHECK-NEXT:     %10 = arith.addf %8, %9 : f32
 // CHECK-NEXT:     %11 = math.rsqrt %10 : f32
 // CHECK-NEXT:     gemm.yield %11, %3 : f32, f32
@@ -167,7 +167,7 @@ func.func @pairs(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>,
 // CHECK-NEXT:   ^bb0(%0: f32):
 // CHECK-NEXT:     %1 = arith.constant 6.250000e-02 : f32
 // CHECK-NEXT:     %2 = arith.mulf %0, %1 : f32
-// CHECK-NEXT:     %3 = arith.constant 1.000000e-06 : f32
+// CHECK-NEXT:     %3 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
 // CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
 // CHECK-NEXT:     %5 = math.rsqrt %4 : f32
 // CHECK-NEXT:     gemm.yield %5 : f32

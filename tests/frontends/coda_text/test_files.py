@@ -136,7 +136,8 @@ class TestImports:
             "main.coda:2:30: error: unknown function 'two'\n"
             "  fn f(x: bf16[M, 8]) { return two(x) }\n"
             "                               ^~~\n"
-            "  help: docs/language.md lists the operators"
+            "  help: docs/language.md lists the operators; PyTorch has more: "
+            'torch("namespace.operator.overload({0})", x, dtype=f32, shape=[M, 64])'
         )
 
     def test_the_same_file_twice(self, write: Write):

@@ -196,7 +196,12 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
     ("mode", "options", "message"),
     [
         ("fastest", {}, "unknown mode 'fastest'"),
-        (None, {"targets": "triton"}, "unknown option 'targets' of the backend coda"),
+        (
+            None,
+            {"targets": "triton"},
+            "unknown option 'targets' of the backend coda\n  help: did you mean 'target'?",
+        ),
+        (None, {"max_autotune": True}, "of the backend coda\n  help: use fallback, target"),
         (None, {"target": "gpu"}, "unknown target 'gpu'"),
         (None, {"fallback": "none"}, "unknown fallback 'none'"),
         (None, {"errors": "ignore"}, "unknown errors 'ignore'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -13,6 +13,8 @@ from support.torch_compile import Block, compiled, counters, dynamo, graphs, res
 from torch import nn
 
 from coda_ir.api import CompiledFunction
+from coda_ir.defects import DefectWarning
+from coda_ir.devices import default_device
 from coda_ir.frontends.torch.dynamo import GraphCompiler
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
@@ -249,3 +251,75 @@ def test_a_defect_of_the_compiler(
     reset()
     with pytest.raises(dynamo.exc.BackendCompilerFailed, match="defect"):
         compiled(layer)(x)
+
+
+class Defective:
+    """Calls of compiled programs that fail after they ran."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.calls, run = 0, CompiledFunction.unchecked
+
+        def fail(function: Any, *tensors: torch.Tensor) -> Any:
+            self.calls += 1
+            run(function, *tensors)
+            raise UnboundLocalError("a defect")
+
+        monkeypatch.setattr(CompiledFunction, "unchecked", fail)
+
+
+def test_a_call_that_fails_by_a_defect(monkeypatch: pytest.MonkeyPatch):
+    defective = Defective(monkeypatch)
+    model, x = Block(), torch.randn(3, 16)
+    fast = compiled(model, errors="fallback")
+    with pytest.warns(DefectWarning, match=r"the graph of torch_compile.py:\d+ failed") as caught:
+        check(fast, model, x)
+    check(fast, model, x)
+    assert (defective.calls, len(caught)) == (1, 1)
+    reset()
+    with pytest.raises(UnboundLocalError, match="a defect"):
+        compiled(model)(x)
+
+
+def test_a_call_that_fails_by_a_defect_and_changes_its_inputs(monkeypatch: pytest.MonkeyPatch):
+    layer = linear()
+
+    def model(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        cache.add_(layer(x))
+        return cache * 2
+
+    fast = compiled(model, errors="fallback")
+    Defective(monkeypatch)
+    x, cache = torch.randn(3, 8), torch.zeros(3, 8)
+    raised = "the error is raised, as the call may have changed its inputs"
+    with pytest.warns(DefectWarning, match=raised), pytest.raises(UnboundLocalError):
+        fast(x, cache)
+    cache.zero_()
+    torch.testing.assert_close(fast(x, cache), 2 * layer(x))
+    torch.testing.assert_close(cache, layer(x))
+
+
+def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
+    Defective(monkeypatch)
+    table, layer = torch.randn(5, 8), linear()
+
+    def model(ids: torch.Tensor) -> torch.Tensor:
+        return layer(F.embedding(ids, table))
+
+    with pytest.raises(IndexError, match="index out of range"):
+        compiled(model, errors="fallback")(torch.tensor([1, 7]))
+
+
+def test_functions_of_python_in_sizes():
+    """A value of the program is called `max` where the host computes a maximum."""
+    device = default_device()
+    layer, sym_max = linear().to(device), cast(Any, torch).sym_max
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = layer(x)
+        return h - h.max(dim=-1, keepdim=True).values, torch.arange(sym_max(0, x.shape[0] - 7))
+
+    fast = compiled(model, dynamic=True, target="triton")
+    for rows in (5, 9, 12):
+        x = torch.randn(rows, 8, device=device)
+        for got, wanted in zip(fast(x), model(x), strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from support.torch_compile import Block, compiled, gradients, graphs
 from torch import nn
 
+from coda_ir.defects import DefectWarning
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.training.gradient_pair import DoubleBackwardError
@@ -338,3 +339,17 @@ def test_second_derivatives_are_an_error():
     (d_x,) = grad(compiled(model)(x).sum(), x, create_graph=True)
     with pytest.raises(DoubleBackwardError, match="or use the PyTorch model for second"):
         d_x.sum().backward()
+
+
+def test_a_call_that_fails_by_a_defect(monkeypatch: pytest.MonkeyPatch):
+    """PyTorch derives the gradients of the graph that it runs instead."""
+
+    def fail(*_: object) -> None:
+        raise UnboundLocalError("a defect")
+
+    monkeypatch.setattr(TrainableFunction, "unchecked", fail)
+    model = Block()
+    fast = compiled(model, errors="fallback")
+    with pytest.warns(DefectWarning, match=r"the graph of torch_compile.py:\d+ failed"):
+        check(fast, model, torch.randn(3, 16, requires_grad=True))
+    check(fast, model, torch.randn(3, 16, requires_grad=True))

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import coda_ir
-from coda_ir.api import Lowering, find_entry
+from coda_ir.api import CompiledFunction, Lowering, find_entry
 from coda_ir.backends.reference import run_function
+from coda_ir.defects import DefectWarning
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch import ExportedModel, export
@@ -404,3 +405,30 @@ def test_an_exported_program():
     program.example_inputs = None  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(CodaError, match="lacks its example arguments"):
         export(program)
+
+
+@pytest.mark.parametrize("place", ["_artifact", "_generated", "unchecked"])
+def test_a_defect_of_this_package(monkeypatch: pytest.MonkeyPatch, place: str):
+    """While a program is emitted, imported, and run."""
+    run = CompiledFunction.unchecked
+
+    def fail(function: CompiledFunction, *tensors: torch.Tensor) -> Any:
+        if function.target == "reference":
+            return run(function, *tensors)
+        raise UnboundLocalError("a defect")
+
+    is_method = place == "unchecked"
+    monkeypatch.setattr(CompiledFunction, place, fail if is_method else property(fail))
+    model, x = Block(), torch.randn(2, 5, 16)
+    exported = export(model, (x,), dynamic_shapes=({1: torch.export.Dim("T", max=64)},))
+    with torch.no_grad():
+        with pytest.warns(DefectWarning, match=r"the exported model \w+ failed by") as caught:
+            compiled = exported.compile(device="cpu")
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+        x = torch.randn(2, 7, 16)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+        with pytest.raises(CodaError, match="65"):
+            compiled(torch.randn(2, 65, 16))
+        with pytest.raises(UnboundLocalError, match="a defect"):
+            exported.compile(device="cpu", errors="raise")(x)
+    assert len(caught) == 1

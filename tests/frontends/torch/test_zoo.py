@@ -1,4 +1,6 @@
-"""Architectures of the zoo (benchmarks/zoo): exported, lowered, and as exact as eager."""
+"""Architectures of the zoo (benchmarks/zoo): exported, lowered, emitted, and as exact as eager."""
+
+from pathlib import Path
 
 import pytest
 
@@ -6,7 +8,11 @@ pytest.importorskip("transformers", reason="the zoo needs transformers: pip inst
 
 from zoo import ARCHITECTURES
 from zoo.architecture import Architecture
-from zoo.measure import measure
+from zoo.explained import COMPLEX, EXPLAINED, is_explained
+from zoo.gradients import measure_gradients
+from zoo.measure import Measurement, measure
+from zoo.records import Records
+from zoo.report import read_measurement
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 
@@ -27,18 +33,34 @@ FLOAT32 = [
 BFLOAT16 = ["llama", "qwen3", "phi3", "gpt2", "mixtral", "bert", "bart", "whisper"]
 """Together one of each kind of norm, position, activation, attention and block."""
 
+EMITTED = {
+    "bloom",  # ALiBi
+    "gemma2",  # capped scores, windows, norms before and after
+    "gpt2",  # LayerNorm, weights [in, out]
+    "llama",  # RMSNorm, rotary embedding, grouped heads, SwiGLU
+    "mamba",  # a scan and a convolution through PyTorch
+    "mixtral",  # experts
+    "t5",  # relative positions, cross attention
+    "vit",  # patches, a class token
+    "whisper",  # convolutions, an encoder and a decoder
+}
+"""Run as emitted Triton as well: together one of each kind of kernel. `make zoo` runs all."""
+
 OUTSIDE = {"llama": 2, "qwen3": 2, "phi3": 2, "gpt2": 4}
 """How many operators may be outside of GEMMs: the embeddings, and what norms them first."""
 
 
 def check(architecture: Architecture, dtype: str) -> None:
     # Tracing with dynamic shapes takes three times as long; test_export.py does it.
-    result = measure(architecture, dtypes=(dtype,), layers=1, dynamic=False)
+    triton = architecture.name in EMITTED
+    result = measure(architecture, dtypes=(dtype,), layers=1, dynamic=False, triton=triton)
     assert result.shapes, result.note
+    assert not result.failure
     accuracy = result.accuracy[dtype]
     # Float64 on both sides: what differs is a mistake, not rounding.
     assert accuracy.imported < 1e-6
     assert accuracy.ok, accuracy
+    assert (accuracy.triton_ratio is not None) == triton
     assert result.fusion is not None and result.fusion.gemms
     outside = result.fusion.considered - result.fusion.fused
     assert outside <= OUTSIDE.get(architecture.name, outside), result.fusion.reasons
@@ -52,6 +74,42 @@ def test_float32(name: str):
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16(name: str):
     check(BY_NAME[name], "bf16")
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_gradients_of_emitted_programs(name: str):
+    result = measure_gradients(BY_NAME[name], dtypes=["f32"], inputs=2, triton=True)
+    assert result.ok, result
+    assert result.accuracy["f32"].ratios["triton"] > 0
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path):
+    path, facts = tmp_path / "zoo.json", {"torch": "2", "dtypes": ("f32",)}
+    first, second = (Measurement(name, "text decoder", note="no") for name in ("llama", "bert"))
+    Records(path, facts, read_measurement).add(first)
+    assert not path.exists()
+    assert not Records(path, {**facts, "torch": "3"}, read_measurement).results
+    records = Records(path, facts, read_measurement)
+    assert records.results == {"llama": first}
+    records.add(second)
+    assert records.finish(["bert", "llama"], update=False) == [second, first]
+    assert [file.name for file in tmp_path.iterdir()] == ["zoo.json"]
+
+
+def test_the_file_keeps_models_that_were_not_run(tmp_path: Path):
+    path = tmp_path / "zoo.json"
+    for name, update in (("llama", False), ("bert", True), ("gpt2", False)):
+        records = Records(path, {}, read_measurement)
+        records.add(Measurement(name, "text decoder", accuracy={}))
+        found = records.finish(["bert", "gpt2", "llama"], update=update)
+        assert [result.name for result in found] == (["bert", "llama"] if update else [name])
+
+
+def test_only_what_is_known_of_a_model_is_explained():
+    assert is_explained("fnet", f"file.py:1:1: {COMPLEX}")
+    assert not is_explained("fnet", "took too long")
+    assert not is_explained("llama", COMPLEX)
+    assert set(EXPLAINED) <= set(BY_NAME)
 
 
 def test_names_are_unique():

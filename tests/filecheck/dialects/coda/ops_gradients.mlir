@@ -17,6 +17,7 @@
 // CHECK-NEXT:   %dx = coda.activation_grad %x, %x {activation = "silu"} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %sign = coda.sign %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %db = coda.maximum_grad %x, %w, %x {bound} : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)
@@ -39,6 +40,7 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %dx = coda.activation_grad %x, %x {activation = "silu"} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %sign = coda.sign %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  %db = coda.maximum_grad %x, %w, %x {bound} : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %dlogits = coda.cross_entropy_grad %x, %ids, %dloss {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>) -> tensor<?x?x8xbf16>
   %dlosses = coda.cross_entropy_grad %x, %ids, %losses {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<?x?xf32>) -> tensor<?x?x8xbf16>
   %dsum, %moment = coda.cross_entropy_grad %x, %ids, %dloss, %c {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x?x8xbf16>, tensor<?x?xi64>, tensor<f32>, tensor<?x?x1xf32>) -> (tensor<?x?x8xbf16>, tensor<?x?x1xf32>)

@@ -185,3 +185,41 @@ func.func @f(%p: tensor<?x?xf32>) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{gemm.exact is 2.000000e-01 : f64, expected a number that is 1.000000e-01 : f32 in float32}}
+  %y = gemm.map tile(%x : tensor<?x8xf32>) -> (tile : tensor<?x8xf32>) {
+  ^map(%a: f32):
+    %c = arith.constant {gemm.exact = 0.2 : f64} 0.1 : f32
+    %b = arith.mulf %a, %c : f32
+    gemm.yield %b : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{gemm.exact is 1.000000e-01 : f32, expected a number of type f64}}
+  %y = gemm.map tile(%x : tensor<?x8xf32>) -> (tile : tensor<?x8xf32>) {
+  ^map(%a: f32):
+    %c = arith.constant {gemm.exact = 0.1 : f32} 0.1 : f32
+    %b = arith.mulf %a, %c : f32
+    gemm.yield %b : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{arith.mulf has gemm.exact, expected it on constants of type f32 only}}
+  %y = gemm.map tile(%x : tensor<?x8xf32>) -> (tile : tensor<?x8xf32>) {
+  ^map(%a: f32):
+    %b = arith.mulf %a, %a {gemm.exact = 0.1 : f64} : f32
+    gemm.yield %b : f32
+  }
+  func.return
+}

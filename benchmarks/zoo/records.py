@@ -1,0 +1,68 @@
+"""The file of a run, which is written after each model: a run that was stopped goes on there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Generic
+
+from zoo.runner import R
+
+
+class Records(Generic[R]):
+    """The results of a run by the names of the models.
+
+    Until the run is finished they are in a file beside `path`, whose name ends in `.partial`.
+    """
+
+    def __init__(
+        self, path: Path | None, facts: Mapping[str, Any], read: Callable[[dict[str, Any]], R]
+    ):
+        """`facts` are those of the run; `read` makes a result from a row of the file."""
+        self._path, self._read = path, read
+        self._facts: dict[str, Any] = json.loads(json.dumps(facts))
+        self.results: dict[str, R] = {}
+        if path is not None and (partial := _partial(path)).exists():
+            earlier = json.loads(partial.read_text())
+            del earlier["architectures"]
+            if earlier == self._facts:
+                self.results = self._rows(partial)
+
+    def add(self, result: R) -> None:
+        self.results[result.name] = result
+        if self._path is not None:
+            self._write(_partial(self._path), self.results.values())
+
+    def finish(self, order: Iterable[str], *, update: bool) -> list[R]:
+        """Write the results in `order`; with `update`, those of other models in the file stay."""
+        if update and self._path is not None and self._path.exists():
+            self.results = self._rows(self._path) | self.results
+        ordered = [self.results[name] for name in order if name in self.results]
+        if self._path is not None:
+            self._write(self._path, ordered)
+            _partial(self._path).unlink(missing_ok=True)
+        return ordered
+
+    def _rows(self, path: Path) -> dict[str, R]:
+        rows = json.loads(path.read_text())["architectures"]
+        return {row["name"]: self._read(row) for row in rows}
+
+    def _write(self, path: Path, results: Iterable[R]) -> None:
+        """All figures."""
+        rows = [vars(result) | {"ok": result.ok, "note": _short(result.note)} for result in results]
+        text = json.dumps({**self._facts, "architectures": rows}, indent=1, default=vars)
+        # Whole also where the run is stopped now.
+        unfinished = path.with_name(path.name + ".new")
+        unfinished.write_text(text + "\n")
+        unfinished.replace(path)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".partial")
+
+
+def _short(note: str) -> str:
+    """A note in which files of packages are named from their folder on."""
+    return re.sub(r"/\S*/site-packages/", "", note)

@@ -1,0 +1,140 @@
+"""Running an emitted module in guarded memory, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+from xdsl.dialects.func import FuncOp
+
+from coda_ir.backends.triton import EmittedProgram
+from coda_ir.calls.arguments import Signature
+from coda_ir.equivalence.guarded_memory import GuardedMemory, StrayWriteError
+from coda_ir.storage import BOXED, DONATED
+
+Tensors = Sequence[torch.Tensor]
+
+
+class EmittedFaultError(Exception):
+    """An emitted module fails, or accesses what it was not given."""
+
+
+@dataclass(frozen=True)
+class EmittedResults:
+    """What an emitted module gave, and the kernels that stored it."""
+
+    tensors: Tensors
+    kernels: Sequence[str | None]
+    """The kernel that stored each result last; None where PyTorch did."""
+
+
+@dataclass
+class _Launches:
+    """Launches of one run: after each, the guards are checked, and what it stored is noted."""
+
+    memory: GuardedMemory
+    stored_by: dict[int, str] = field(default_factory=dict[int, str])
+    """Address of a storage -> the kernel that changed it last."""
+
+    def launch(self, name: str, kernel: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        tensors = [tensor for tensor in map(_tensor_of, args) if tensor is not None]
+        before = [tensor.clone() for tensor in tensors]
+        result = kernel(*args, **options)
+        try:
+            self.memory.check()
+        except StrayWriteError as error:
+            raise EmittedFaultError(str(error).replace("a kernel", f"kernel {name}")) from error
+        for tensor, old in zip(tensors, before, strict=True):
+            if not is_same(tensor, old):
+                self.stored_by[tensor.untyped_storage().data_ptr()] = name
+        return result
+
+
+@dataclass(frozen=True)
+class _WatchedKernel:
+    """Takes the place of a kernel in an emitted module."""
+
+    name: str
+    kernel: Any
+    launches: _Launches
+
+    def __getitem__(self, grid: Any) -> Any:
+        def launch(*args: Any, **options: Any) -> Any:
+            return self.launches.launch(self.name, self.kernel[grid], args, options)
+
+        return launch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.kernel, name)
+
+
+def run_emitted(
+    module: ModuleType, program: EmittedProgram, func: FuncOp, arguments: Tensors
+) -> EmittedResults:
+    """The results of the emitted `module` on guarded copies of `arguments`.
+
+    Raises EmittedFaultError where it fails, writes outside of a tensor, or changes an argument that
+    its caller keeps.
+    """
+    memory, specs = GuardedMemory(), Signature.of(func).arguments
+    given = [
+        memory.place(tensor, f"argument {spec.name}")
+        for spec, tensor in zip(specs, arguments, strict=True)
+    ]
+    launches = _Launches(memory)
+    with _watched(module, program, launches):
+        results = _call(module, func, list(given))
+    memory.check()
+    for index, (spec, before, after) in enumerate(zip(specs, arguments, given, strict=True)):
+        if not _is_given_up(func, index) and not is_same(before.cpu(), after.cpu()):
+            raise EmittedFaultError(f"it changes argument {spec.name}")
+    kernels = [launches.stored_by.get(each.untyped_storage().data_ptr()) for each in results]
+    return EmittedResults([each.cpu().clone() for each in results], kernels)
+
+
+@contextmanager
+def _watched(module: ModuleType, program: EmittedProgram, launches: _Launches) -> Generator[None]:
+    """The module allocates guarded memory, and its kernels are watched."""
+    names = [kernel.name for kernel in program.kernels]
+    before = {name: getattr(module, name) for name in ("torch", *names)}
+    try:
+        setattr(module, "torch", launches.memory)  # noqa: B010
+        for name in names:
+            setattr(module, name, _WatchedKernel(name, before[name], launches))
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(module, name, value)
+
+
+def _call(module: ModuleType, func: FuncOp, given: list[torch.Tensor]) -> Tensors:
+    is_boxed = BOXED in func.attributes and bool(func.args)
+    try:
+        results: Any = module.run(given) if is_boxed else module.run(*given)
+    except EmittedFaultError:
+        raise
+    except Exception as error:
+        # The boundary of the emitted module: whatever it raises is a fault.
+        first = (str(error).strip().splitlines() or [""])[-1]
+        raise EmittedFaultError(f"it fails with {type(error).__name__}: {first}") from error
+    return [results] if isinstance(results, torch.Tensor) else list(results)
+
+
+def _is_given_up(func: FuncOp, index: int) -> bool:
+    is_donated = func.arg_attrs is not None and DONATED in func.arg_attrs.data[index].data
+    return BOXED in func.attributes or is_donated
+
+
+def _tensor_of(argument: Any) -> torch.Tensor | None:
+    """The tensor that an argument of a kernel is, or that a descriptor describes."""
+    tensor = getattr(argument, "base", argument)
+    return tensor if isinstance(tensor, torch.Tensor) else None
+
+
+def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all elements are equal, and NaN where the other is."""
+    return torch.equal(one.nan_to_num(0.5), other.nan_to_num(0.5))

@@ -1,0 +1,162 @@
+"""Memory with guards around each tensor, for running emitted modules.
+
+    memory = GuardedMemory()
+    emitted.torch = memory                  # what the module allocates is guarded, too
+    results = emitted.run(*map(memory.place, arguments))
+    memory.check()
+
+The guards hold NaN (integers: `CANARY`). A kernel that reads outside of a tensor gets them, so that
+its results are wrong; a kernel that writes outside of a tensor changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+GUARD = 4096
+"""Elements before and after a tensor, at least; larger tensors have guards of their size."""
+
+ALIGNMENT = 16
+"""Bytes that Triton asks of an address: other kernels take those that are no multiple of it."""
+
+CANARY = 77
+"""What guards of integers and uninitialized integers hold."""
+
+
+class StrayWriteError(Exception):
+    """A kernel wrote outside of a tensor."""
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """Memory with `guard` elements before and after those of a tensor."""
+
+    memory: torch.Tensor
+    guard: int
+    name: str
+
+    @property
+    def is_intact(self) -> bool:
+        end = self.memory.numel() - self.guard
+        return _is_poison(self.memory[: self.guard]) and _is_poison(self.memory[end:])
+
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Where the guards start and end, in ascending order."""
+        size, start = self.memory.element_size(), self.memory.data_ptr()
+        end = start + self.memory.numel() * size
+        return start, start + self.guard * size, end - self.guard * size, end
+
+
+class GuardedMemory:
+    """Takes the place of the module `torch` in an emitted module: guards what that allocates."""
+
+    def __init__(self) -> None:
+        self.tensors: list[_Guarded] = []
+        self._storages: set[int] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def empty(self, *shape: Any, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
+        """As `torch.empty`, but filled with NaN."""
+        sizes = torch.Size(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        strides = torch.empty(sizes, device="meta").stride()
+        name = f"a buffer {tuple(sizes)} of {dtype}"
+        return self._allocate(sizes, strides, dtype, device, name)
+
+    def empty_strided(
+        self,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        *,
+        dtype: torch.dtype,
+        device: Any = None,
+    ) -> torch.Tensor:
+        """As `torch.empty_strided`, but filled with NaN."""
+        name = f"a buffer {tuple(shape)} of {dtype}"
+        return self._allocate(shape, strides, dtype, device, name)
+
+    def place(self, tensor: torch.Tensor, name: str = "an argument") -> torch.Tensor:
+        """A copy of `tensor` with its strides and alignment, between guards."""
+        shape = [
+            1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        ]
+        dtype, device = tensor.dtype, tensor.device
+        shift = tensor.data_ptr() % ALIGNMENT // tensor.element_size()
+        copy = self._allocate(shape, tensor.stride(), dtype, device, name, shift)
+        if tensor.numel():
+            # Elements that share memory are written once.
+            copy.copy_(tensor[tuple(slice(n) for n in shape)])
+        return copy.expand(tensor.shape)
+
+    def is_guarded(self, tensor: torch.Tensor) -> bool:
+        """Whether the memory of `tensor` has guards."""
+        return tensor.untyped_storage().data_ptr() in self._storages
+
+    def check(self) -> None:
+        """Raise StrayWriteError where a guard has changed."""
+        for tensor in self.tensors:
+            if not tensor.is_intact:
+                raise StrayWriteError(f"a kernel wrote outside of {tensor.name}")
+
+    def _allocate(
+        self,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        dtype: torch.dtype,
+        device: Any,
+        name: str,
+        shift: int = 0,
+    ) -> torch.Tensor:
+        """A tensor between guards, `shift` elements behind an aligned address."""
+        extent = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+        if 0 in shape:
+            extent = 0
+        # A multiple of 64 elements keeps the alignment of the memory.
+        guard = max(GUARD, -(-extent // 64) * 64) + shift
+        poison = _poison(dtype)
+        memory = torch.full((extent + 2 * guard,), poison, dtype=dtype, device=device)
+        self.tensors.append(_Guarded(memory, guard, name))
+        self._storages.add(memory.untyped_storage().data_ptr())
+        return memory.as_strided(shape, strides, guard)
+
+
+class GuardedCalls(TorchFunctionMode):
+    """Inside the block, what PyTorch's functions make is guarded, too."""
+
+    def __init__(self, memory: GuardedMemory):
+        super().__init__()
+        self._memory = memory
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        # Guards are made by torch.full.
+        return result if func is torch.full else self._guarded(result)
+
+    def _guarded(self, value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            # PyTorch's named tuples are made of an iterable, too.
+            values = cast(Any, value)
+            return type(values)(map(self._guarded, values))
+        if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:
+            return value
+        if self._memory.is_guarded(value):
+            return value
+        return self._memory.place(value, "a result of PyTorch")
+
+
+def _poison(dtype: torch.dtype) -> float:
+    return float("nan") if dtype.is_floating_point else CANARY
+
+
+def _is_poison(memory: torch.Tensor) -> bool:
+    if memory.dtype.is_floating_point:
+        return bool(memory.isnan().all())
+    return bool((memory == torch.tensor(CANARY, dtype=memory.dtype)).all())

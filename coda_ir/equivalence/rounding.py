@@ -1,0 +1,179 @@
+"""How far a function may be from float64 when it rounds where its types say so.
+
+The measure is the error of the function itself on the reference backend in stated precision. What
+else computes the function (another level, an emitted module) may be `FACTOR` times as far from
+float64, as it rounds in other places. Where that is not enough, the bound is widened by what other
+data and roundings of the arguments show, which costs more runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+import torch
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.reference import run_function, trace_function
+from coda_ir.backends.reference.numerics import stated_dtype
+from coda_ir.dialects.coda import LayerNormOp
+from coda_ir.float64 import relative_error
+
+FACTOR = 4.0
+"""How many times the error of the reference backend in stated precision is allowed."""
+
+SUMS = 2e-6
+"""The relative error of a sum in float32."""
+
+PERTURBED_SAMPLES = 8
+"""Runs with arguments that differ by a rounding, from which the condition is estimated."""
+
+Tensors = Sequence[torch.Tensor]
+
+
+class Rounding:
+    """The errors of a function in stated precision on `arguments`, the measure for what computes
+    the same on them. `others` are arguments like these with other data.
+    """
+
+    def __init__(self, func: FuncOp, arguments: Tensors, others: Sequence[Tensors] = ()):
+        self.func, self.arguments, self.others = func, arguments, others
+        self.exact = run_function(func, arguments, "float64")
+        self.stated = run_function(func, arguments, "stated")
+
+    def excess(self, index: int, actual: torch.Tensor) -> tuple[float, float] | None:
+        """The error of result `index` and what is allowed, where it is more than that.
+
+        Elements that are not finite in float64, or in stated precision, are not compared: where a
+        value overflows depends on where it is rounded.
+        """
+        error, allowed = finite_error(actual, self.exact[index], self.stated[index]), 0.0
+        for bounds in self._bounds():
+            allowed = bounds[index]
+            if error <= allowed:
+                return None
+        return error, allowed
+
+    def _bounds(self) -> Iterator[Sequence[float]]:
+        """Bounds for the errors of the results, from the narrowest, which costs least."""
+        yield self._by_types
+        yield self._by_data
+        yield self._by_condition
+
+    @cached_property
+    def _unit(self) -> float:
+        values = (result for op in self.func.walk() for result in op.results)
+        return max(map(unit_of, values), default=SUMS)
+
+    @cached_property
+    def _by_types(self) -> list[float]:
+        return [FACTOR * (error + self._unit) for error in self._errors(self.stated)]
+
+    @cached_property
+    def _by_data(self) -> list[float]:
+        """The same where other data, or what cancels in the statistics of norms, has more."""
+        worst = self._errors(self.stated)
+        for arguments in self.others:
+            exact = run_function(self.func, arguments, "float64")
+            stated = run_function(self.func, arguments, "stated")
+            errors = [finite_error(s, e, s) for s, e in zip(stated, exact, strict=True)]
+            worst = list(map(max, worst, errors))
+        unit = self._unit * (1 + self._cancellation())
+        return [FACTOR * (error + unit) for error in worst]
+
+    @cached_property
+    def _by_condition(self) -> list[float]:
+        """The same where one rounding of the arguments moves the results by more than that.
+
+        Everything may hang on one small value, such as the only gate that is not 0. The error in
+        stated precision is a matter of luck then.
+        """
+        worst = [0.0 for _ in self.exact]
+        for sample in range(PERTURBED_SAMPLES):
+            random = torch.Generator().manual_seed(sample)
+            arguments = [perturbed(each, random) for each in self.arguments]
+            moved = self._errors(run_function(self.func, arguments, "stated"))
+            worst = list(map(max, worst, moved))
+        # What cancels, as in the gradient of a norm of two columns, magnifies every rounding.
+        worst = list(map(max, worst, sensitivity(self.func, self.arguments, self.exact, unit_of)))
+        return [max(a, FACTOR * error) for a, error in zip(self._by_data, worst, strict=True)]
+
+    def _cancellation(self) -> float:
+        """The largest abs(mean) · rstd of a LayerNorm: by so much it magnifies rounding errors.
+
+        Fused, its statistics are those of the unrounded value.
+        """
+        norms = [op for op in self.func.body.block.ops if isinstance(op, LayerNormOp)]
+        if not norms:
+            return 0.0
+        values = trace_function(self.func, self.arguments).values
+        if any(values[norm.x].shape[-1] == 1 for norm in norms):
+            # One column less its mean is 0: nothing is left but rounding errors.
+            return float("inf")
+        largest = 0.0
+        for norm in norms:
+            x = values[norm.x].double()
+            mean, variance = x.mean(-1), x.var(-1, correction=0)
+            ratio = mean.abs() * torch.rsqrt(variance + norm.eps.value.data)
+            finite = ratio[ratio.isfinite()]
+            # There is none where every row has the square root of a negative number.
+            largest = max(largest, finite.amax().item() if finite.numel() else 0.0)
+        return largest
+
+    def _errors(self, stated: Tensors) -> list[float]:
+        return [finite_error(s, e, s) for s, e in zip(stated, self.exact, strict=True)]
+
+
+def describe_excess(excess: tuple[float, float]) -> str:
+    """What `Rounding.excess` found, behind the name of a result."""
+    error, allowed = excess
+    if error == float("inf"):
+        return "is NaN or infinite where float64, and its types, have a number"
+    return f"has a relative error of {error:.2g}, more than the {allowed:.2g} that its types allow"
+
+
+def finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:
+    """The relative error over the elements that are finite in `exact` and in `stated`."""
+    finite = exact.isfinite() & stated.isfinite()
+    return relative_error(actual[finite], exact[finite])
+
+
+def unit_of(value: SSAValue) -> float:
+    """The relative rounding error of a value, which is that of float32 for sums as well.
+
+    Fused, a statistic is that of an unrounded value: it differs by the rounding of what it is of.
+    """
+    operands = value.owner.operands if isinstance(value.owner, Operation) else ()
+    dtypes = (stated_dtype(each.type) for each in (value, *operands))
+    return max([SUMS, *(torch.finfo(d).eps / 2 for d in dtypes if d.is_floating_point)])
+
+
+def sensitivity(
+    func: FuncOp, arguments: Tensors, exact: Tensors, amount: Callable[[SSAValue], float]
+) -> list[float]:
+    """The errors of the results where every value on the way has a relative error of its
+    `amount` by itself: the root of the sum of the squares of what each of them causes.
+    """
+    random = torch.Generator().manual_seed(0)
+    squares = [0.0 for _ in exact]
+    for value, tensor in trace_function(func, arguments).values.items():
+        if isinstance(value.owner, Operation) and tensor.is_floating_point():
+            moved = {value: perturbed(tensor.double(), random, amount(value))}
+            results = trace_function(func, arguments, "float64", moved).results
+            for index, (got, wanted) in enumerate(zip(results, exact, strict=True)):
+                squares[index] += relative_error(got, wanted) ** 2
+    return [square**0.5 for square in squares]
+
+
+def perturbed(
+    tensor: torch.Tensor, random: torch.Generator, amount: float | None = None
+) -> torch.Tensor:
+    """`tensor` with each element changed by up to `amount`, or by up to two of its roundings."""
+    if not tensor.is_floating_point():
+        return tensor
+    amount = torch.finfo(tensor.dtype).eps if amount is None else amount
+    factor = 1 + amount * (2 * torch.rand(tensor.shape, generator=random, dtype=torch.float64) - 1)
+    # In float64 where the changes are too small for the type.
+    changed = tensor.double() * factor
+    return changed if amount < torch.finfo(tensor.dtype).eps / 4 else changed.to(tensor.dtype)

@@ -1,0 +1,316 @@
+"""Names of PyTorch and Python that .coda lacks, and how it writes what they mean.
+
+Errors and the completion of the language server read these tables. The texts have fields:
+
+    $x, $y, $z       the arguments of a call; `${y|-1}` is -1 where there is no such argument
+    $X, $Y, $Z       the same as tensors: `cast(0, f32)` for the number 0
+    $all, $integer   all arguments that are no numbers, and the first one that is an integer
+    $rest            the arguments behind the first one
+    $dtype, $shape   the element type and the extents of the result of an elementwise operator
+    $rows, $lead     the extents of x but for the last one, and the same with a comma behind
+    $chunks          the sizes of y equal parts of dimension z of x
+    $squeezed        the extents of x without those that are 1
+    $unsqueezed      the extents of x with a new one at y
+    $product         the extents of the product of the matrices x and y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coda_ir.dialects.coda import ACTIVATIONS
+
+
+def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for text, names in texts.items() for name in names.split()}
+
+
+def _pytorch(
+    call: str, operands: str = "$X", dtype: str = "$dtype", shape: str = "$shape", more: str = ""
+) -> str:
+    """A call of PyTorch; by default, its result has the type of an elementwise operator's."""
+    return f'torch("aten.{call}", {operands}, dtype={dtype}, shape=[{shape}]{more})'
+
+
+ELEMENTWISE: dict[str, str] = _by_name(
+    {
+        "silu($x)": "swish",
+        "gelu_tanh($x)": "gelu_new gelu_fast gelu_approx gelu_pytorch_tanh tanh_gelu",
+        "$x * sigmoid(1.702 * $x)": "quick_gelu",
+        "relu2($x)": "squared_relu relu_squared",
+        "sigmoid($x)": "logistic expit",
+        "abs($x)": "absolute",
+        "$x * $x": "square",
+        "1 / $x": "reciprocal",
+        "-$x": "neg negative",
+        "$x": "identity contiguous clone detach",
+        "$x + $y": "add",
+        "$x - $y": "sub subtract",
+        "$x * $y": "mul multiply",
+        "$x / $y": "div divide true_divide",
+        "minimum(maximum($x, $y), $z)": "clamp clip",
+        "maximum($x, $y)": "clamp_min",
+        "minimum($x, $y)": "clamp_max",
+        "minimum(relu($x), 6)": "relu6",
+        "minimum(maximum($x, -1), 1)": "hardtanh",
+        "minimum(maximum($x / 6 + 0.5, 0), 1)": "hardsigmoid",
+        "$x * minimum(maximum($x / 6 + 0.5, 0), 1)": "hardswish",
+        "maximum($x, ${y|0.01} * $x)": "leaky_relu",
+        "$x / (1 + abs($x))": "softsign",
+        "cast($x, f32)": "float",
+        "cast($x, bf16)": "bfloat16",
+        "cast($x, f16)": "half",
+    }
+)
+"""Counterparts without an operator of PyTorch."""
+
+ELEMENTS: dict[str, str] = {**ELEMENTWISE, "max": "maximum($x, $y)", "min": "minimum($x, $y)"}
+"""Counterparts of functions of elements, for the body of an epilogue."""
+
+_TENSORS: dict[str, str] = _by_name(
+    {
+        "split($x, [$chunks], dim=${z|-1})": "chunk",
+        "concat(${all|x, y}, dim=${integer|-1})": "cat concatenate",
+        "reshape($x, [${rest|$shape}])": "view",
+        "reshape($x, [-1])": "flatten ravel",
+        "reshape($x, [$unsqueezed])": "unsqueeze expand_dims",
+        "reshape($x, [$squeezed])": "squeeze",
+        "transpose($x, [${rest|1, 0}])": "permute",
+        "transpose($x)": "t",
+        "cast($x, ${y|f32})": "to astype",
+        "cast($x, f64)": "double",
+        "cast($x, i64)": "long",
+        "cast($x, i32)": "int",
+        "max($x)": "amax",
+        "-max(-$x)": "min amin",
+        "minimum($x, $y)": "min/2",
+        "sqrt(sum($x * $x))": "norm vector_norm",
+        "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
+        "$x @ $y": "mm",
+        "$y @ $z + $x": "addmm",
+        "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
+        "flash_attn_func",
+        "rope($x, $y, $z, head_dim=64)": "rotary rotary_embedding apply_rotary_emb "
+        "apply_rotary_pos_emb",
+    }
+)
+
+_SAME_TYPE = (
+    "sin cos tan asin acos atan sinh cosh asinh acosh atanh erf erfc floor ceil round trunc frac "
+    "sign log1p log2 log10 exp2 expm1 softplus elu selu celu mish log_sigmoid logit nan_to_num "
+    "tril triu zeros_like ones_like"
+)
+
+_PYTORCH: dict[str, str] = {
+    **{name: _pytorch(f"{name}.default({{0}})") for name in _SAME_TYPE.split()},
+    **{
+        name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})")
+        for name in ("cumsum", "cumprod", "logcumsumexp")
+    },
+    **{
+        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y")
+        for name in ("atan2", "logaddexp", "floor_divide")
+    },
+    **{name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y") for name in ("fmod", "remainder")},
+    **{
+        name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y", "bool")
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    },
+    **{
+        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y", "bool")
+        for name in ("logical_and", "logical_or", "logical_xor")
+    },
+    **{
+        name: _pytorch(f"{name}.default({{0}})", dtype="bool")
+        for name in ("logical_not", "isnan", "isinf", "isfinite")
+    },
+    **{
+        name: _pytorch(f"{name}.default({{0}}, -1)", dtype="i64", shape="$rows")
+        for name in ("argmax", "argmin")
+    },
+    **{
+        name: _pytorch(f"{name}.correction({{0}}, [-1], keepdim=True)", shape="${lead}1")
+        for name in ("var", "std")
+    },
+    **{
+        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y", shape="")
+        for name in ("mse_loss", "l1_loss")
+    },
+    "flip": _pytorch("flip.default({0}, [${y|-1}])"),
+    "roll": _pytorch("roll.default({0}, [${y|1}], [${z|-1}])"),
+    "log_softmax": _pytorch("log_softmax.int({0}, -1)"),
+    "pow": _pytorch("pow.Tensor_Scalar({0}, ${y|2})"),
+    "where": _pytorch("where.self({0}, {1}, {2})", "$X, $Y, $Z"),
+    "masked_fill": _pytorch("masked_fill.Scalar({0}, {1}, ${z|0.0})", "$X, $Y"),
+    "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
+    "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
+    "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
+    "topk": _pytorch("topk.default({0}, ${y|5})", shape="${lead}${y|5}", more=", positions=[0]"),
+    "sort": _pytorch("sort.default({0}, -1)", more=", positions=[0]"),
+    "argsort": _pytorch("argsort.default({0}, -1)", dtype="i64"),
+    "arange": 'torch("aten.arange.default(${x|M}, dtype=torch.float32, device=device)", '
+    "dtype=f32, shape=[${x|M}])",
+    "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
+    "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
+    "expand": _pytorch(
+        "expand.default({0}, [${rest|$shape}])", shape="${rest|$shape}", more=", view=true"
+    ),
+    "group_norm": _pytorch("group_norm.default({0}, ${y|8})"),
+}
+
+FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
+"""Counterparts of functions of tensors; `name/2` is a call with two tensors."""
+
+OTHERS = frozenset(
+    (
+        *("arctanh", "batch_norm", "bilinear", "binary_cross_entropy", "conv_transpose1d"),
+        *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
+        *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
+        *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
+        *("nuclear_norm", "prelu", "print", "range", "real", "renorm", "reshape_as", "rrelu"),
+        *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
+        *("unique", "vsplit", "xlogy"),
+    )
+)
+"""Names with another meaning than the operators of .coda that are spelled like them."""
+
+CALLS: dict[str, str] = {
+    "reshape": "reshape($x, [${rest|$shape}])",
+    "transpose": "transpose($x) for the last two dimensions, transpose($x, [0, 2, 1]) for others",
+    "split": "split($x, [32, 32], dim=-1)",
+}
+"""Methods whose names are those of operators with other arguments."""
+
+INFIX: dict[str, str] = {
+    "<": "lt",
+    ">": "gt",
+    "<=": "le",
+    ">=": "ge",
+    "==": "eq",
+    "!=": "ne",
+    "%": "remainder",
+    "&": "logical_and",
+    "|": "logical_or",
+    "and": "logical_and",
+    "or": "logical_or",
+}
+"""Infix operators of Python, as names of `FUNCTIONS`."""
+
+ELEMENT_NAMES: dict[str, str] = _by_name(
+    {
+        "bf16": "bfloat16",
+        "f16": "float16 half fp16",
+        "f32": "float32 float fp32 single",
+        "f64": "float64 double fp64",
+        "i32": "int32 int",
+        "i64": "int64 long",
+        "bool": "boolean bool_ i1",
+    }
+)
+
+VALUES: dict[str, str] = {
+    **dict.fromkeys(("None", "none", "null", "nil"), "leave the argument out"),
+    "True": "true",
+    "False": "false",
+    "inf": "numbers are finite: write a number that is large enough, such as 1e30",
+    "pi": "write the number, 3.141592653589793",
+}
+"""Names of values in Python: what they are called, or what to write."""
+
+CHOICES: dict[str, dict[str, str]] = {
+    "activation": {
+        **{
+            name: text.removesuffix("($x)")
+            for name, text in ELEMENTWISE.items()
+            if text.removesuffix("($x)") in ACTIVATIONS
+        },
+        **_by_name({"identity": "none linear", "silu": "swiglu", "gelu": "geglu gelu_none"}),
+    },
+    "layout": _by_name(
+        {"half_split": "neox rotate_half half", "interleaved": "gptj gpt-j complex adjacent"}
+    ),
+    "reduction": {"avg": "mean", "average": "mean"},
+    "combiner": {"sum": "add", "plus": "add", "maximum": "max", "logsumexp": "lse"},
+    "port": _by_name(
+        {
+            "tile": "matrix full tensor residual",
+            "row": "bias vector",
+            "col": "column",
+            "scalar": "float number",
+        }
+    ),
+}
+"""Strings that other libraries use for the choices of an argument."""
+
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "weight": ("w", "table"),
+    "bias": ("b",),
+    "gamma": ("w",),
+    "beta": ("b",),
+    "input": ("x", "ids", "logits"),
+    "is_causal": ("causal",),
+    "attn_mask": ("mask",),
+    "attention_mask": ("mask",),
+    "sliding_window": ("window",),
+    "window_size": ("window",),
+    "softmax_scale": ("scale",),
+    "sm_scale": ("scale",),
+    "logit_cap": ("softcap",),
+    "epsilon": ("eps",),
+    "target_dtype": ("dtype",),
+    "dims": ("axes",),
+    "perm": ("axes",),
+    "axis": ("dim",),
+    "size": ("shape",),
+    "split_size_or_sections": ("sizes",),
+    "end": ("stop",),
+    "labels": ("target",),
+    "act": ("activation",),
+    "act_fn": ("activation",),
+}
+"""Names that other libraries give to parameters."""
+
+_LAST_DIMENSION = "it works on the last dimension: leave it out, or transpose x before and after"
+
+
+def _of(operators: str, **texts: str) -> dict[tuple[str, str], str]:
+    return {(op, name): text for op in operators.split() for name, text in texts.items()}
+
+
+KEYWORDS: dict[tuple[str, str], str] = {
+    **_of("softmax sum mean max logsumexp glu", dim=_LAST_DIMENSION, axis=_LAST_DIMENSION),
+    **_of(
+        "sum mean max logsumexp",
+        keepdim="the dimension stays, with extent 1: leave it out, or drop it with reshape",
+    ),
+    **_of("rms_norm layer_norm", normalized_shape="leave it out: " + _LAST_DIMENSION),
+    **_of("silu relu sigmoid tanh gelu", inplace="leave it out: operators give new values"),
+    **_of("gelu", approximate="the form with tanh is gelu_tanh(x)"),
+    **_of("attention", dropout_p="leave it out: attention drops nothing"),
+    **_of(
+        "cross_entropy",
+        label_smoothing="write torch("
+        '"aten.cross_entropy_loss.default({0}, {1}, None, 1, -100, 0.1)", logits, target, '
+        "dtype=f32, shape=[])",
+    ),
+    **_of("rope", interleaved='write layout="interleaved"'),
+    **_of(
+        "attention rope",
+        **dict.fromkeys(
+            ("heads", "n_heads", "num_heads", "n_head", "head_size"),
+            "write head_dim=64, the number of columns of one head",
+        ),
+    ),
+}
+"""Parameters that operators of other libraries have, and what is written instead."""
+
+SUPERFLUOUS: dict[str, str] = {
+    **dict.fromkeys(("softmax", "sum", "mean", "logsumexp"), _LAST_DIMENSION),
+    "max": "max works on the last dimension of one tensor; maximum(a, b) is the larger of two",
+    "rms_norm": "write rms_norm(x, w, eps=1e-6)",
+    "layer_norm": "write layer_norm(x, w, b, eps=1e-5)",
+    "transpose": "write the order of all dimensions, as in transpose(x, [0, 2, 1])",
+    "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",
+    "split": "write split(x, [32, 32], dim=-1)",
+}
+"""Remedies for too many arguments by position."""

@@ -1,0 +1,196 @@
+"""Elementwise operators of ATen as those of the dialect `coda`.
+
+A handler answers None for a use that the counterpart does not cover.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
+from coda_ir.frontends.torch.types import element_type
+
+
+def result_dtype(node: Node) -> torch.dtype:
+    value = node.meta["val"]
+    assert isinstance(value, torch.Tensor)
+    return value.dtype
+
+
+def arguments(node: Node) -> tuple[Any, ...]:
+    """The positional arguments."""
+    return node.args
+
+
+def argument(node: Node, index: int, name: str, default: Any = None) -> Any:
+    """An argument by position or by name."""
+    return node.args[index] if len(node.args) > index else node.kwargs.get(name, default)
+
+
+def unary(operator: type[coda.UnaryOp]) -> Handler:
+    def handle(graph: GraphImporter, node: Node) -> Value | None:
+        x = graph.operand(arguments(node)[0], result_dtype(node))
+        if x is None or not is_float(element_type_of(x)):
+            return None
+        return graph.insert(operator(x)).result
+
+    return handle
+
+
+def binary(operator: type[coda.BinaryOp]) -> Handler:
+    """Both operands are converted to the type of the result, as PyTorch does.
+
+    What PyTorch computes in float32 inside of its kernel, with a single rounding at the end, is
+    float32 here too: a factor `alpha`, and a float32 tensor of one element among narrow ones.
+    """
+
+    def handle(graph: GraphImporter, node: Node) -> Value | None:
+        if not result_dtype(node).is_floating_point:
+            return None
+        a, b = arguments(node)[:2]
+        alpha = argument(node, 2, "alpha", 1)
+        wide = alpha != 1 or _is_wide_number(graph, a, node) or _is_wide_number(graph, b, node)
+        dtype = computing_dtype(node) if wide else result_dtype(node)
+        lhs, rhs = graph.operand(a, dtype), graph.operand(b, dtype)
+        if alpha != 1 and rhs is not None:
+            factor = graph.operand(alpha, dtype)
+            rhs = None if factor is None else graph.insert(coda.MulOp(rhs, factor)).result
+        if lhs is None or rhs is None:
+            return None
+        return rounded(graph, node, graph.insert(operator(lhs, rhs)).result)
+
+    return handle
+
+
+def extremum(operator: type[coda.MaximumOp | coda.MinimumOp]) -> Handler:
+    """Of two tensors, also where one is a number: at a tie, each has half of the gradient."""
+    of_tensors = binary(operator)
+
+    def handle(graph: GraphImporter, node: Node) -> Value | None:
+        operands = map(graph.tensor, arguments(node)[:2])
+        is_number = any(isinstance(value.owner, coda.ConstantOp) for value in operands)
+        return None if is_number else of_tensors(graph, node)
+
+    return handle
+
+
+def computing_dtype(node: Node) -> torch.dtype:
+    """The type that PyTorch's kernels compute in: float32 for narrow floats."""
+    dtype = result_dtype(node)
+    return torch.float32 if dtype.itemsize < torch.float32.itemsize else dtype
+
+
+def rounded(graph: GraphImporter, node: Node, value: SSAValue) -> SSAValue:
+    """`value` in the type of the node's result."""
+    type = element_type(result_dtype(node))
+    if element_type_of(value) == type:
+        return value
+    return graph.insert(coda.CastOp(value, type)).result
+
+
+def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
+    """Whether `operand` is a tensor of one float with more digits than the result."""
+    if not isinstance(operand, Node) or operand not in graph.values:
+        return False
+    value: Any = operand.meta["val"]
+    return (
+        not value.ndim
+        and value.dtype.is_floating_point
+        and value.dtype.itemsize > result_dtype(node).itemsize
+    )
+
+
+def clamp(graph: GraphImporter, node: Node) -> Value | None:
+    """`clamp`, `clamp_min`, `clamp_max` and `hardtanh` of a float, between numbers."""
+    name = str(node.target)
+    dtype = result_dtype(node)
+    low, high = argument(node, 1, "min"), argument(node, 2, "max")
+    if "clamp_max" in name:
+        low, high = None, argument(node, 1, "max")
+    elif "hardtanh" in name:
+        low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
+    x = graph.operand(arguments(node)[0], dtype)
+    if x is None or not dtype.is_floating_point:
+        return None
+    if "hardtanh" in name and low == 0:
+        # The derivative at 0 is 0, where that of a clamp is 1.
+        x, low = graph.insert(coda.ReluOp(x)).result, None
+    for bound, operator in ((low, coda.MaximumOp), (high, coda.MinimumOp)):
+        if bound is not None:
+            limit = graph.operand(bound, dtype)
+            if limit is None:
+                return None
+            x = graph.insert(operator(x, limit)).result
+    return x
+
+
+def leaky_relu(graph: GraphImporter, node: Node) -> Value | None:
+    """relu(x) + slope · min(x, 0), of which the derivative at 0 is the slope, as PyTorch's."""
+    dtype = computing_dtype(node)
+    x, zero = graph.operand(arguments(node)[0], dtype), graph.operand(0.0, dtype)
+    slope = graph.operand(argument(node, 1, "negative_slope", 0.01), dtype)
+    if x is None or zero is None or slope is None:
+        return None
+    above = graph.insert(coda.ReluOp(x)).result
+    below = graph.insert(coda.MinimumOp(x, zero)).result
+    scaled = graph.insert(coda.MulOp(below, slope)).result
+    return rounded(graph, node, graph.insert(coda.AddOp(above, scaled)).result)
+
+
+def hardswish(graph: GraphImporter, node: Node) -> Value | None:
+    """x · min(relu(x + 3), 6) / 6."""
+    return _hard_sigmoid(graph, node, times_x=True)
+
+
+def hardsigmoid(graph: GraphImporter, node: Node) -> Value | None:
+    """min(relu(x + 3), 6) / 6."""
+    return _hard_sigmoid(graph, node, times_x=False)
+
+
+def _hard_sigmoid(graph: GraphImporter, node: Node, *, times_x: bool) -> Value | None:
+    dtype = computing_dtype(node)
+    x = graph.operand(arguments(node)[0], dtype)
+    three, six = (graph.operand(number, dtype) for number in (3.0, 6.0))
+    if x is None or three is None or six is None:
+        return None
+    shifted = graph.insert(coda.AddOp(x, three)).result
+    above = graph.insert(coda.ReluOp(shifted)).result
+    value = graph.insert(coda.MinimumOp(above, six)).result
+    if times_x:
+        value = graph.insert(coda.MulOp(x, value)).result
+    return rounded(graph, node, graph.insert(coda.DivOp(value, six)).result)
+
+
+def power(graph: GraphImporter, node: Node) -> Value | None:
+    x, exponent = graph.operand(arguments(node)[0], result_dtype(node)), arguments(node)[1]
+    if x is None or not result_dtype(node).is_floating_point:
+        return None
+    match exponent:
+        case 2 | 2.0:
+            return graph.insert(coda.MulOp(x, x)).result
+        case 3 | 3.0:
+            return graph.insert(coda.MulOp(graph.insert(coda.MulOp(x, x)).result, x)).result
+        case 0.5:
+            return graph.insert(coda.SqrtOp(x)).result
+        case -0.5:
+            return graph.insert(coda.RsqrtOp(x)).result
+        case _:
+            return None
+
+
+def reciprocal(graph: GraphImporter, node: Node) -> Value | None:
+    dtype = result_dtype(node)
+    one, x = graph.operand(1.0, dtype), graph.operand(arguments(node)[0], dtype)
+    return graph.insert(coda.DivOp(one, x)).result  # pyright: ignore
+
+
+def gelu(graph: GraphImporter, node: Node) -> Value | None:
+    x = graph.tensor(arguments(node)[0])
+    approximate = argument(node, 1, "approximate", "none")
+    return graph.insert(coda.GeluOp(x, approximate)).result

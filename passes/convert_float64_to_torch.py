@@ -1,0 +1,239 @@
+"""Pass `convert-float64-to-torch`: operators on float64 become calls of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, bf16, f16, f32, f64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.norms import Norm, params_of
+from coda_ir.symbolic_shapes import dims_attribute
+
+_DTYPES: Mapping[Attribute, str] = {
+    f64: "float64",
+    f32: "float32",
+    bf16: "bfloat16",
+    f16: "float16",
+}
+
+
+@dataclass(frozen=True)
+class ConvertFloat64ToTorchPass(FunctionPass):
+    """Operators with a float64 operand or result run through PyTorch, each as one call or a few.
+
+        %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
+    ->  %a = torch.call "aten.exp.default"(%x) {arguments = "{0}"}
+
+    Kernels compute in float32, which does not hold every value. Always legal: PyTorch computes in
+    float64 as well. Views, copies and attention stay: PyTorch runs them in any case.
+    What PyTorch has no single operator for (`coda.rope`, `coda.glu`, norms of groups) and losses
+    stay, too; the target triton refuses these.
+    """
+
+    name: ClassVar[str] = "convert-float64-to-torch"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            rule = _RULES.get(type(op))
+            if rule is None or not is_float64(op):
+                continue
+            value = rule(_Calls(rewriter, op), op)
+            if value is None:
+                continue
+            value.name_hint = op.results[0].name_hint
+            op.results[0].replace_all_uses_with(value)
+            rewriter.order.erase(op)
+
+
+def is_float64(op: Operation) -> bool:
+    """Whether `op` takes or gives a tensor of float64."""
+    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
+
+
+@dataclass
+class _Calls:
+    """Inserts calls of PyTorch in place of an operator."""
+
+    rewriter: FunctionRewriter
+    op: Operation
+
+    def call(
+        self,
+        callee: str,
+        *arguments: SSAValue | str,
+        like: SSAValue,
+        type: Attribute | None = None,
+    ) -> SSAValue:
+        """Insert the call of `callee`, which gives the shape of `like`, and its type by default."""
+        inputs: list[SSAValue] = []
+        texts: list[str] = []
+        for argument in arguments:
+            if isinstance(argument, str):
+                texts.append(argument)
+                continue
+            if argument not in inputs:
+                inputs.append(argument)
+            texts.append(f"{{{inputs.index(argument)}}}")
+        call = CallOp(f"aten.{callee}", inputs, ", ".join(texts), [type or like.type])
+        dims = self.rewriter.shapes.dims(like)
+        if self.rewriter.shapes.are_declared(dims):
+            call.attributes["coda.dims"] = dims_attribute(dims)
+        call.location = self.op.location
+        self.rewriter.order.insert_before(call, self.op)
+        return call.outputs[0]
+
+    def in_type(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """`value` in another element type."""
+        if element_type_of(value) == element:
+            return value
+        type = TensorType(element, shape_of(value))
+        dtype = f"dtype=torch.{_DTYPES[element]}"
+        return self.call("_to_copy.default", value, dtype, like=value, type=type)
+
+
+Rule: TypeAlias = Callable[[_Calls, Any], SSAValue | None]
+"""Inserts what computes the result of an operator; None where no call of PyTorch does."""
+
+
+def _elementwise(callee: str) -> Rule:
+    def rule(calls: _Calls, op: coda.ElementwiseOp) -> SSAValue:
+        return calls.call(callee, *op.operands, like=op.result)
+
+    return rule
+
+
+def _arithmetic(callee: str) -> Rule:
+    def rule(calls: _Calls, op: coda.BinaryOp) -> SSAValue:
+        number = op.rhs.owner
+        rhs = repr(number.number) if isinstance(number, coda.ConstantOp) else op.rhs
+        return calls.call(callee, op.lhs, rhs, like=op.result)
+
+    return rule
+
+
+def _cast(calls: _Calls, op: coda.CastOp) -> SSAValue | None:
+    type = element_type_of(op.result)
+    return calls.in_type(op.operand, type) if type in _DTYPES else None
+
+
+def _relu2(calls: _Calls, op: coda.Relu2Op) -> SSAValue:
+    positive = calls.call("relu.default", op.operand, like=op.result)
+    return calls.call("square.default", positive, like=op.result)
+
+
+def _gelu(calls: _Calls, op: coda.GeluOp) -> SSAValue:
+    approximate = f"approximate={op.approximate.data!r}"
+    return calls.call("gelu.default", op.operand, approximate, like=op.result)
+
+
+def _softcap(calls: _Calls, op: coda.SoftcapOp) -> SSAValue:
+    cap = repr(op.cap.value.data)
+    inside = calls.call("div.Tensor", op.operand, cap, like=op.result)
+    bounded = calls.call("tanh.default", inside, like=op.result)
+    return calls.call("mul.Tensor", bounded, cap, like=op.result)
+
+
+def _softmax(calls: _Calls, op: coda.SoftmaxOp) -> SSAValue:
+    return calls.call("softmax.int", op.x, "-1", like=op.result)
+
+
+_REDUCTIONS = {
+    "sum": "sum.dim_IntList",
+    "mean": "mean.dim",
+    "max": "amax.default",
+    "lse": "logsumexp.default",
+}
+
+
+def _reduce(calls: _Calls, op: coda.ReduceOp) -> SSAValue:
+    x = calls.in_type(op.x, f64)
+    column = TensorType(f64, shape_of(op.result))
+    total = calls.call(_REDUCTIONS[op.kind.data], x, "[-1]", "True", like=op.result, type=column)
+    return calls.in_type(total, element_type_of(op.result))
+
+
+def _linear(calls: _Calls, op: coda.LinearOp) -> SSAValue | None:
+    return _product(calls, op, "linear.default")
+
+
+def _matmul(calls: _Calls, op: coda.MatmulOp) -> SSAValue | None:
+    return _product(calls, op, "matmul.default")
+
+
+def _product(calls: _Calls, op: Operation, callee: str) -> SSAValue | None:
+    """None for a product whose result has another type than its operands."""
+    values = (*op.operands, *op.results)
+    if any(element_type_of(value) != f64 for value in values):
+        return None
+    return calls.call(callee, *op.operands, like=op.results[0])
+
+
+def _rms_norm(calls: _Calls, op: coda.RMSNormOp) -> SSAValue | None:
+    """None for norms of groups of columns, which no front end makes in float64."""
+    return None if op.group is not None else _norm(calls, op, "rms_norm.default")
+
+
+def _layer_norm(calls: _Calls, op: coda.LayerNormOp) -> SSAValue | None:
+    return _norm(calls, op, "layer_norm.default")
+
+
+def _norm(calls: _Calls, op: Norm, callee: str) -> SSAValue | None:
+    columns = shape_of(op.x)[-1]
+    if columns == DYNAMIC_INDEX:
+        return None
+    missing = 1 + isinstance(op, coda.LayerNormOp) - len(params_of(op))
+    arguments = [*params_of(op), *["None"] * missing, repr(op.eps.value.data)]
+    return calls.call(callee, op.x, f"[{columns}]", *arguments, like=op.result)
+
+
+def _embedding(calls: _Calls, op: coda.EmbeddingOp) -> SSAValue:
+    padding = -1 if op.padding is None else op.padding
+    return calls.call("embedding.default", op.table, op.ids, str(padding), like=op.result)
+
+
+_ARITHMETIC: Mapping[type[Operation], str] = {
+    coda.AddOp: "add.Tensor",
+    coda.SubOp: "sub.Tensor",
+    coda.MulOp: "mul.Tensor",
+    coda.DivOp: "div.Tensor",
+}
+"""Operators that PyTorch computes with a number as well, in place of the second operand."""
+
+_ELEMENTWISE: Mapping[type[Operation], str] = {
+    coda.MaximumOp: "maximum.default",
+    coda.MinimumOp: "minimum.default",
+    coda.NegOp: "neg.default",
+    coda.AbsOp: "abs.default",
+    coda.ExpOp: "exp.default",
+    coda.LogOp: "log.default",
+    coda.SqrtOp: "sqrt.default",
+    coda.RsqrtOp: "rsqrt.default",
+    coda.TanhOp: "tanh.default",
+    coda.SigmoidOp: "sigmoid.default",
+    coda.SiluOp: "silu.default",
+    coda.ReluOp: "relu.default",
+    coda.SignOp: "sign.default",
+}
+
+_RULES: Mapping[type[Operation], Rule] = {
+    **{op: _arithmetic(callee) for op, callee in _ARITHMETIC.items()},
+    **{op: _elementwise(callee) for op, callee in _ELEMENTWISE.items()},
+    coda.CastOp: _cast,
+    coda.Relu2Op: _relu2,
+    coda.GeluOp: _gelu,
+    coda.SoftcapOp: _softcap,
+    coda.SoftmaxOp: _softmax,
+    coda.ReduceOp: _reduce,
+    coda.EmbeddingOp: _embedding,
+    coda.LinearOp: _linear,
+    coda.MatmulOp: _matmul,
+    coda.RMSNormOp: _rms_norm,
+    coda.LayerNormOp: _layer_norm,
+}

@@ -1,0 +1,144 @@
+"""Steps that make views: operands that broadcast, parts of packed values, views of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.symbolic_shapes import Dims
+from generator.function_builder import FunctionBuilder
+from generator.operators import BINARY, Step, linear, norm, smooth
+from generator.views import Shaped, broadcast_dims, broadcast_view, view_of, view_parameter
+
+
+def row_of_samples(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """A row for each sample, [B, 1, D]: a parameter, or a part of what a linear map makes."""
+    columns, element = b.columns_of(x), element_type_of(x)
+    dims: Dims = (*b.style.rows[:1], *[1] * (len(b.style.rows) - 1), columns)
+    if b.choices.chance(50):
+        return view_parameter(b, dims, element, depth=1)
+    condition = b.parameter((*dims[:-1], b.choices.pick((4, 8))), element, hint="condition")
+    modulation = linear(b, condition, 2 * columns)
+    if element_type_of(modulation) != element:
+        modulation = b.add(coda.CastOp(modulation, element))
+    start = b.choices.pick((0, columns))
+    return b.add(coda.SliceOp(modulation, len(dims) - 1, start, start + columns))
+
+
+def add_broadcast(b: FunctionBuilder) -> None:
+    """Arithmetic of a tile, sometimes of one just computed, with what broadcasts to it."""
+    x = b.pick_tile()
+    if b.choices.chance(30):
+        x = linear(b, x)
+    makers: Sequence[Callable[[FunctionBuilder, SSAValue], SSAValue]]
+    makers = (broadcast_view, row_of_samples) if b.style.rows else (broadcast_view,)
+    for _ in range(1 + b.choices.chance(30)):
+        operands = [x, b.choices.pick(makers)(b, x)]
+        if b.choices.chance(30):
+            operands.reverse()
+        x = b.add(b.choices.pick(BINARY)(*operands), "broadcast")
+    b.tiles.append(x)
+
+
+def computed(b: FunctionBuilder) -> Shaped:
+    """A tile that a kernel writes, with more columns than the others have at times."""
+    x, columns = b.pick_tile(), b.choices.pick(b.style.columns)
+    match b.choices.pick(("linear", "pointwise", "norm")):
+        case "linear":
+            columns *= b.choices.pick((2, 1, 3))
+            return Shaped(linear(b, x, columns), b.tile_dims(columns))
+        case "pointwise":
+            value = smooth(b, x)
+        case _:
+            value = norm(b, x)
+    return Shaped(value, b.tile_dims(b.columns_of(x)))
+
+
+def add_views(b: FunctionBuilder) -> None:
+    """A value, one to three views of views of it, and code on the last one.
+
+    The value is dead behind its views, and kernels that follow may need a buffer. Some views are
+    returned, some with what they are views of.
+    """
+    views = [computed(b)]
+    for _ in range(b.choices.integer(1, 3)):
+        views.append(view_of(b, views[-1]))
+    if b.choices.chance(30):
+        b.aliases = [view.value for view in views if b.choices.chance(70)]
+    for _ in range(b.choices.below(3)):
+        # Kernels between the views and their use.
+        b.tiles.append(b.choices.pick((linear, norm, smooth))(b, b.pick_tile()))
+    last = views[-1]
+    if b.choices.chance(70):
+        last = code_on(b, last)
+    is_tile = last.dims[:-1] == b.style.rows and isinstance(last.dims[-1], int)
+    (b.tiles if is_tile else b.extras).append(last.value)
+
+
+def add_buried(b: FunctionBuilder) -> None:
+    """A value that only a view of a view of it keeps alive, while kernels want its memory."""
+    x = b.pick_tile()
+    views = [Shaped(norm(b, x), b.tile_dims(b.columns_of(x)))]
+    for _ in range(b.choices.integer(2, 3)):
+        views.append(view_of(b, views[-1]))
+    value = x
+    for _ in range(b.choices.integer(2, 4)):
+        value = norm(b, value) if b.choices.chance(70) else linear(b, value, b.columns_of(value))
+    b.tiles.append(value)
+    b.extras.append(code_on(b, views[-1]).value)
+    if b.choices.chance(40):
+        b.aliases = [view.value for view in views[b.choices.below(2) :]]
+
+
+def code_on(b: FunctionBuilder, x: Shaped) -> Shaped:
+    """Arithmetic on a value of any shape, with another view or with what broadcasts to it."""
+    element = element_type_of(x.value)
+    match b.choices.pick(("unary", "view", "broadcast", "reduction")):
+        case "view":
+            other = view_parameter(b, x.dims, element)
+        case "broadcast" if x.dims:
+            other = view_parameter(b, broadcast_dims(b, x.dims), element, depth=1)
+        case "reduction" if x.dims and isinstance(x.dims[-1], int):
+            kind = b.choices.pick(("sum", "mean", "max", "lse"))
+            return Shaped(b.add(coda.ReduceOp(x.value, kind, f32)), (*x.dims[:-1], 1))
+        case _:
+            return Shaped(smooth(b, x.value), x.dims)
+    operands = (other, x.value) if b.choices.chance(40) else (x.value, other)
+    return Shaped(b.add(b.choices.pick(BINARY)(*operands)), x.dims)
+
+
+def add_split(b: FunctionBuilder) -> None:
+    """A packed value split into parts of its columns that meet again, as in adaLN."""
+    x = b.pick_tile()
+    n = b.columns_of(x)
+    count = b.choices.pick((2, 3))
+    packed = linear(b, x, count * n)
+    axis = len(b.style.rows)
+    parts = [b.add(coda.SliceOp(packed, axis, at * n, (at + 1) * n)) for at in range(count)]
+    value = parts[0]
+    for part in parts[1:]:
+        value = b.add(b.choices.pick(BINARY)(value, part))
+    if element_type_of(value) == element_type_of(x) and b.choices.chance(50):
+        value = b.add(b.choices.pick(BINARY)(x, value))
+    b.tiles.append(value)
+    if b.choices.chance(20):
+        b.extras.append(b.choices.pick(parts))
+
+
+def add_viewed_tile(b: FunctionBuilder) -> None:
+    """A new tile for what follows, as a view of a parameter."""
+    x = b.pick_tile()
+    b.tiles.append(view_parameter(b, b.tile_dims(b.columns_of(x)), element_type_of(x)))
+
+
+VIEWS: Sequence[tuple[int, Step]] = (
+    (4, add_broadcast),
+    (4, add_views),
+    (3, add_buried),
+    (2, add_split),
+    (1, add_viewed_tile),
+)
