@@ -170,3 +170,11 @@ def test_gradients(norm: str):
     found = (gradients(ours, values), gradients(eager, values), gradients(eager, wide))
     for results in zip(*found, strict=True):
         assert_as_accurate(*results)
+
+
+def test_a_bias_alone_in_float64():
+    text = "fn f(x: f64[M, 8], b: f64[8]) { return layer_norm(x, b=b) }"
+    x, b = torch.randn(5, 8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
+    torch.testing.assert_close(
+        coda_ir.compile(text, device="cpu")(x, b), F.layer_norm(x, (8,), None, b)
+    )
