@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
+    MapOp,
     NumericsMode,
     ResultPortAttr,
     ScalarBuilder,
@@ -63,9 +64,9 @@ class SplitReductionsPass(FunctionPass):
     A sum over everything, such as the gradient of a scale, is one over the rows of sums by row.
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
-    the same function, or one that a kernel loads and that does not need the sum; a mean and a sum
-    over rows need a static number of columns, and the statistics of a LayerNorm a type in which
-    rounding costs more than E[x²] − mean² does.
+    the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
+    rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
+    a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
     """
 
     name: ClassVar[str] = "split-reductions"
@@ -84,7 +85,7 @@ class SplitReductionsPass(FunctionPass):
         if isinstance(op, coda.SumToOp) and _is_of_everything(op):
             op = _sum_over_rows(op, rewriter)
         is_sum = isinstance(op, coda.SumToOp)
-        reduction = _column_sum(op, site) if is_sum else _take_apart(op)
+        reduction = _column_sum(op, site) if is_sum else _take_apart(op, site)
         if not isinstance(reduction, Refusal):
             rewriter.passed(op, "split into tile partials")
             rewriter.order.sink(op, site.op)
@@ -101,14 +102,15 @@ def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
     return value
 
 
-def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
+def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction | Refusal:
     if isinstance(op, coda.NormStatsOp) and op.kind.data == "layer":
         refusal = check_cancellation(op)
         if refusal is not None:
             return refusal
     columns = static_columns(op.x)
     kind = op.kind.data
-    if kind in ("rms", "layer", "mean") and isinstance(columns, Refusal):
+    needs_count = kind in ("rms", "layer", "mean") or isinstance(site.op, MapOp)
+    if needs_count and isinstance(columns, Refusal):
         return columns
     count = 1 if isinstance(columns, Refusal) else columns
     if isinstance(op, coda.NormStatsOp):

@@ -149,9 +149,9 @@ def layer_norm(op: coda.LayerNormOp, operands: Tensors, numerics: Numerics) -> T
     x, *params = operands
     rstd, mean = layer_stats(x, op.eps.value.data)
     normed = (x - mean) * rstd
-    for parameter, apply in zip(params, (torch.mul, torch.add), strict=False):
-        normed = apply(normed, parameter)
-    return [normed]
+    if op.weight is not None:
+        normed = normed * params[0]
+    return [normed if op.bias is None else normed + params[-1]]
 
 
 def norm_stats(op: coda.NormStatsOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -394,9 +394,9 @@ def _combine_tiles(
 
 
 def pack_weight(op: PackWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    weight, vector = operands
+    weight, *vector = operands
     rows = weight if op.layout.data == Layout.NK else weight.T
-    return [product_of(rows, vector)]
+    return [product_of(rows, vector[0]) if vector else rows.sum(1)]
 
 
 def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -82,8 +82,8 @@ def _emit_moments(text: RowKernelText, x: Load, eps: float) -> None:
 
 def _scaled(normalized: str, parameters: Sequence[Load]) -> str:
     expression = normalized
-    for parameter, operator in zip(parameters, ("*", "+"), strict=False):
-        expression += f" {operator} {parameter.name}"
+    for parameter in parameters:
+        expression += f" {'*' if parameter.name == 'weight' else '+'} {parameter.name}"
     return f"y = {expression}"
 
 
@@ -92,9 +92,11 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
 
 
 def layer_norm_kernel(op: LayerNormOp, name: str) -> EmittedKernel:
-    """(x − mean) · rstd (⊙ weight (+ bias))."""
+    """(x − mean) · rstd (⊙ weight) (+ bias)."""
     text, x = _start(name, op.x, _columns(op.x))
-    parameters = _parameters(text, op.params, ["weight", "bias"])
+    given = {"weight": op.weight, "bias": op.bias}
+    names = [name for name, value in given.items() if value is not None]
+    parameters = _parameters(text, op.params, names)
     text.result("out", element_type_of(op.result))
     text.begin()
     _emit_moments(text, x, op.eps.value.data)
@@ -287,36 +289,41 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     )
 
 
-def _pack_arguments(weight: Attribute, vector: Attribute, n_axis: int) -> list[KernelArgument]:
+def _pack_arguments(
+    weight: Attribute, vector: Attribute | None, n_axis: int
+) -> list[KernelArgument]:
     """The tensors and strides of a weight whose dimension `n_axis` is N."""
+    w, v = pointer_argument("w_ptr", weight, "{operands[0]}"), "{operands[1]}"
+    pointers = [] if vector is None else [pointer_argument("v_ptr", vector, v)]
+    strides = [] if vector is None else [KernelArgument("stride_v", "i32", f"{v}.stride(0)")]
     return [
-        pointer_argument("w_ptr", weight, "{operands[0]}"),
-        pointer_argument("v_ptr", vector, "{operands[1]}"),
+        w,
+        *pointers,
         pointer_argument("out_ptr", f32, "{outputs[0]}"),
         KernelArgument("N", "i32", "{rows}"),
         KernelArgument("stride_n", "i32", f"{{operands[0]}}.stride({n_axis})"),
         KernelArgument("stride_k", "i32", f"{{operands[0]}}.stride({1 - n_axis})"),
-        KernelArgument("stride_v", "i32", "{operands[1]}.stride(0)"),
+        *strides,
     ]
 
 
 def pack_weight_kernel(
-    weight: Attribute, vector: Attribute, depth: int | None, *, is_nk: bool, name: str
+    weight: Attribute, vector: Attribute | None, depth: int | None, *, is_nk: bool, name: str
 ) -> EmittedKernel:
-    """v[n] = sum over k of W[n, k] · vector[k], from strided operands."""
-    block_n, block_k = 32, 128
+    """v[n] = sum over k of W[n, k] (· vector[k]), from strided operands."""
+    block_n, block_k, n_axis = 32, 128, 0 if is_nk else 1
     extent = "K" if depth is None else str(depth)
-    arguments = _pack_arguments(weight, vector, n_axis=0 if is_nk else 1)
+    arguments = _pack_arguments(weight, vector, n_axis)
     if depth is None:
-        arguments.append(KernelArgument("K", "i32", "{operands[1]}.shape[0]"))
+        arguments.append(KernelArgument("K", "i32", f"{{operands[0]}}.shape[{1 - n_axis}]"))
     body = [
         f"k = (start + tl.arange(0, {block_k})[None, :]).to(tl.int64)",
         f"inside = (n < N) & (k < {extent})",
         f"w = {load('w_ptr + n * stride_n + k * stride_k', weight, 'inside')}",
-        f"v = {load('v_ptr + k * stride_v', vector, f'k < {extent}')}",
-        "total += w * v",
-        f"start += {block_k}",
     ]
+    if vector is not None:
+        body.append(f"v = {load('v_ptr + k * stride_v', vector, f'k < {extent}')}")
+    body += [f"total += {'w' if vector is None else 'w * v'}", f"start += {block_k}"]
     lines = [
         f"n = (tl.program_id(0) * {block_n} + tl.arange(0, {block_n})[:, None]).to(tl.int64)",
         f"total = tl.zeros(({block_n}, {block_k}), tl.float32)",
@@ -325,7 +332,8 @@ def pack_weight_kernel(
         *indented(body),
         "tl.store(out_ptr + n, tl.sum(total, 1, keep_dims=True), mask=n < N)",
     ]
-    summary = "weight times vector, in float32"
+    summary = "sums of a weight" if vector is None else "weight times vector"
+    summary += ", in float32"
     return EmittedKernel(
         name=name,
         source=function(name, arguments, summary, lines),

@@ -30,7 +30,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.differentiate import DifferentiatePass
-from zoo.accuracy import eager, tensors_of, worst_ratio
+from zoo.accuracy import tensors_of, worst_ratio
 from zoo.architecture import Architecture, Example
 from zoo.emitted import lowering_for_device, run_emitted
 from zoo.measure import DTYPES
@@ -199,10 +199,16 @@ def _by_autograd(example: Example, seeds: Sequence[torch.Tensor]) -> Tensors:
 
 
 def _seeds(example: Example) -> list[torch.Tensor]:
-    """A random gradient of each result, in float64, that every type holds."""
+    """A random gradient of each result, in float64, that every type holds; of zeros where the
+    model detaches a result, such as the states that it keeps for the next call.
+    """
     generator = torch.Generator().manual_seed(1)
-    shapes = [result.shape for result in eager(example)]
-    return [torch.randn(shape, generator=generator).bfloat16().double() for shape in shapes]
+    example.model.requires_grad_()
+    with torch.enable_grad():
+        results = tensors_of(example.model(**example.inputs))
+    example.model.requires_grad_(requires_grad=False)
+    seeds = [torch.randn(x.shape, generator=generator).bfloat16().double() for x in results]
+    return [seed * x.requires_grad for seed, x in zip(seeds, results, strict=True)]
 
 
 class _Derived:

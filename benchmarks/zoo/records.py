@@ -50,9 +50,10 @@ class Records(Generic[R]):
         return {row["name"]: self._read(row) for row in rows}
 
     def _write(self, path: Path, results: Iterable[R]) -> None:
-        """All figures."""
-        rows = [vars(result) | {"ok": result.ok, "note": _short(result.note)} for result in results]
+        """All figures. Files of packages are named from their folder on."""
+        rows = [vars(result) | {"ok": result.ok} for result in results]
         text = json.dumps({**self._facts, "architectures": rows}, indent=1, default=vars)
+        text = re.sub(r"/[^\s\"]*/site-packages/", "", text)
         # Whole also where the run is stopped now.
         unfinished = path.with_name(path.name + ".new")
         unfinished.write_text(text + "\n")
@@ -61,8 +62,3 @@ class Records(Generic[R]):
 
 def _partial(path: Path) -> Path:
     return path.with_name(path.name + ".partial")
-
-
-def _short(note: str) -> str:
-    """A note in which files of packages are named from their folder on."""
-    return re.sub(r"/\S*/site-packages/", "", note)

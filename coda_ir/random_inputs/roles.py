@@ -101,6 +101,8 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 0)
         case PackWeightOp() | ScaleWeightOp() if index == 0:
             return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
+        case coda.LayerNormOp() if op.bias_only is not None:
+            return None
         case coda.RMSNormOp() | coda.LayerNormOp() | coda.MulOp() if index == 1:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):

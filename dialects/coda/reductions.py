@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     f32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -94,39 +95,52 @@ class RMSNormOp(CodaOp):
 @irdl_op_definition
 class LayerNormOp(CodaOp):
     """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
-    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing.
+    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing. With
+    `bias_only` the bias is all that it holds.
     """
 
     name = "coda.layer_norm"
     x = operand_def(TensorType)
     params = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
+    bias_only = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float):
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        params: Sequence[SSAValue],
+        *,
+        eps: float,
+        bias_only: bool = False,
+    ):
         x = SSAValue.get(x)
         super().__init__(
             operands=[x, params],
-            properties={"eps": FloatAttr(eps, 64)},
+            properties={
+                "eps": FloatAttr(eps, 64),
+                "bias_only": UnitAttr() if bias_only else None,
+            },
             result_types=[x.type],
         )
 
     @property
     def weight(self) -> SSAValue | None:
-        return self.params[0] if self.params else None
+        return self.params[0] if self.params and self.bias_only is None else None
 
     @property
     def bias(self) -> SSAValue | None:
-        return self.params[1] if len(self.params) > 1 else None
+        biases = self.params[0 if self.bias_only is not None else 1 :]
+        return biases[0] if biases else None
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
-        if len(self.params) > 2:
-            raise VerifyException(
-                f"{len(self.params)} parameters, expected a weight and a bias at most"
-            )
-        for what, value in zip(("weight", "bias"), self.params, strict=False):
+        names = ("weight", "bias") if self.bias_only is None else ("bias",)
+        expected = "a weight and a bias at most" if self.bias_only is None else "a bias alone"
+        if len(self.params) > len(names) or (self.bias_only is not None and not self.params):
+            raise VerifyException(f"{len(self.params)} parameters, expected {expected}")
+        for what, value in zip(names, self.params, strict=False):
             expect_row_parameter(f"operand {what}", value, self.x, shape_of(self.x)[-1])
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))

@@ -453,7 +453,10 @@ def verify_weight_vector(op: WeightVectorOp) -> None:
     if len(shape_of(op.weight)) != 2:
         raise VerifyException(f"weight has rank {len(shape_of(op.weight))}, expected 2")
     k = shape_of(op.weight)[1 if op.layout.data == Layout.NK else 0]
-    expect_shape("vector", op.vector, (k,))
+    if op.vector is not None:
+        expect_shape("vector", op.vector, (k,))
+    elif op.NEEDS_VECTOR:
+        raise VerifyException("a weight is given, expected a vector of its K elements as well")
     expected = op.result_type(op.weight, op.layout.data)
     expect_shape("result", op.result, expected.get_shape())
     expect_element_type("result", op.result, expected.element_type)

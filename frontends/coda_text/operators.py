@@ -106,11 +106,11 @@ def rms_norm(call: Invocation) -> TensorValue:
 
 def layer_norm(call: Invocation) -> TensorValue:
     x = call.float_tensor("x", least_rank=1)
-    if call.given("b") and not call.given("w"):
-        raise Mistake("layer_norm: a bias needs a weight", argument="b")
-    params = [_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b")]
-    given = [param.ssa for param in params if param is not None]
-    return call.emit(coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5)), x.dims)
+    weight, bias = (_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
+    given = [param.ssa for param in (weight, bias) if param is not None]
+    bias_only = weight is None and bias is not None
+    op = coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5), bias_only=bias_only)
+    return call.emit(op, x.dims)
 
 
 def softmax(call: Invocation) -> TensorValue:

@@ -126,19 +126,19 @@ def _check_indices(host: HostProgram, op: FinalizeOp) -> None:
 def _pack_weight(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, PackWeightOp)
     is_nk = op.layout.data == Layout.NK
-    depth = shape_of(op.vector)[0]
+    depth = shape_of(op.weight)[1 if is_nk else 0]
     kernel = kernel_of(
         host,
         op,
         lambda names: pack_weight_kernel(
             element_type_of(op.weight),
-            element_type_of(op.vector),
+            None if op.vector is None else element_type_of(op.vector),
             None if depth == DYNAMIC_INDEX else depth,
             is_nk=is_nk,
             name=names.fresh("pack_weight"),
         ),
     )
-    operands = [host.variable(op.weight), host.variable(op.vector)]
+    operands = [host.variable(operand) for operand in op.operands]
     rows = host.extents.of(host.dims(op.result)[0])
 
     def compute(name: str) -> list[str]:
@@ -149,7 +149,7 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
 
 def _scale_weight(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ScaleWeightOp)
-    weight, vector = host.variable(op.weight), host.variable(op.vector)
+    weight, vector = (host.variable(operand) for operand in op.operands)
     factor = vector if op.layout.data == Layout.NK else f"{vector}[:, None]"
 
     def compute(name: str) -> list[str]:
