@@ -159,7 +159,7 @@ def _terms(op: coda.BinaryOp) -> Iterator[SSAValue]:
 
 def _of_rotation(op: coda.RopeOp) -> Iterator[str]:
     yield f"rope, {op.layout.data}{', per column' if op.is_per_column else ''}"
-    if shape_of(op.cos)[-1] > op.table_columns:
+    if op.heads_of_tables > 1:
         yield "rope, tables of several heads"
 
 
