@@ -90,6 +90,10 @@ class CodaError(Exception):
         super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
 
 
+class IndexOutOfRangeError(CodaError, IndexError):
+    """An index among the arguments of a program is no row or column of what it selects from."""
+
+
 def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:
     """Raises CodaError for an argument that is not of the type that its annotation states."""
     if not isinstance(value, kind):

@@ -8,7 +8,7 @@ for remark in remarks:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -205,22 +205,24 @@ def format_location(location: Attribute) -> str:
 
 def fuse_locations(*locations: LocationAttr) -> LocationAttr:
     """The location of an operator that several operators were rewritten to: each one once."""
-    known = list(dict.fromkeys(leaf for location in locations for leaf in _leaves(location)))
+    known = list(dict.fromkeys(leaf for location in locations for leaf in leaf_locations(location)))
     if not known:
         return UnknownLoc()
     return known[0] if len(known) == 1 else FusedLoc(tuple(known), NoneAttr())
 
 
-def _leaves(location: LocationAttr) -> Generator[LocationAttr]:
+def leaf_locations(location: LocationAttr) -> Generator[LocationAttr]:
+    """The known locations that a fused one consists of, or the only one."""
     if isinstance(location, FusedLoc):
         assert isa(location.locations, ArrayAttr[LocationAttr])
         for inner in location.locations:
-            yield from _leaves(inner)
+            yield from leaf_locations(inner)
     elif not isinstance(location, UnknownLoc):
         yield location
 
 
-_collector: ContextVar[list[Remark] | None] = ContextVar("coda_ir_remarks", default=None)
+_collectors: ContextVar[tuple[list[Remark], ...]] = ContextVar("coda_ir_remarks", default=())
+"""What gathers remarks, the innermost last."""
 
 
 @contextmanager
@@ -229,23 +231,34 @@ def collect_remarks() -> Generator[list[Remark]]:
 
     Blocks nest: an inner block hands its remarks on to the outer one when it ends.
     """
-    outer, remarks = _collector.get(), list[Remark]()
-    token = _collector.set(remarks)
+    outer, remarks = _collectors.get(), list[Remark]()
+    token = _collectors.set((*outer, remarks))
     try:
         yield remarks
     finally:
-        _collector.reset(token)
-        if outer is not None:
-            outer.extend(remarks)
+        _collectors.reset(token)
+        if outer:
+            outer[-1].extend(remarks)
 
 
 def emit_remark(remark: Remark) -> None:
     """Hand `remark` to the innermost `collect_remarks` block; dropped where there is none."""
-    remarks = _collector.get()
-    if remarks is not None:
-        remarks.append(remark)
+    collectors = _collectors.get()
+    if collectors:
+        collectors[-1].append(remark)
+
+
+def missed_places(function: str, operators: Collection[str]) -> set[LocationAttr]:
+    """Where remarks that are being collected say that a rewrite of such operators was refused."""
+    return {
+        place
+        for remarks in _collectors.get()
+        for remark in remarks
+        if remark.kind == "missed" and remark.function == function and remark.operator in operators
+        for place in leaf_locations(remark.location)
+    }
 
 
 def is_collecting_remarks() -> bool:
     """Whether anything becomes of remarks that are emitted here."""
-    return _collector.get() is not None
+    return bool(_collectors.get())

@@ -263,12 +263,13 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, MapOp)
     segment = op.segment()
     rank = _domain_rank(segment)
-    pairs = zip(segment.ports, operands, strict=True)
-    # A table may have fewer rows than the domain, and repeats: it tells nothing.
+    pairs = list(zip(segment.ports, operands, strict=True))
     known = [
         _port_domain(port.kind, dims, rank) for port, dims in pairs if port.kind != PortKind.TABLE
     ]
     domain = broadcast_dims([(1,) * rank, *known])
+    for dims in (dims for port, dims in pairs if port.kind == PortKind.TABLE):
+        domain = _told_by_table(domain, dims)
     if not domain:
         # A single element is a domain of one column, but a tile of it has no dimension.
         results = _results(segment, (), 1, COLUMN_TILES)
@@ -293,6 +294,16 @@ def _domain_rank(segment: Segment) -> int:
         if port.kind.data == ResultKind.TILE:
             return len(type.get_shape())
     return max((len(shape_of(value)) for _, value in segment.ports), default=1)
+
+
+def _told_by_table(domain: Dims, table: Dims) -> Dims:
+    """`domain` with the symbols of a table where nothing else tells the extent.
+
+    A number tells nothing: a table of that many columns may repeat.
+    """
+    symbols = tuple(1 if isinstance(dim, int) else dim for dim in table)
+    aligned = (1,) * (len(domain) - len(symbols)) + symbols
+    return tuple(told if dim == 1 else dim for dim, told in zip(domain, aligned, strict=True))
 
 
 def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:

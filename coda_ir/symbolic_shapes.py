@@ -24,6 +24,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
+from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.shape_rules import UNKNOWN, Dim, Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize, as_size
@@ -145,9 +146,10 @@ class SymbolicShapes:
 
     def traffic(self, op: Operation) -> SymbolicSize:
         """Bytes that `op` moves when it runs by itself: each distinct operand read once, each
-        result written once.
+        result written once. Constants are in the code.
         """
-        values = dict.fromkeys((*op.operands, *op.results))
+        operands = (v for v in op.operands if not isinstance(v.owner, ConstantOp))
+        values = dict.fromkeys((*operands, *op.results))
         return sum((self.bytes(value) for value in values), SymbolicSize())
 
     def _visit(self, op: Operation) -> None:

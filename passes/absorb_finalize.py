@@ -100,7 +100,4 @@ def _absorb(op: FinalizeOp, user: FusedOp, rewriter: FunctionRewriter) -> None:
     new = user.with_segments(segments)
     new.attributes |= user.attributes
     new.location = fuse_locations(user.location, op.location)
-    for old, output in zip(user.outputs, new.outputs, strict=True):
-        output.name_hint = old.name_hint
-        old.replace_all_uses_with(output)
-    rewriter.order.replace(user, new)
+    rewriter.order.substitute(user, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import isfinite
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type, f32
@@ -19,6 +20,7 @@ from coda_ir.passes.legality import (
     name_of,
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.matching import number_of
 from coda_ir.passes.support.norms import OpInserter, bias_of
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.scaled_products import (
@@ -79,8 +81,8 @@ class AlignScalesPass(FunctionPass):
 
     Legal iff the input is computed tile by tile, before which the scale is known; the scaled
     product has no other use and no bias; the input has no other use, or fewer columns than the
-    product, so that a scaled copy costs less; the type is not float16, whose range the input may
-    leave; and the numerics mode lets rounding points move.
+    product, so that a scaled copy costs less; the type is not float16, whose range the input
+    may leave; and the numerics mode lets rounding points move.
     """
 
     name: ClassVar[str] = "align-scales"
@@ -114,7 +116,7 @@ def _run_on_sum(root: coda.AddOp, terms: Sequence[Term], rewriter: FunctionRewri
 def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _Aligned | Refusal:
     """`product` with the factors `target` and no others."""
     gemm = product.gemm
-    refusal = check_gemm_types(gemm) or _check_alone(product)
+    refusal = check_gemm_types(gemm) or _check_alone(product) or _check_finite(product)
     if refusal is not None:
         return refusal
     if without(product.factors, target) == ([], []):
@@ -139,6 +141,14 @@ def _check_alone(product: Product) -> Refusal | None:
         "a product that is added has no other use",
         f"{_ONE_BY_ONE}: {name_of(product.gemm.result)} is used elsewhere too",
     )
+
+
+def _check_finite(product: Product) -> Refusal | None:
+    """An infinite multiple of a sum is not the sum of the infinite multiples of its terms."""
+    if all(isfinite(number_of(factor) or 0.0) for factor in product.factors):
+        return None
+    found = f"{_ONE_BY_ONE}: {name_of(product.term.value)} is scaled by infinity or NaN"
+    return Refusal("a scale is a finite number", found)
 
 
 def _check_input(

@@ -13,7 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.norms import Norm, params_of
+from coda_ir.passes.support.matching import Norm
 from coda_ir.symbolic_shapes import dims_attribute
 
 _DTYPES: Mapping[Attribute, str] = {
@@ -188,9 +188,10 @@ def _norm(calls: _Calls, op: Norm, callee: str) -> SSAValue | None:
     columns = shape_of(op.x)[-1]
     if columns == DYNAMIC_INDEX:
         return None
-    missing = 1 + isinstance(op, coda.LayerNormOp) - len(params_of(op))
-    arguments = [*params_of(op), *["None"] * missing, repr(op.eps.value.data)]
-    return calls.call(callee, op.x, f"[{columns}]", *arguments, like=op.result)
+    params = [op.weight, op.bias] if isinstance(op, coda.LayerNormOp) else [op.weight]
+    arguments = ["None" if param is None else param for param in params]
+    eps = repr(op.eps.value.data)
+    return calls.call(callee, op.x, f"[{columns}]", *arguments, eps, like=op.result)
 
 
 def _embedding(calls: _Calls, op: coda.EmbeddingOp) -> SSAValue:

@@ -1,5 +1,6 @@
 """Pass `defer-layer-norm`: move LayerNorm past the GEMMs that consume it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -9,14 +10,11 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import Layout, PackWeightOp
-from coda_ir.passes.legality import (
-    NormDeferral,
-    check_cancellation,
-    check_norm_consumers,
-    check_norm_input,
-)
+from coda_ir.dialects.gemm import FusedOp, Layout, PackWeightOp, PortKind, ScalarBuilder, Segment
+from coda_ir.passes.legality import check_cancellation, check_norm_input
+from coda_ir.passes.support.accumulators import correct_accumulators
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.norms import (
     OpInserter,
     bias_of,
@@ -25,11 +23,6 @@ from coda_ir.passes.support.norms import (
     norm_stats,
     replace_value,
     scaled_input,
-)
-
-NO_WEIGHT = Refusal(
-    "the norm has a weight",
-    "the norm is not deferred: it has no weight to fold into the column sums of the GEMMs",
 )
 
 NOT_KEPT = Refusal(
@@ -49,12 +42,13 @@ class DeferLayerNormPass(FunctionPass):
                                                  %c = gemm.pack_weight %W, %beta
                                                  %z = r·linear(%s, %W) − (r·mu)·u + c + b
 
-    u and c are computed once per weight. Legal iff x is computed in this function, every consumer
-    of the norm is a GEMM or code in the epilogue of another GEMM, which normalizes x again, the
-    norm has a weight, and the type is not float16, whose range x ⊙ w may leave. Where only the
-    first holds, the norm is split into its statistics and a pointwise operator. The subtraction
-    cancels where abs(mean) >> std: a norm of float32 stays whole, and so does one in the mode
-    eager-exact.
+    u and c are computed once per weight; without w, u is the sum of each column of W. Where the
+    GEMM has an epilogue already, its accumulators become z before the code of the epilogue. Legal
+    iff x is computed in this function, every consumer of the norm is a GEMM or code in the
+    epilogue of another GEMM, which normalizes x again, and x ⊙ w cannot leave the range of
+    float16. Where only the first holds, the norm is split into its statistics and a pointwise
+    operator. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
+    does one in the mode eager-exact.
     """
 
     name: ClassVar[str] = "defer-layer-norm"
@@ -73,8 +67,6 @@ class DeferLayerNormPass(FunctionPass):
                 )
 
     def _verdict(self, op: coda.LayerNormOp, rewriter: FunctionRewriter) -> NormDeferral | Refusal:
-        if op.weight is None:
-            return NO_WEIGHT
         return check_norm_consumers(op, rewriter.order) if self.pack_weights else NOT_KEPT
 
 
@@ -87,10 +79,16 @@ def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDef
     for gemm in deferral.consumers:
         assert not isinstance(gemm, coda.RopeOp)
         insert = OpInserter(rewriter, gemm, gemm.location)
+        if isinstance(gemm, FusedOp):
+            correct = partial(_corrected, norm, (rstd, shift), insert)
+            correct_accumulators(gemm, x, correct, rewriter.order)
+            continue
+        layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
         value = insert.mul(float32_gemm(insert, gemm, x), rstd)
-        value = insert.sub(value, insert.mul(shift, _pack(insert, norm.weight, gemm)))
+        sums = _packed(insert, gemm.weight, norm.weight, layout)
+        value = insert.sub(value, insert.mul(shift, sums))
         if norm.bias is not None:
-            value = insert.add(value, _pack(insert, norm.bias, gemm))
+            value = insert.add(value, _packed(insert, gemm.weight, norm.bias, layout))
         bias = bias_of(gemm)
         if bias is not None:
             value = insert.add(value, insert.cast(bias, f32))
@@ -98,9 +96,37 @@ def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDef
         rewriter.order.erase(gemm)
 
 
-def _pack(
-    insert: OpInserter, vector: SSAValue | None, gemm: coda.LinearOp | coda.MatmulOp
+def _corrected(
+    norm: coda.LayerNormOp,
+    columns: tuple[SSAValue, SSAValue],
+    insert: OpInserter,
+    segment: Segment,
+    builder: ScalarBuilder,
+) -> Sequence[SSAValue]:
+    """r·acc − (r·mu)·u + c0 of each accumulator, from the `columns` (r, r·mu)."""
+    rstd, shift = (segment.add_port(PortKind.COL, value)[0] for value in columns)
+    accumulators = segment.accumulators
+    sums = _port_of_vector(insert, segment, norm.weight)
+    values = [builder.mul(accumulator, rstd) for accumulator in accumulators]
+    values = [builder.sub(v, builder.mul(shift, u)) for v, u in zip(values, sums, strict=True)]
+    if norm.bias is not None:
+        constants = _port_of_vector(insert, segment, norm.bias)
+        values = [builder.add(v, c) for v, c in zip(values, constants, strict=True)]
+    return values
+
+
+def _port_of_vector(
+    insert: OpInserter, segment: Segment, vector: SSAValue | None
+) -> Sequence[SSAValue]:
+    """The product of `vector` and the weights of a segment: one element for each accumulator."""
+    packed = [_packed(insert, w, vector, segment.layout) for w in segment.weights]
+    if len(packed) == 1:
+        return segment.add_port(PortKind.ROW, packed[0])
+    return [segment.add_port(PortKind.HALF_ROW, half)[0] for half in packed]
+
+
+def _packed(
+    insert: OpInserter, weight: SSAValue, vector: SSAValue | None, layout: Layout
 ) -> SSAValue:
-    assert vector is not None
-    layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
-    return insert.insert(PackWeightOp(gemm.weight, vector, layout), vector.name_hint)
+    name = "column_sums" if vector is None else vector.name_hint
+    return insert.insert(PackWeightOp(weight, vector, layout), name)

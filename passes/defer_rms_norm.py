@@ -1,5 +1,6 @@
 """Pass `defer-rms-norm`: move RMSNorm past the GEMMs that consume it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -8,9 +9,11 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.passes.legality import NormDeferral, check_norm_consumers
+from coda_ir.dialects.gemm import FusedOp, PortKind, ScalarBuilder, Segment
+from coda_ir.passes.support.accumulators import correct_accumulators
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import taken_norm
+from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.norms import (
     OpInserter,
     bias_of,
@@ -32,7 +35,8 @@ class DeferRMSNormPass(FunctionPass):
                                              %z = coda.cast(coda.mul %a, %r)
 
     They commute with a rotation of columns too: the projection then rotates x ⊙ w in its epilogue,
-    and only the scale of the rows is left for afterwards.
+    and only the scale of the rows is left for afterwards. Where the GEMM has an epilogue already,
+    r scales its accumulators before the code of the epilogue.
 
     Legal iff x is computed in this function (so that its statistics cost nothing), every consumer
     of the norm is a GEMM, a rotation, or code in the epilogue of another GEMM, which computes
@@ -56,6 +60,9 @@ def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDefer
     (rstd,) = norm_stats(before, norm)
     for gemm in deferral.consumers:
         insert = OpInserter(rewriter, gemm, gemm.location)
+        if isinstance(gemm, FusedOp):
+            correct_accumulators(gemm, x, partial(_scaled, rstd), rewriter.order)
+            continue
         if isinstance(gemm, coda.RopeOp):
             _scale_after(gemm, x, rstd, insert, OpInserter(rewriter, gemm, norm.location))
             rewriter.order.erase(gemm)
@@ -68,6 +75,11 @@ def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDefer
         rewriter.order.erase(gemm)
     if isinstance(taken.owner, coda.CastOp):
         rewriter.order.erase(taken.owner)
+
+
+def _scaled(rstd: SSAValue, segment: Segment, builder: ScalarBuilder) -> Sequence[SSAValue]:
+    (scale,) = segment.add_port(PortKind.COL, rstd)
+    return [builder.mul(accumulator, scale) for accumulator in segment.accumulators]
 
 
 def _scale_after(

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
+    CheckedIndexOp,
     Combiner,
     FinalizeOp,
     FusedOp,
@@ -19,6 +20,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScalarBuilder,
     YieldOp,
+    partial_arguments,
     partial_type,
 )
 from coda_ir.passes.legality import (
@@ -101,7 +103,7 @@ def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None
         op.logits,
         op.target,
         op.dloss,
-        op.lse,
+        op.row_lse,
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
         has_moment=True,
@@ -151,9 +153,10 @@ def _unconverted(value: SSAValue) -> SSAValue:
 
 def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) -> None:
     rewriter.order.hoist([op.target], site.op)
+    columns = shape_of(op.logits)[-1]
     lse, target_logit = _add_results(op, site, rewriter)
     rows = shape_of(op.target)
-    per_row = _per_row_loss(op, lse, target_logit, TensorType(f32, rows))
+    per_row = _per_row_loss(op, columns, lse, target_logit, TensorType(f32, rows))
     _insert(per_row, op, rewriter)
     outputs: Sequence[SSAValue] = per_row.outputs
     if op.reduction.data != "none":
@@ -178,7 +181,10 @@ def _add_results(
     port = segment.ports.index(Port(PortKind.COL, op.target))
     rows = shape_of(op.target)
     lse = editor.add_result(
-        site.segment, ResultPortAttr.partial_row(Combiner.LSE), partial_type(rows), values
+        site.segment,
+        ResultPortAttr.partial_row(Combiner.LSE),
+        partial_type(rows, is_wide=True),
+        values,
     )
     select = editor.add_result(
         site.segment, ResultPortAttr.select(port), TensorType(f32, rows), values
@@ -192,18 +198,23 @@ def _add_results(
 
 
 def _per_row_loss(
-    op: coda.CrossEntropyOp, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
+    op: coda.CrossEntropyOp, columns: int, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
 ) -> FinalizeOp:
-    """lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts."""
+    """lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts.
+
+    A target that is neither one of the `columns` nor ignored is an error.
+    """
     index_type = element_type_of(op.target)
-    block = Block(arg_types=[f32, f32, index_type])
+    block = Block(arg_types=[*partial_arguments([lse]), f32, index_type])
     builder = ScalarBuilder(block)
-    total, logit, target = block.args
-    ignored = builder.insert(
-        arith.CmpiOp(target, builder.integer(op.ignore_index.value.data, index_type), "eq")
-    )
+    total, rest, logit, target = block.args
+    target.name_hint, number = op.target.name_hint, op.ignore_index.value.data
+    target = builder.insert(CheckedIndexOp(target, columns, number))
+    ignored = builder.insert(arith.CmpiOp(target, builder.integer(number, index_type), "eq"))
     zero, one = builder.constant(0.0), builder.constant(1.0)
-    loss = builder.insert(arith.SelectOp(ignored, zero, builder.sub(total, logit)))
+    # The difference of two numbers of the magnitude of logits, and only then what they lack.
+    loss = builder.add(builder.sub(total, logit), rest)
+    loss = builder.insert(arith.SelectOp(ignored, zero, loss))
     values = [loss]
     if op.reduction.data == "mean":
         values.append(builder.insert(arith.SelectOp(ignored, zero, one)))

@@ -59,16 +59,12 @@ class FuseGroupsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for find in (find_group_code, find_row_code):
-            refused: set[Operation] = set()
-            while _sweep(find(rewriter.ops), refused, rewriter):
+            while _sweep(find(rewriter.ops), rewriter):
                 pass
 
 
-def _sweep(found: Sequence[GroupCode], refused: set[Operation], rewriter: FunctionRewriter) -> bool:
-    """Rewrite codes that share no operator; whether others are left to be found again.
-
-    `refused` gathers the reductions that remarks were made about.
-    """
+def _sweep(found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
+    """Rewrite codes that share no operator; whether others are left to be found again."""
     rewritten: set[Operation] = set()
     is_done = True
     for code in found:
@@ -76,13 +72,9 @@ def _sweep(found: Sequence[GroupCode], refused: set[Operation], rewriter: Functi
             is_done = False
             continue
         code.ops.sort(key=rewriter.order.position)
-        refusal = check_group_code(code, rewriter.order)
-        if refusal is None:
+        if check_group_code(code, rewriter.order) is None:
             rewritten.update(code.ops)
             _rewrite(code, rewriter)
-        elif code.reductions[0] not in refused:
-            refused.add(code.reductions[0])
-            rewriter.missed(code.reductions[0], refusal)
     return not is_done
 
 

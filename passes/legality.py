@@ -4,10 +4,9 @@ Every function returns what a rewrite needs, or a `Refusal` that names the faile
 The conditions are those of the design's table of rewrites; the passes only act on the answers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type, Float32Type
-from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -28,11 +27,11 @@ from coda_ir.dialects.gemm import (
     Segment,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
-from coda_ir.passes.support.matching import taken_norm
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 
@@ -40,22 +39,6 @@ NO_PRODUCER = Refusal(
     "an operand is computed by a GEMM or a pointwise kernel of the same function",
     "no operand is the tile of a kernel to fuse into",
 )
-
-
-_TAKES_SCALED_ROWS = {
-    True: (coda.LinearOp, coda.MatmulOp, coda.RopeOp),
-    False: (coda.LinearOp, coda.MatmulOp),
-}
-"""What a norm moves past: where it only scales the rows (True), a rotation of columns too."""
-
-
-@dataclass(frozen=True)
-class NormDeferral:
-    """A norm that can move past the GEMMs, and the rotations, that consume it."""
-
-    consumers: tuple[coda.LinearOp | coda.MatmulOp | coda.RopeOp, ...]
-    recomputed_by: tuple[Operation, ...] = ()
-    """Pointwise code in the epilogues of other GEMMs, which applies the statistics again."""
 
 
 def name_of(value: SSAValue) -> str:
@@ -91,76 +74,6 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
         f"the norm runs as a kernel of its own: {name_of(x)} {where}",
         "put the producer of the input and the norm into one function",
     )
-
-
-def check_norm_consumers(norm: Operation, order: BlockOrder) -> NormDeferral | Refusal:
-    """Deferral needs every consumer of the norm (see `taken_norm`) to be a GEMM of its rows.
-
-    It also stores x times the weight in place of the norm, which is of order 1: in float16 that
-    overflows above 65504 where PyTorch stays finite.
-    """
-    refusal = check_rounding_may_move(norm, "the norm is not deferred: eager rounds it")
-    if refusal is not None:
-        return refusal
-    element_type = element_type_of(norm.operands[0])
-    if not computes_in_float32(element_type):
-        return Refusal(
-            "float32 holds every value",
-            f"the norm is not deferred: its element type is {element_type}",
-            "use f32, or the reference target",
-        )
-    taken = taken_norm(norm)
-    if isinstance(element_type_of(taken), Float16Type):
-        return Refusal(
-            "the element type has the range of float32",
-            "the norm is not deferred: its input times its weight may overflow float16",
-            "use bf16 or f32",
-        )
-    consumers: list[coda.LinearOp | coda.MatmulOp | coda.RopeOp] = []
-    others: list[Operation] = []
-    for use in sorted(taken.uses, key=lambda use: order.position(use.operation)):
-        op = use.operation
-        kinds = _TAKES_SCALED_ROWS[isinstance(norm, coda.RMSNormOp)]
-        if isinstance(op, kinds) and use.index == 0:
-            consumers.append(op)
-        elif taken is norm.results[0] and _joins_other_tile(op, taken):
-            others.append(op)
-        else:
-            return _not_deferred(op)
-    if not consumers and others:
-        return _not_deferred(others[0])
-    return NormDeferral(tuple(consumers), tuple(dict.fromkeys(others)))
-
-
-def _not_deferred(consumer: Operation) -> Refusal:
-    what = "it is returned" if isinstance(consumer, ReturnOp) else f"{consumer.name} uses it"
-    found = f"the norm is not deferred: {what}"
-    if isinstance(consumer, FusedOp):
-        return Refusal(
-            "the GEMMs behind the norm are on the block level",
-            found,
-            "run this pass before convert-linear-to-gemm, as coda-to-gemm does",
-        )
-    remedy = "use the norm only as the input of linear or @"
-    return Refusal("every consumer of the norm is a GEMM", found, remedy)
-
-
-def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
-    """Whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will run."""
-    return is_pointwise(op) and any(
-        other is not value and shape_of(other) == shape_of(value) and _is_gemm_tile(other)
-        for other in op.operands
-    )
-
-
-def _is_gemm_tile(value: SSAValue) -> bool:
-    """Whether `value` is the result of a GEMM, or of pointwise code on one without other uses."""
-    while is_pointwise(value.owner) and isinstance(value.owner, Operation):
-        tiles = [v for v in value.owner.operands if shape_of(v) == shape_of(value)]
-        if len(tiles) != 1:
-            return False
-        value = tiles[0]
-    return isinstance(value.owner, coda.LinearOp | coda.MatmulOp)
 
 
 def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
@@ -224,10 +137,10 @@ def static_columns(value: SSAValue) -> int | Refusal:
     n = shape_of(value)[-1]
     if n != DYNAMIC_INDEX:
         return n
+    name = name_of(value) if value.name_hint else "its operand"
     return Refusal(
         "the number of columns is static",
-        f"the reduction runs as a kernel of its own: {name_of(value)} has a symbolic number of "
-        "columns",
+        f"the reduction runs as a kernel of its own: {name} has a symbolic number of columns",
         "give the last dimension as a number or a const",
     )
 
@@ -260,19 +173,27 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             "into",
         )
     outside = [v for v in leaf_operands(op, domain) if not site.holds(v)]
-    for value in outside:
-        if port_kind(shape_of(value), domain) is None:
-            return Refusal(
-                "every operand broadcasts along whole rows or columns",
-                f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
-                "dimension in the middle",
-            )
+    refusal = check_ports(outside, domain)
+    if refusal is not None:
+        return refusal
     if order.slices_after(outside, site.op) is None:
         return Refusal(
             "no other operand depends on the same kernel",
             f"another operand of {op.name} needs the complete result of the kernel that computes "
             f"{name_of(segment.outputs[site.result])}",
         )
+    return None
+
+
+def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | None:
+    """Whether each of `values` fits a port of an epilogue over `domain`."""
+    for value in values:
+        if port_kind(shape_of(value), domain) is None:
+            return Refusal(
+                "every operand broadcasts along whole rows or columns",
+                f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
+                "dimension in the middle",
+            )
     return None
 
 
@@ -431,10 +352,11 @@ def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | 
     site = gemm_site(loss.logits, "logits are")
     if isinstance(site, Refusal):
         return site
-    if segments_of(site.op)[site.segment].pairing is not None:
+    segment = segments_of(site.op)[site.segment]
+    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
-            "the logits are computed in plain columns",
-            f"the GEMM that computes {name_of(loss.logits)} pairs its columns",
+            "the logits are computed in plain columns of a known number",
+            f"the GEMM that computes {name_of(loss.logits)} pairs its columns, or has any number",
         )
     if order.slice_after(loss.target, site.op) is None:
         return Refusal(
@@ -455,12 +377,12 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
             "the logits are computed in plain columns of a known number",
             f"the GEMM that computes {name_of(grad.logits)} pairs its columns, or has any number",
         )
-    if grad.lse is None or grad.moment is not None:
+    if not grad.row_lse or grad.moment is not None:
         return Refusal(
             "the logsumexp of each row is given, and the gradient the only result",
             "the gradient runs as a kernel of its own: it reads whole rows",
         )
-    if order.slices_after([grad.target, grad.dloss, grad.lse], site.op) is None:
+    if order.slices_after([grad.target, grad.dloss, *grad.row_lse], site.op) is None:
         return Refusal(
             "what the gradient needs beside the logits is known before them",
             "the gradient runs as a kernel of its own: the logsumexp needs complete rows",
@@ -499,3 +421,14 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
             f"the GEMM that computes {name_of(value)} reduces over other groups of columns",
         )
     return site
+
+
+def check_rotation(rope: coda.RopeOp, order: BlockOrder) -> Site | Refusal:
+    """Whether the GEMM that computes the operand of `rope` can rotate its columns."""
+    site = check_pairing(rope.x, pairing_of(rope))
+    if isinstance(site, Refusal) or order.slices_after([rope.cos, rope.sin], site.op) is not None:
+        return site
+    return Refusal(
+        "cos and sin do not depend on the projection",
+        "the angles are computed from the projection that they rotate",
+    )

@@ -11,7 +11,7 @@ from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.join_pointwise import join_companion
-from coda_ir.passes.legality import NO_PRODUCER, find_site
+from coda_ir.passes.legality import find_site
 from coda_ir.passes.support.editing import Site, is_left_to_readers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join, join_with_operands
@@ -20,13 +20,14 @@ from coda_ir.passes.support.ports import port_kind
 
 @dataclass(frozen=True)
 class OutlinePointwisePass(FunctionPass):
-    """What is left of pointwise code is gathered in `gemm.map` kernels, each with a remark.
+    """What is left of pointwise code is gathered in `gemm.map` kernels.
 
         %s = coda.silu %a                   %y = gemm.map tile(%a, %b) {
         %y = coda.mul %s, %b         ->       yield silu(a) · b
                                             }
 
-    An operator joins the kernel that computes one of its operands where that is legal.
+    An operator joins the kernel that computes one of its operands where that is legal. Others may
+    take a kernel into their epilogue yet: `report-unfused` says why those that remain are there.
     """
 
     name: ClassVar[str] = "outline-pointwise"
@@ -82,7 +83,6 @@ def _place(op: Operation, rewriter: FunctionRewriter) -> None:
         return
     if join_companion(op, rewriter):
         return
-    rewriter.missed(op, site if isinstance(site, Refusal) else NO_PRODUCER)
     if all(_fits(operand, op) for operand in op.operands):
         joined = join_with_operands(op, _empty_map(op, rewriter), rewriter.order)
         if not joined:

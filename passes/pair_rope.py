@@ -10,7 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
 from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, RotationTypes
 from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
-from coda_ir.passes.legality import check_pairing
+from coda_ir.passes.legality import check_rotation
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.pairing import pair_columns
@@ -27,7 +27,8 @@ class PairRopePass(FunctionPass):
 
     The columns stay where they are: the pair port says which belong together (half-split: j and
     j + head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that
-    pairs no other columns, and cos and sin do not depend on that GEMM.
+    pairs no other columns, and cos and sin do not depend on that GEMM. Other kernels may take a
+    rotation yet: `report-unfused` says why those that remain are there.
     """
 
     name: ClassVar[str] = "pair-rope"
@@ -40,15 +41,10 @@ class PairRopePass(FunctionPass):
 
 def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
     pairing = pairing_of(op)
-    site = check_pairing(op.x, pairing)
-    if not isinstance(site, Refusal) and not rewriter.order.hoist([op.cos, op.sin], site.op):
-        site = Refusal(
-            "cos and sin do not depend on the projection",
-            "the angles are computed from the projection that they rotate",
-        )
+    site = check_rotation(op, rewriter.order)
     if isinstance(site, Refusal):
-        rewriter.missed(op, site)
         return
+    rewriter.order.hoist([op.cos, op.sin], site.op)
     rewriter.passed(op, "fused into the GEMM of its projection")
     assert isinstance(site.op, FusedOp)
     pair_columns(site.op, site.segment, pairing, rewriter.order)

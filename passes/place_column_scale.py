@@ -1,21 +1,23 @@
 """Pass `place-column-scale`: where the weight of a deferred norm is applied."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
-from coda_ir.dialects.gemm import Layout, PortKind, ScaleWeightOp
+from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScaleWeightOp
 from coda_ir.passes.legality import check_rounding_may_move, name_of
+from coda_ir.passes.support.accumulators import replace_gemm, takes_scaled_rows
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter, bias_of
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
-Gemm = coda.LinearOp | coda.MatmulOp
+Gemm = coda.LinearOp | coda.MatmulOp | FusedOp
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,24 @@ def _check(op: coda.MulOp) -> Refusal | None:
         return refusal
     for use in op.result.uses:
         gemm = use.operation
-        if not isinstance(gemm, Gemm) or use.index != 0:
+        if not _multiplies(gemm, use.index):
             return Refusal("every consumer of the scaled value is a GEMM", f"{gemm.name} uses it")
-        refusal = _check_frozen(gemm.weight, "the weight")
-        if refusal is not None:
-            return refusal
+        for weight in _weights_of(gemm):
+            refusal = _check_frozen(weight, "the weight")
+            if refusal is not None:
+                return refusal
     return None
+
+
+def _multiplies(op: Operation, index: int) -> bool:
+    """Whether `op` is a product of its operand `index` and weights."""
+    is_product = not isinstance(op, FusedOp) or takes_scaled_rows(op)
+    return index == 0 and isinstance(op, Gemm) and is_product
+
+
+def _weights_of(gemm: Operation) -> Sequence[SSAValue]:
+    assert isinstance(gemm, Gemm)
+    return gemm.weights if isinstance(gemm, FusedOp) else [gemm.weight]
 
 
 def _check_frozen(value: SSAValue, what: str) -> Refusal | None:
@@ -100,7 +114,7 @@ def _check_frozen(value: SSAValue, what: str) -> Refusal | None:
 
 
 def _told(op: coda.MulOp, shapes: SymbolicShapes) -> str:
-    weights = [use.operation.operands[1] for use in op.result.uses]
+    weights = [weight for use in op.result.uses for weight in _weights_of(use.operation)]
     size = sum(map(shapes.bytes, weights), SymbolicSize())
     if len(weights) == 1:
         return f"folded into a weight, whose copy takes {size} bytes"
@@ -113,12 +127,15 @@ def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:
     x, w = scale
     for use in list(op.result.uses):
         gemm = use.operation
-        assert isinstance(gemm, Gemm)
         insert = OpInserter(rewriter, gemm, op.location)
+        if isinstance(gemm, FusedOp):
+            _fold_into_segments(gemm, x, w, insert)
+            continue
+        assert isinstance(gemm, coda.LinearOp | coda.MatmulOp)
         layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
         weight = insert.insert(ScaleWeightOp(gemm.weight, w, layout), gemm.weight.name_hint)
         element_type = element_type_of(gemm.result)
-        new: Gemm = (
+        new = (
             coda.LinearOp(x, weight, bias_of(gemm), result_element_type=element_type)
             if isinstance(gemm, coda.LinearOp)
             else coda.MatmulOp(x, weight, result_element_type=element_type)
@@ -128,3 +145,13 @@ def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:
         gemm.result.replace_all_uses_with(new.result)
         rewriter.order.erase(gemm)
     rewriter.order.erase(op)
+
+
+def _fold_into_segments(gemm: FusedOp, x: SSAValue, w: SSAValue, insert: OpInserter) -> None:
+    segments = gemm.take_segments()
+    for segment in segments:
+        segment.weights = [
+            insert.insert(ScaleWeightOp(weight, w, segment.layout), weight.name_hint)
+            for weight in segment.weights
+        ]
+    replace_gemm(gemm, x, segments, insert.rewriter.order)

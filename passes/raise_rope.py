@@ -145,6 +145,7 @@ def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
         sin,
         head_dim=head_dim,
         layout=layout,
+        table_heads=heads.period // head_dim,
         per_column=group[0].per_column,
     )
     name = group[0].rotation.op.results[0].name_hint

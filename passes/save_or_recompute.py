@@ -20,9 +20,10 @@ from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint, ops_behind
+from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.min_cut import VertexCut
 from coda_ir.passes.support.norm_gradients import stats_of
-from coda_ir.passes.support.norms import Norm, OpInserter, apply_statistics, norm_stats, params_of
+from coda_ir.passes.support.norms import OpInserter, apply_statistics, norm_stats
 from coda_ir.passes.support.residual_sums import residual_sums
 from coda_ir.passes.support.split_joint import is_expensive, split
 from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
@@ -180,7 +181,7 @@ class _Choice:
         if known is not None:
             rewriter.order.hoist(known.stats, after)
         stats = norm_stats(insert, norm) if known is None else known.stats
-        value = apply_statistics(insert, norm.x, stats, params_of(norm))
+        value = apply_statistics(insert, norm, stats)
         value.name_hint = norm.result.name_hint
         self.instead[norm.result] = value
 

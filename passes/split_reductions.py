@@ -18,11 +18,13 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
+    MapOp,
     NumericsMode,
     ResultPortAttr,
     ScalarBuilder,
     YieldOp,
     numerics_mode,
+    partial_arguments,
     partial_type,
 )
 from coda_ir.passes.legality import check_cancellation, name_of, static_columns
@@ -62,9 +64,9 @@ class SplitReductionsPass(FunctionPass):
     A sum over everything, such as the gradient of a scale, is one over the rows of sums by row.
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
-    the same function, or one that a kernel loads and that does not need the sum; a mean and a sum
-    over rows need a static number of columns, and the statistics of a LayerNorm a type in which
-    rounding costs more than E[x²] − mean² does.
+    the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
+    rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
+    a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
     """
 
     name: ClassVar[str] = "split-reductions"
@@ -83,7 +85,7 @@ class SplitReductionsPass(FunctionPass):
         if isinstance(op, coda.SumToOp) and _is_of_everything(op):
             op = _sum_over_rows(op, rewriter)
         is_sum = isinstance(op, coda.SumToOp)
-        reduction = _column_sum(op, site) if is_sum else _take_apart(op)
+        reduction = _column_sum(op, site) if is_sum else _take_apart(op, site)
         if not isinstance(reduction, Refusal):
             rewriter.passed(op, "split into tile partials")
             rewriter.order.sink(op, site.op)
@@ -100,14 +102,15 @@ def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
     return value
 
 
-def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
+def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction | Refusal:
     if isinstance(op, coda.NormStatsOp) and op.kind.data == "layer":
         refusal = check_cancellation(op)
         if refusal is not None:
             return refusal
     columns = static_columns(op.x)
     kind = op.kind.data
-    if kind in ("rms", "layer", "mean") and isinstance(columns, Refusal):
+    needs_count = kind in ("rms", "layer", "mean") or isinstance(site.op, MapOp)
+    if needs_count and isinstance(columns, Refusal):
         return columns
     count = 1 if isinstance(columns, Refusal) else columns
     if isinstance(op, coda.NormStatsOp):
@@ -117,7 +120,7 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
 
     def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
-        return [builder.result(value, type)]
+        return [builder.result(value, type), *total[1:]]
 
     return Reduction([(combiner, _itself)], close)
 
@@ -220,7 +223,8 @@ def add_partials(
         if axis == "row":
             values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
             port = ResultPortAttr.partial_row(combiner)
-            type = partial_type(shape_of(op.operands[0])[:-1])
+            is_wide = isinstance(op, coda.ReduceOp) and op.rest is not None
+            type = partial_type(shape_of(op.operands[0])[:-1], is_wide=is_wide)
         indices.append(editor.add_result(site.segment, port, type, values))
     outputs = editor.commit_and_locate(site.segment, indices)
     for output in outputs:
@@ -236,7 +240,7 @@ def make_finalize(
     axis: str = "row",
 ) -> FinalizeOp:
     """A finalize of `partials` without ports whose region is written by `close`."""
-    block = Block(arg_types=[f32] * len(partials))
+    block = Block(arg_types=partial_arguments(value for _, value in partials))
     builder = ScalarBuilder(block, mode=mode)
     values = close(builder, block.args)
     block.add_op(YieldOp(*values))

@@ -149,7 +149,7 @@ class _Part:
                     self.values[op.logits],
                     op.target,
                     op.dloss,
-                    op.lse,
+                    op.row_lse,
                     ignore_index=op.ignore_index.value.data,
                     reduction=op.reduction.data,
                     start=self.range[0],

@@ -11,11 +11,13 @@ import torch
 import torch.nn.functional as F
 
 from coda_ir.backends.reference.attention import attention
+from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import (
     Handler,
     Handlers,
     Numerics,
     product_of,
+    rounded_and_rest,
     rounded_once,
     split_columns,
 )
@@ -147,9 +149,9 @@ def layer_norm(op: coda.LayerNormOp, operands: Tensors, numerics: Numerics) -> T
     x, *params = operands
     rstd, mean = layer_stats(x, op.eps.value.data)
     normed = (x - mean) * rstd
-    for parameter, apply in zip(params, (torch.mul, torch.add), strict=False):
-        normed = apply(normed, parameter)
-    return [normed]
+    if op.weight is not None:
+        normed = normed * params[0]
+    return [normed if op.bias is None else normed + params[-1]]
 
 
 def norm_stats(op: coda.NormStatsOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -172,7 +174,9 @@ _REDUCTIONS: dict[str, Function] = {
 
 
 def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [rounded_once(_REDUCTIONS[op.kind.data], *operands)]
+    if op.rest is None:
+        return [rounded_once(_REDUCTIONS[op.kind.data], *operands)]
+    return rounded_and_rest(_REDUCTIONS[op.kind.data](operands[0].double()), numerics)
 
 
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -187,7 +191,7 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     # adjacent; the tables are (..., 1, heads, head_dim/2), for both columns of a pair.
     pair_dim, half = -2 if half_split else -1, op.head_dim.value.data // 2
     pairs = (2, half) if half_split else (half, 2)
-    first, second = split_columns(x, cos.shape[-1] // op.table_columns, *pairs).unbind(pair_dim)
+    first, second = split_columns(x, op.heads_of_tables, *pairs).unbind(pair_dim)
 
     def of_pairs(table: torch.Tensor) -> Sequence[torch.Tensor]:
         if op.is_per_column:
@@ -211,6 +215,7 @@ def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics) -> Tensors:
     logits, target = operands
+    check_index(op, op.target, target, logits.shape[-1], op.ignore_index.value.data)
     loss = F.cross_entropy(
         logits.reshape(-1, logits.shape[-1]),
         target.reshape(-1).long(),
@@ -222,6 +227,7 @@ def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics
 
 def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Tensors:
     ids, table = operands
+    check_index(op, op.ids, ids, table.shape[0])
     return [F.embedding(ids, table, op.padding)]
 
 

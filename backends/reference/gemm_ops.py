@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, f64
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.reference.numerics import (
@@ -18,11 +18,12 @@ from coda_ir.backends.reference.numerics import (
     Numerics,
     place,
     product_of,
+    rounded_and_rest,
     split_columns,
 )
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
     CombinerAttr,
@@ -268,9 +269,11 @@ def epilogue(
         arguments += _load_port(port.kind, value, frame)
     yielded = evaluate_region(segment.block, arguments, frame.domain, numerics)
     results: list[torch.Tensor] = []
-    for port, _ in segment.results:
+    for port, type in segment.results:
         count = segment.result_arity(port)
         own, yielded = yielded[:count], yielded[count:]
+        if type.element_type == f64:
+            own = [value.double() for value in own]
         value = _store_result(port, own, inputs, frame, tiling)
         results.append(_transposed(value, frame) if segment.is_stored_transposed(port) else value)
     return results
@@ -361,9 +364,11 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     # One row of the domain per result element, and a single column.
     domain = Domain(prod(kept), 1)
     arguments: list[torch.Tensor] = []
-    for (combiner, _), partial in zip(op.partial_list, partials, strict=True):
+    for (combiner, stated), partial in zip(op.partial_list, partials, strict=True):
         tiles = partial if by_row else partial.T
-        arguments.append(_combine_tiles(combiner, tiles, op.order)[:, None])
+        combined = _combine_tiles(combiner, tiles, op.order)[:, None]
+        is_wide = element_type_of(stated) == f64
+        arguments += rounded_and_rest(combined, numerics) if is_wide else [combined]
     for port, value in zip(op.port_list, ports, strict=True):
         arguments.append(value.reshape(-1, 1) if port.kind == PortKind.COL else value.reshape(1, 1))
     yielded = evaluate_region(op.body.block, arguments, domain, numerics)
@@ -389,9 +394,9 @@ def _combine_tiles(
 
 
 def pack_weight(op: PackWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    weight, vector = operands
+    weight, *vector = operands
     rows = weight if op.layout.data == Layout.NK else weight.T
-    return [product_of(rows, vector)]
+    return [product_of(rows, vector[0]) if vector else rows.sum(1)]
 
 
 def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -5,11 +5,13 @@ code instead of repeating them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import torch
 
 from coda_ir.backends.reference.attention import attention_grad
 from coda_ir.backends.reference.block_ops import gelu_of
+from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of, rounded_once
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
@@ -89,9 +91,11 @@ def pad(op: coda.PadOp, operands: Tensors, _: Numerics) -> Tensors:
 
 def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numerics) -> Tensors:
     logits, target, dloss, *lse = operands
+    if op.start is None:
+        check_index(op, op.target, target, logits.shape[-1], op.ignore_index.value.data)
     counts = target != op.ignore_index.value.data
     chosen = target.where(counts, 0).long()[..., None]
-    share = torch.exp(logits - lse[0]) if lse else torch.softmax(logits, -1)
+    share = torch.exp(reduce(torch.sub, lse, logits)) if lse else torch.softmax(logits, -1)
     here = torch.ones_like(chosen, dtype=torch.bool)
     if op.start is not None:
         chosen = chosen - op.first_column
@@ -108,6 +112,7 @@ def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numeri
 def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, _: Numerics) -> Tensors:
     ids, dy, *like = operands
     rows = like[0].shape[0] if like else shape_of(op.result)[0]
+    check_index(op, op.ids, ids, rows)
     result = dy.new_zeros(rows, dy.shape[-1])
     result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))
     if op.padding is not None:

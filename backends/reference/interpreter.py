@@ -27,7 +27,13 @@ from coda_ir.backends.reference.torch_calls import call_torch, check_results, vj
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
-from coda_ir.dialects.gemm import numerics_mode
+from coda_ir.dialects.gemm import (
+    FinalizeOp,
+    FusedOp,
+    MapOp,
+    is_wide_partial,
+    numerics_mode,
+)
 from coda_ir.dialects.torch import CallOp as TorchCallOp
 from coda_ir.dialects.torch import VjpOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
@@ -238,7 +244,12 @@ class _Run:
                 "lower it to operators of the dialects coda and gemm",
             )
         numerics = Numerics.of(self.precision, _types(op), self.mode)
-        return handler(op, [numerics.lift(operand) for operand in operands], numerics)
+        kept = _wide_partials(op)
+        lifted = [
+            operand if value in kept else numerics.lift(operand)
+            for value, operand in zip(op.operands, operands, strict=True)
+        ]
+        return handler(op, lifted, numerics)
 
     def _call(self, op: CallOp, operands: Tensors) -> Tensors:
         callee = SymbolTable.lookup_symbol(op, op.callee)
@@ -286,5 +297,19 @@ def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:
     return {dim: extent for dim, extent in zip(dims, shape, strict=True) if isinstance(dim, str)}
 
 
+def _wide_partials(op: Operation) -> list[SSAValue]:
+    """Operands that hold more than what `op` computes in."""
+    partials = op.partials if isinstance(op, FinalizeOp) else ()
+    return [value for value in partials if is_wide_partial(value)]
+
+
 def _types(op: Operation) -> list[Attribute]:
-    return [value.type for value in (*op.operands, *op.results)]
+    match op:
+        # Partials may be wider than what an epilogue computes in.
+        case FusedOp() | MapOp():
+            values = op.operands
+        case FinalizeOp():
+            values = (*op.ports, *op.results)
+        case _:
+            values = (*op.operands, *op.results)
+    return [value.type for value in values]

@@ -117,6 +117,12 @@ def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tens
     return function(x.double()).to(x.dtype)
 
 
+def rounded_and_rest(wide: torch.Tensor, numerics: Numerics) -> tuple[torch.Tensor, torch.Tensor]:
+    """A float64 as the number that computations hold, and what that lacks."""
+    held = wide.to(numerics.compute)
+    return held, torch.where(held.isinf(), 0.0, wide - held).to(numerics.compute)
+
+
 def product_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a @ b, whose sums are rounded once."""
     return rounded_once(lambda wide: wide @ b.double(), a)

@@ -13,9 +13,17 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import Numerics, place, rounded_once, split_columns
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import ColumnOp, Combiner, GroupReduceOp, NumericsMode, YieldOp
+from coda_ir.dialects.gemm import (
+    CheckedIndexOp,
+    ColumnOp,
+    Combiner,
+    GroupReduceOp,
+    NumericsMode,
+    YieldOp,
+)
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -194,6 +202,9 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
             return operands[0] * operands[1] + operands[2]
         case ColumnOp():
             return torch.arange(domain.columns)[None, :]
+        case CheckedIndexOp():
+            check_index(op, op.index, operands[0], op.extent.value.data, op.ignored.value.data)
+            return operands[0]
         case GroupReduceOp():
             return _group_reduce(op, operands[0], domain, numerics)
         case _ if isinstance(op, _CONVERSIONS):

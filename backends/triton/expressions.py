@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import is_float
+from coda_ir.dialects.gemm import CheckedIndexOp
 from coda_ir.remarks import format_location
 
 # Binding strength of Python's operators, from `a < b` to a name.
@@ -247,6 +248,15 @@ def _write_zero_extension(
     return _write_cast(op, _as_unsigned(op, operands), helpers)
 
 
+def _write_checked_index(
+    op: Operation, operands: Sequence[Expression], helpers: set[str]
+) -> Expression:
+    assert isinstance(op, CheckedIndexOp)
+    helpers.add("checked_index")
+    numbers = (str(number.value.data) for number in (op.extent, op.ignored))
+    return call("checked_index", operands[0].text, *numbers)
+
+
 def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
     return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
@@ -279,6 +289,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.cmpi": _write_cmpi,
     "arith.select": _write_select,
     "arith.bitcast": _write_bitcast,
+    "gemm.checked_index": _write_checked_index,
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),
     "math.ceil": _function("tl.ceil"),

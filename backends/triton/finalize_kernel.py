@@ -10,9 +10,11 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.kernel import (
+    WIDE_POINTER,
     EmittedKernel,
     KernelArgument,
     indented,
+    pointer_type,
     with_final_names,
 )
 from coda_ir.backends.triton.kernel_text import (
@@ -24,7 +26,7 @@ from coda_ir.backends.triton.kernel_text import (
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind
+from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind, is_wide_partial
 
 WIDEST_BLOCK = 32
 """Partials of an element that a program of many elements reads at a time, at most."""
@@ -64,8 +66,9 @@ class _FinalizeEmitter:
         self.name = self.module_names.fresh(self._name())
         self.names = LocalNames()
         combined = [
-            self._combine(index, kind, value)
+            name
             for index, (kind, value) in enumerate(self.op.partial_list)
+            for name in self._combine(index, kind, value)
         ]
         extra = [self._load_port(index) for index in range(len(self.op.port_list))]
         region = RegionEmitter(self.names, helpers=self.helpers).emit(
@@ -85,8 +88,9 @@ class _FinalizeEmitter:
         summary = f"combines tile partials by {self.op.axis.data}"
         return EmittedKernel(
             name=self.name,
-            source=function(self.name, self.arguments, summary, lines),
+            source=function(self.name, self.arguments, summary, lines, asserts=self.asserts),
             arguments=tuple(self.arguments),
+            asserts=self.asserts,
             grid=f"triton.cdiv({{rows}}, {block})",
             helpers=frozenset(self.helpers),
             imports=launch.imports,
@@ -94,6 +98,10 @@ class _FinalizeEmitter:
             is_dependent=launch.is_dependent,
             description=summary,
         )
+
+    @property
+    def asserts(self) -> bool:
+        return "checked_index" in self.helpers
 
     @property
     def is_by_row(self) -> bool:
@@ -123,26 +131,42 @@ class _FinalizeEmitter:
         widest = max(WIDEST_BLOCK, PROGRAM_ELEMENTS // self.most_elements)
         return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
-    def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> str:
-        """The name of the combined partials, one per element (a column vector)."""
+    def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> list[str]:
+        """The names of the combined partials, one per element (a column vector), and of the rest
+        of wide ones."""
         base = self.names.fresh(partial.name_hint, "partial")
         pointer = self.names.fresh(f"{base}_ptr")
         place = f"{{operands[{index}]}}"
-        self.arguments.append(pointer_argument(pointer, element_type_of(partial), place))
+        is_wide = is_wide_partial(partial)
+        type = WIDE_POINTER if is_wide else pointer_type(element_type_of(partial))
+        self.arguments.append(KernelArgument(pointer, type, place))
         tiles, axis = self.tiles[index], -1 if self.is_by_row else 0
         extent = str(tiles)
         if tiles is None:
             extent = self.names.fresh(f"{base}_tiles")
             self.arguments.append(KernelArgument(extent, "i32", f"{place}.shape[{axis}]"))
-        sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(tiles))
+        sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(tiles), is_wide)
         total = self.names.fresh(f"{base}_{'sum' if kind == Combiner.ADD else kind.value}")
         if kind == Combiner.ADD:
             sweep.reduce(total, "add", base, "0.0")
         elif kind == Combiner.MAX:
             sweep.reduce(total, "max", base, IDENTITY[kind])
+        elif is_wide:
+            return self._combine_wide_lse(sweep, base, total)
         else:
             self._combine_lse(sweep, base, total)
-        return total
+        return [total]
+
+    def _combine_wide_lse(self, sweep: _Sweep, base: str, total: str) -> list[str]:
+        """The float32 next to the sum in float64, and what it lacks."""
+        wide, rest = self.names.fresh(f"{base}_wide"), self.names.fresh(f"{base}_rest")
+        self._combine_lse(sweep, base, wide)
+        self.helpers.add("rest_of")
+        self.lines += [
+            f"{total} = {wide}.to(tl.float32)",
+            f"{rest} = rest_of({wide}, {total})",
+        ]
+        return [total, rest]
 
     def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
         """A maximum of -inf is not subtracted: nothing but -inf combines to -inf."""
@@ -151,12 +175,15 @@ class _FinalizeEmitter:
         sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])
         self.lines.append(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
         exponentials = self.names.fresh(f"{base}_exp_sum")
-        sweep.reduce(exponentials, "add", f"tl.exp({base} - {shift})", IDENTITY[Combiner.LSE])
-        self.lines.append(f"{total} = {shift} + tl.log({exponentials})")
+        difference, logarithm = f"{base} - {shift}", f"tl.log({exponentials})"
+        if sweep.is_wide:
+            difference, logarithm = f"({difference}).to(tl.float32)", f"{logarithm}.to(tl.float64)"
+        sweep.reduce(exponentials, "add", f"tl.exp({difference})", IDENTITY[Combiner.LSE])
+        self.lines.append(f"{total} = {shift} + {logarithm}")
 
     def _load_port(self, index: int) -> str:
         kind, value = self.op.port_list[index]
-        argument = self.op.body.block.args[len(self.op.partials) + index]
+        argument = self.op.body.block.args[index - len(self.op.port_list)]
         name = self.names.fresh(argument.name_hint or value.name_hint, kind.value)
         pointer = self.names.fresh(f"{name}_ptr")
         place = f"{{operands[{len(self.op.partials) + index}]}}"
@@ -187,6 +214,8 @@ class _Sweep:
     extent: str
     tiles: int | None
     block: int
+    is_wide: bool = False
+    """Whether the partials are float64."""
     in_registers: str | None = None
     """What missing partials were read as, where one block holds all partials of an element."""
 
@@ -208,7 +237,8 @@ class _Sweep:
                 self.in_registers = identity
             lines.append(f"{total} = {reduced}")
             return
-        lines.append(f"{total} = tl.full(({self.emitter.block}, 1), {start_value}, tl.float32)")
+        type = "tl.float64" if self.is_wide and kind == "max" else "tl.float32"
+        lines.append(f"{total} = tl.full(({self.emitter.block}, 1), {start_value}, {type})")
         body = [*self._read(f"start + tl.arange(0, {self.block})", identity), update]
         if self.tiles is not None:
             lines.append(f"for start in range(0, {self.extent}, {self.block}):")

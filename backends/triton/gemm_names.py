@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
@@ -99,28 +100,91 @@ def describe_segment(segment: Segment) -> str:
 def _port_features(segment: Segment) -> list[str]:
     """What the ports are for, in the order of their first uses."""
     position = {op: index for index, op in enumerate(segment.block.ops)}
+    tiles = [
+        arg
+        for index, (kind, _) in enumerate(segment.ports)
+        for arg in segment.port_args(index)
+        if kind in (PortKind.TILE, PortKind.HALF_TILE)
+    ]
     features: list[tuple[int, str]] = []
     for index, (kind, _) in enumerate(segment.ports):
-        users = [use.operation for arg in segment.port_args(index) for use in arg.uses]
-        feature = _port_feature(kind, {op.name for op in users})
+        args = segment.port_args(index)
+        feature = _port_feature(kind, [each for arg in args for each in _meetings(arg)])
+        if not segment.weights and kind in (PortKind.TILE, PortKind.HALF_TILE):
+            feature = _map_feature(args, tiles)
         if feature is not None:
+            users = [use.operation for arg in args for use in arg.uses]
             features.append((min((position[op] for op in users), default=0), feature))
     return [feature for _, feature in sorted(features, key=lambda entry: entry[0])]
 
 
-def _port_feature(kind: PortKind, users: set[str]) -> str | None:
-    added = bool(users & {"arith.addf", "arith.subf"})
+Meeting: TypeAlias = tuple[str, SSAValue]
+"""The name of an operator, and the operand that a port meets there."""
+
+
+def _meetings(port: SSAValue) -> list[Meeting]:
+    """Where a port meets what is computed without it; constants are left out.
+
+    In `1 + x` and in `x * gelu(x)` it meets nothing, in `acc + 2 * x` the accumulator by a sum.
+    """
+    found: list[Meeting] = []
+    pending, own = [port], {port}
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            others = [v for v in op.operands if v not in own]
+            others = [v for v in others if not isinstance(v.owner, arith.ConstantOp)]
+            if others:
+                found += [(op.name, v) for v in others if not _is_computed_from(v, port)]
+            elif isinstance(op, arith.AddfOp | arith.SubfOp | arith.MulfOp):
+                pending += [op.result] if op.result not in own else []
+                own.add(op.result)
+    return found
+
+
+def _is_computed_from(value: SSAValue, source: SSAValue) -> bool:
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        if current is source:
+            return True
+        if current not in seen and isinstance(current.owner, Operation):
+            seen.add(current)
+            pending += current.owner.operands
+    return False
+
+
+def _port_feature(kind: PortKind, meetings: Sequence[Meeting]) -> str | None:
+    """What a port of an epilogue is for."""
+    met_by = {name for name, _ in meetings}
+    added = bool(met_by & _SUMS)
     match kind:
         case PortKind.COL:
-            return "row_scale" if "arith.mulf" in users else None
+            return "row_scale" if "arith.mulf" in met_by else None
         case PortKind.TILE | PortKind.HALF_TILE:
-            return "residual" if added else "gate" if "arith.mulf" in users else "tile"
+            return "residual" if added else "gate" if "arith.mulf" in met_by else "tile"
         case PortKind.ROW | PortKind.HALF_ROW:
             return "bias" if added else "scale"
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return "finalize"
         case _:
             return None
+
+
+def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
+    """How a tile of a pointwise kernel meets another one."""
+    others = [tile for tile in tiles if tile not in port]
+    met_by = {
+        name
+        for arg in port
+        for name, value in _meetings(arg)
+        if any(_is_computed_from(value, other) for other in others)
+    }
+    names = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
+    return next((name for operator, name in names.items() if operator in met_by), None)
+
+
+_SUMS = {"arith.addf", "arith.subf"}
 
 
 def _group_features(segment: Segment) -> list[str]:

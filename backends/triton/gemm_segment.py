@@ -36,6 +36,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ResultPortAttr,
     Segment,
+    is_wide_partial,
 )
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
@@ -398,6 +399,8 @@ class SegmentEmitter:
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
         reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
+        if is_wide_partial(self.segment.outputs[index]):
+            reduction = f"wide_{reduction.removeprefix('reduce_')}"
         if reduction == "tl.sum" and axis == 0:
             self.helpers.add("sum_rows")
             return f"sum_rows({value})"
@@ -412,8 +415,7 @@ class SegmentEmitter:
         return combiner.data
 
     def _store_partial_row(self, index: int, pointer: str, value: str) -> None:
-        lane_mask = self.lane_columns.mask
-        combined = self._reduce(index, value, 1, lane_mask and f"{lane_mask}[None, :]")
+        element_mask = self.lane_columns.mask and f"{self.lane_columns.mask}[None, :]"
         columns, mask = self.columns, "row_mask"
         tile = self.tile if columns.keeps_parts else self.program_tile
         if columns.keeps_parts and columns.tiles % columns.parts:
@@ -421,9 +423,12 @@ class SegmentEmitter:
         place = f"{self.first_partial} + {tile}" if self.first_partial else tile
         address = f"{pointer} + row * {self.segment_partials} + {place}"
         if columns.keeps_parts or columns.parts == 1:
-            self._store(address, combined, mask)
+            self._store(address, self._reduce(index, value, 1, element_mask), mask)
             return
-        total = self._combine_parts(index, combined)
+        if is_wide_partial(self.segment.outputs[index]):
+            total = self._combine_exponentials(value, element_mask)
+        else:
+            total = self._combine_parts(index, self._reduce(index, value, 1, element_mask))
         self.after_parts.append(f"tl.store({address}, {total}, mask={mask})")
 
     def _combine_parts(self, index: int, vector: str) -> str:
@@ -438,6 +443,17 @@ class SegmentEmitter:
             self.helpers.add(helper)
             self.lines.append(f"{total} = {helper}({total}, {vector})")
         return total
+
+    def _combine_exponentials(self, value: str, mask: str | None) -> str:
+        """The logsumexp of all parts in float64, of which they need the maximum and the sum."""
+        if mask is not None:
+            value = f"tl.where({mask}, {value}, {IDENTITY[Combiner.LSE]})"
+        largest, total = self.names.fresh("largest"), self.names.fresh("exp_sum")
+        for name, combiner in ((largest, Combiner.LSE), (total, Combiner.ADD)):
+            self.before_parts.append(f"{name} = {self._full_row_vector(IDENTITY[combiner])}")
+        self.helpers |= {"with_exponentials", "wide_logarithm"}
+        self.lines.append(f"{largest}, {total} = with_exponentials({largest}, {total}, {value})")
+        return f"wide_logarithm({largest}, {total})"
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str

@@ -82,6 +82,8 @@ class EmittedKernel:
     num_stages: int = 2
     description: str = ""
     """One line for listings: what is fused, and the tile shape."""
+    asserts: bool = False
+    """Whether it ends the program with an error where an index is wrong."""
     fp_fusion: bool = True
     """Whether a product and a sum may become one operation that rounds once."""
     runs_without_rows: bool = False
@@ -112,6 +114,9 @@ class EmittedKernel:
         lines = [f"{self.name}[({self.grid.format(**fields)},)]("]
         lines += [f"    {argument.value.format(**fields)}," for argument in self.arguments]
         lines += [f"    num_warps={self.num_warps},", f"    num_stages={self.num_stages},"]
+        if self.asserts:
+            # Only what the kernel asserts itself, not that integers do not overflow.
+            lines.append("    sanitize_overflow=False,")
         if not self.fp_fusion:
             lines.append("    enable_fp_fusion=False,")
         if self.is_dependent:
@@ -148,6 +153,10 @@ def triton_type(type: Attribute) -> str:
 def tl_type(type: Attribute) -> str:
     """The `tl` dtype of an element type, such as `tl.bfloat16`."""
     return _TL_TYPES[triton_type(type)]
+
+
+WIDE_POINTER = "*fp64"
+"""The signature type of a pointer to partials that are float64."""
 
 
 def pointer_type(type: Attribute) -> str:

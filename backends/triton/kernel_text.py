@@ -38,19 +38,27 @@ def is_specialized(argument: KernelArgument) -> bool:
 
 
 def function(
-    name: str, arguments: Iterable[KernelArgument], summary: str, lines: Iterable[str]
+    name: str,
+    arguments: Iterable[KernelArgument],
+    summary: str,
+    lines: Iterable[str],
+    *,
+    asserts: bool = False,
 ) -> str:
     """The source of a kernel with the docstring `summary` and the body `lines`.
 
     Extents are not specialized, so that one compiled kernel serves all of them; strides are, as
-    a stride of 1 makes loads wide.
+    a stride of 1 makes loads wide. `asserts`: `tl.device_assert` has an effect.
     """
     names, integers = list[str](), list[str]()
     for argument in arguments:
         names.append(argument.name)
         if argument.type == "i32" and not is_specialized(argument):
             integers.append(f'"{argument.name}"')
-    fixed = f"(do_not_specialize=[{', '.join(integers)}])" if integers else ""
+    options = ["debug=True"] if asserts else []
+    if integers:
+        options.append(f"do_not_specialize=[{', '.join(integers)}]")
+    fixed = f"({', '.join(options)})" if options else ""
     docstring = f'"""{summary[0].upper()}{summary[1:]}."""'
     header = [f"def {name}({', '.join(names)}):"]
     if len(header[0]) > 96:

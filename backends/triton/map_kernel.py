@@ -119,9 +119,9 @@ def _expect_tiles(op: MapOp, segment: Segment) -> None:
         kind = result.port.kind.data
         if kind != ResultKind.TILE:
             raise CodaError(
-                f"{format_location(op.location)}: gemm.map with a {kind.value} result has a "
-                "dynamic number of columns",
-                "give the last dimension a static extent",
+                f"{format_location(op.location)}: the {kind.value} result of a pointwise kernel is "
+                "over a symbolic number of columns",
+                "give the last dimension as a number or a const",
             )
 
 
@@ -276,7 +276,7 @@ def _row_lines(tile: str) -> list[str]:
 
 
 def _map_name(segment: Segment) -> str:
-    features = [feature for feature in segment_features(segment) if feature != "tile"]
+    features = segment_features(segment)
     if not features:
         features = [
             op.name.split(".")[-1].removesuffix("f")

@@ -8,11 +8,16 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from coda_ir.backends.triton.kernel import KernelArgument, pointer_type, tl_type
+from coda_ir.backends.triton.kernel import (
+    WIDE_POINTER,
+    KernelArgument,
+    pointer_type,
+    tl_type,
+)
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind
+from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, ResultKind, is_wide_partial
 from coda_ir.dialects.gemm.tiling import known_tiles
 
 
@@ -37,7 +42,9 @@ class ArgumentList:
         """The parameter that points to the first element of a result."""
         place = f"{{outputs[{list(self.op.results).index(value)}]}}"  # pyright: ignore[reportArgumentType]
         hint = f"{value.name_hint or default}_ptr"
-        return self.add(hint, pointer_type(element_type_of(value)), place)
+        is_wide = is_wide_partial(value) and default == ResultKind.PARTIAL_ROW.value
+        type = WIDE_POINTER if is_wide else pointer_type(element_type_of(value))
+        return self.add(hint, type, place)
 
     def table_rows(self, value: SSAValue, default: str) -> str:
         """The number of rows of a table: a literal, or a parameter where it is dynamic."""

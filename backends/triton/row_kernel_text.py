@@ -163,10 +163,12 @@ class RowKernelText:
             self.arguments.append(KernelArgument("N", "i32", columns_value))
         rows = self.rows_per_program
         summary = f"{description}, blocks of {rows} x {self.block}"
+        asserts = "checked_index" in self.helpers
         return EmittedKernel(
             name=self.name,
-            source=function(self.name, self.arguments, summary, self.lines),
+            source=function(self.name, self.arguments, summary, self.lines, asserts=asserts),
             arguments=tuple(self.arguments),
+            asserts=asserts,
             grid=f"triton.cdiv({{rows}}, {rows})" if rows > 1 else "{rows}",
             helpers=frozenset(self.helpers),
             num_warps=8 if rows * self.block > 4096 else 4,

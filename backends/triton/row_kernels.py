@@ -82,8 +82,8 @@ def _emit_moments(text: RowKernelText, x: Load, eps: float) -> None:
 
 def _scaled(normalized: str, parameters: Sequence[Load]) -> str:
     expression = normalized
-    for parameter, operator in zip(parameters, ("*", "+"), strict=False):
-        expression += f" {operator} {parameter.name}"
+    for parameter in parameters:
+        expression += f" {'*' if parameter.name == 'weight' else '+'} {parameter.name}"
     return f"y = {expression}"
 
 
@@ -92,9 +92,11 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
 
 
 def layer_norm_kernel(op: LayerNormOp, name: str) -> EmittedKernel:
-    """(x − mean) · rstd (⊙ weight (+ bias))."""
+    """(x − mean) · rstd (⊙ weight) (+ bias)."""
     text, x = _start(name, op.x, _columns(op.x))
-    parameters = _parameters(text, op.params, ["weight", "bias"])
+    given = {"weight": op.weight, "bias": op.bias}
+    names = [name for name, value in given.items() if value is not None]
+    parameters = _parameters(text, op.params, names)
     text.result("out", element_type_of(op.result))
     text.begin()
     _emit_moments(text, x, op.eps.value.data)
@@ -141,7 +143,7 @@ def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
     if kind == "max":
         text.reduce("result", "max", [x], "x")
     elif kind == "lse":
-        _emit_logsumexp(text, x)
+        _emit_logsumexp(text, x, has_rest=op.rest is not None)
     else:
         text.reduce("result", "sum", [x], "x")
     if kind == "mean":
@@ -150,21 +152,28 @@ def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
     return text.finish(f"{kind} of each row")
 
 
-def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
+def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
     """An infinite maximum is not subtracted: inf gives inf and a row of -inf gives -inf."""
     text.reduce("largest", "max", [x], "x")
     text.lines.append(
         'shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)',
     )
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")
-    text.lines.append("result = shift + tl.log(total)")
+    if not has_rest:
+        text.lines.append("result = shift + tl.log(total)")
+        return
+    text.result("rest", f32, 1)
+    text.helpers.add("rest_of")
+    text.lines += [
+        "wide = shift.to(tl.float64) + tl.log(total).to(tl.float64)",
+        "result = wide.to(tl.float32)",
+        "rest = rest_of(wide, result)",
+    ]
+    text.store_column("rest", "rest", f32)
 
 
 def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
-    """The loss of each row: 0 where the target is ignored, NaN where it is no column.
-
-    PyTorch refuses a target that is no column, which a kernel cannot do; it reads nothing there.
-    """
+    """The loss of each row: 0 where the target is ignored; one that is no column is an error."""
     logits, target = element_type_of(op.logits), element_type_of(op.target)
     text = RowKernelText(name, _columns(op.logits))
     text.operand("logits", logits, 0)
@@ -173,14 +182,13 @@ def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     x = Load("logits", logits, other=NEGATIVE_INFINITY)
     ignored = op.ignore_index.value.data
     text.begin()
-    text.lines.append(f"target = {_load_target(ignored)}")
+    text.lines += [f"target = {_load_target(ignored)}", _checked_target(text, ignored)]
     text.reduce("largest", "max", [x], "logits")
     text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
     chosen = "chosen_logit = tl.where(inside & (column == target), logits, 0.0)"
     text.reduce("chosen", "sum", [x], "chosen_logit", [chosen])
     text.lines += [
         "loss = tl.log(total) - (chosen - largest)",
-        f'loss = tl.where((target >= 0) & (target < {text.extent}), loss, float("nan"))',
         f"loss = tl.where(target == {ignored}, 0.0, loss)",
     ]
     text.store_column("loss", "loss", f32)
@@ -202,18 +210,22 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     column = f"{op.first_column} + column" if op.first_column else "column"
     place = "row" if op.reduction.data == "none" else "row * 0"
     text.begin()
+    text.lines.append(f"target = {_load_target(ignored)}")
+    if op.start is None:
+        text.lines.append(_checked_target(text, ignored))
     text.lines += [
-        f"target = {_load_target(ignored)}",
         f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}",
     ]
-    if op.lse is None:
+    if not op.row_lse:
         text.reduce("largest", "max", [x], "logits")
         text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
         softmax = "tl.exp(logits - largest) / total"
     else:
-        text.operand("lse", f32, 3)
-        text.lines.append(f"lse = {load('lse_ptr + row', f32, 'row < M', '0.0')}")
-        softmax = "tl.exp(logits - lse)"
+        parts = ("lse", "rest")[: len(op.row_lse)]
+        for index, part in enumerate(parts, 3):
+            text.operand(part, f32, index)
+            text.lines.append(f"{part} = {load(f'{part}_ptr + row', f32, 'row < M', '0.0')}")
+        softmax = f"tl.exp({' - '.join(('logits', *parts))})"
     text.result("out", element_type_of(op.result))
     gradient = [
         f"share = {softmax} - tl.where({column} == target, 1.0, 0.0)",
@@ -231,6 +243,11 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
 
 def _load_target(ignored: int, place: str = "row") -> str:
     return f"tl.load(target_ptr + {place}, mask={place} < M, other={ignored})"
+
+
+def _checked_target(text: RowKernelText, ignored: int) -> str:
+    text.helpers.add("checked_index")
+    return f"target = checked_index(target, {text.extent}, {ignored})"
 
 
 def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
@@ -272,36 +289,41 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     )
 
 
-def _pack_arguments(weight: Attribute, vector: Attribute, n_axis: int) -> list[KernelArgument]:
+def _pack_arguments(
+    weight: Attribute, vector: Attribute | None, n_axis: int
+) -> list[KernelArgument]:
     """The tensors and strides of a weight whose dimension `n_axis` is N."""
+    w, v = pointer_argument("w_ptr", weight, "{operands[0]}"), "{operands[1]}"
+    pointers = [] if vector is None else [pointer_argument("v_ptr", vector, v)]
+    strides = [] if vector is None else [KernelArgument("stride_v", "i32", f"{v}.stride(0)")]
     return [
-        pointer_argument("w_ptr", weight, "{operands[0]}"),
-        pointer_argument("v_ptr", vector, "{operands[1]}"),
+        w,
+        *pointers,
         pointer_argument("out_ptr", f32, "{outputs[0]}"),
         KernelArgument("N", "i32", "{rows}"),
         KernelArgument("stride_n", "i32", f"{{operands[0]}}.stride({n_axis})"),
         KernelArgument("stride_k", "i32", f"{{operands[0]}}.stride({1 - n_axis})"),
-        KernelArgument("stride_v", "i32", "{operands[1]}.stride(0)"),
+        *strides,
     ]
 
 
 def pack_weight_kernel(
-    weight: Attribute, vector: Attribute, depth: int | None, *, is_nk: bool, name: str
+    weight: Attribute, vector: Attribute | None, depth: int | None, *, is_nk: bool, name: str
 ) -> EmittedKernel:
-    """v[n] = sum over k of W[n, k] · vector[k], from strided operands."""
-    block_n, block_k = 32, 128
+    """v[n] = sum over k of W[n, k] (· vector[k]), from strided operands."""
+    block_n, block_k, n_axis = 32, 128, 0 if is_nk else 1
     extent = "K" if depth is None else str(depth)
-    arguments = _pack_arguments(weight, vector, n_axis=0 if is_nk else 1)
+    arguments = _pack_arguments(weight, vector, n_axis)
     if depth is None:
-        arguments.append(KernelArgument("K", "i32", "{operands[1]}.shape[0]"))
+        arguments.append(KernelArgument("K", "i32", f"{{operands[0]}}.shape[{1 - n_axis}]"))
     body = [
         f"k = (start + tl.arange(0, {block_k})[None, :]).to(tl.int64)",
         f"inside = (n < N) & (k < {extent})",
         f"w = {load('w_ptr + n * stride_n + k * stride_k', weight, 'inside')}",
-        f"v = {load('v_ptr + k * stride_v', vector, f'k < {extent}')}",
-        "total += w * v",
-        f"start += {block_k}",
     ]
+    if vector is not None:
+        body.append(f"v = {load('v_ptr + k * stride_v', vector, f'k < {extent}')}")
+    body += [f"total += {'w' if vector is None else 'w * v'}", f"start += {block_k}"]
     lines = [
         f"n = (tl.program_id(0) * {block_n} + tl.arange(0, {block_n})[:, None]).to(tl.int64)",
         f"total = tl.zeros(({block_n}, {block_k}), tl.float32)",
@@ -310,7 +332,8 @@ def pack_weight_kernel(
         *indented(body),
         "tl.store(out_ptr + n, tl.sum(total, 1, keep_dims=True), mask=n < N)",
     ]
-    summary = "weight times vector, in float32"
+    summary = "sums of a weight" if vector is None else "weight times vector"
+    summary += ", in float32"
     return EmittedKernel(
         name=name,
         source=function(name, arguments, summary, lines),

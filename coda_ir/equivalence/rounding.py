@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from math import isfinite
 
 import torch
 from xdsl.dialects.func import FuncOp
@@ -46,12 +47,13 @@ class Rounding:
         """The error of result `index` and what is allowed, where it is more than that.
 
         Elements that are not finite in float64, or in stated precision, are not compared: where a
-        value overflows depends on where it is rounded.
+        value overflows depends on where it is rounded. Where as much as the result itself is
+        allowed, the types leave no digit of it, and any finite numbers are.
         """
         error, allowed = finite_error(actual, self.exact[index], self.stated[index]), 0.0
         for bounds in self._bounds():
             allowed = bounds[index]
-            if error <= allowed:
+            if error <= allowed or (allowed >= 1 and isfinite(error)):
                 return None
         return error, allowed
 

@@ -14,6 +14,8 @@ from xdsl.traits import SymbolTable
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
+    CheckedIndexOp,
+    FinalizeOp,
     FusedOp,
     Layout,
     LibraryOp,
@@ -99,6 +101,8 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 0)
         case PackWeightOp() | ScaleWeightOp() if index == 0:
             return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
+        case coda.LayerNormOp() if op.bias_only is not None:
+            return None
         case coda.RMSNormOp() | coda.LayerNormOp() | coda.MulOp() if index == 1:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
@@ -141,5 +145,20 @@ def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
                 continue
             if segment.ports[port.index.data].value is target and segment.weights:
                 n_dim = 0 if segment.layout == Layout.NK else 1
-                return Index(segment.weights[0], n_dim, lenient=True)
+                ignored = _ignored_where_checked(target)
+                return Index(segment.weights[0], n_dim, ignored, lenient=ignored is None)
+    return None
+
+
+def _ignored_where_checked(target: SSAValue) -> int | None:
+    """The one number that is no column and yet no error where a finalize checks `target`."""
+    for use in target.uses:
+        if not isinstance(use.operation, FinalizeOp):
+            continue
+        block = use.operation.body.block
+        # Ports come last, both among the operands and among the arguments.
+        argument = block.args[use.index - len(use.operation.operands)]
+        for inner in (inner_use.operation for inner_use in argument.uses):
+            if isinstance(inner, CheckedIndexOp):
+                return inner.ignored.value.data
     return None

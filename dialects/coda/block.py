@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
+    dims_agree,
     element_type_of,
     expect_element_type,
     expect_rank_at_least,
@@ -85,12 +86,14 @@ class RopeOp(CodaOp):
 
     `cos` and `sin` are (positions x head_dim/2), or have the leading dimensions of x. A pair
     (a, b) becomes (a·cos − b·sin, b·cos + a·sin); `layout` says which columns of a head pair up:
-    `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1). Tables of several times
-    head_dim/2 columns are those of as many heads, and then repeat: with cosines of 1 and sines of
+    `half_split` (j, j + head_dim/2) or `interleaved` (2j, 2j + 1). With `table_heads`, the tables
+    have the columns of as many heads side by side, and then repeat: with cosines of 1 and sines of
     0 for columns that stay, this is partial rotary embedding. With `per_column`, tables have an
     entry for each column of a head instead of each pair, as models keep them: a pair becomes
     (a·cos_a − b·sin_a, b·cos_b + a·sin_b). With `transposed`, pairs turn the other way,
     (a·cos_a + b·sin_b, b·cos_b − a·sin_a): the adjoint, which takes gradients back.
+
+    A table of head_dim columns could be either one, which is why neither is taken from its shape.
 
     `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
     """
@@ -101,6 +104,7 @@ class RopeOp(CodaOp):
     sin = operand_def(TensorType)
     head_dim = prop_def(IntegerAttr)
     layout = prop_def(StringAttr)
+    table_heads = opt_prop_def(IntegerAttr)
     per_column = opt_prop_def(UnitAttr)
     transposed = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
@@ -114,6 +118,7 @@ class RopeOp(CodaOp):
         *,
         head_dim: int,
         layout: str = "half_split",
+        table_heads: int = 1,
         per_column: bool = False,
         transposed: bool = False,
     ):
@@ -123,6 +128,7 @@ class RopeOp(CodaOp):
             properties={
                 "head_dim": IntegerAttr(head_dim, 64),
                 "layout": StringAttr(layout),
+                "table_heads": None if table_heads == 1 else IntegerAttr(table_heads, 64),
                 "per_column": UnitAttr() if per_column else None,
                 "transposed": UnitAttr() if transposed else None,
             },
@@ -137,6 +143,7 @@ class RopeOp(CodaOp):
             self.sin,
             head_dim=self.head_dim.value.data,
             layout=self.layout.data,
+            table_heads=self.heads_of_tables,
             per_column=self.is_per_column,
             transposed=transposed,
         )
@@ -147,9 +154,9 @@ class RopeOp(CodaOp):
         return self.per_column is not None
 
     @property
-    def table_columns(self) -> int:
-        """The columns of the tables that are those of a head."""
-        return self.head_dim.value.data // (1 if self.is_per_column else 2)
+    def heads_of_tables(self) -> int:
+        """The number of heads that the tables have columns of."""
+        return 1 if self.table_heads is None else self.table_heads.value.data
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
@@ -176,20 +183,17 @@ class RopeOp(CodaOp):
         expect_element_type("result", self.result, element_type_of(self.x))
 
     def _verify_columns(self) -> None:
-        """The columns of the tables are those of whole heads, of which x has a multiple."""
-        given, least = shape_of(self.cos)[-1], self.table_columns
-        if given == DYNAMIC_INDEX:
-            return
-        if given < least or given % least:
-            expected = "head_dim" if self.is_per_column else "head_dim/2"
+        """The columns of the tables are those of `table_heads` heads, of which x has a multiple."""
+        heads, head_dim = self.heads_of_tables, self.head_dim.value.data
+        if heads < 1:
+            raise VerifyException(f"property table_heads is {heads}, expected at least 1")
+        verify_group("head_dim * table_heads", heads * head_dim, shape_of(self.x)[-1])
+        given, per_head = shape_of(self.cos)[-1], "head_dim" if self.is_per_column else "head_dim/2"
+        expected = heads * head_dim // (1 if self.is_per_column else 2)
+        if not dims_agree(given, expected):
+            columns = per_head if heads == 1 else f"table_heads * {per_head}"
             raise VerifyException(
-                f"operand cos has {given} columns, expected {expected} = {least} or a multiple"
-            )
-        columns, rotated = shape_of(self.x)[-1], given // least * self.head_dim.value.data
-        if columns != DYNAMIC_INDEX and columns % rotated:
-            raise VerifyException(
-                f"operand cos has {given} columns, those of {rotated} columns of x, expected a "
-                f"divisor of its {columns} columns"
+                f"operand cos has {given} columns, expected {columns} = {expected}"
             )
 
 

@@ -13,6 +13,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -322,7 +323,8 @@ class CrossEntropyGradOp(CodaOp):
 
     `dloss` has the type of the loss; it is divided by the number of targets that count for
     reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32. `lse`, the
-    logsumexp of each row as a column, is not computed again where it is given. A second result is
+    logsumexp of each row as a column, is not computed again where it is given: the float32 and,
+    in a column of its own, what that lacks, or the float32 alone. A second result is
     the sum of logits ⊙ result over each row, as a column.
 
     With `start`, the logits are the columns from there on of longer rows, which `lse` is of.
@@ -332,7 +334,7 @@ class CrossEntropyGradOp(CodaOp):
     logits = operand_def(TensorType)
     target = operand_def(TensorType)
     dloss = operand_def(TensorType)
-    lse = opt_operand_def(TensorType)
+    row_lse = var_operand_def(TensorType)
     ignore_index = prop_def(IntegerAttr)
     reduction = prop_def(StringAttr)
     start = opt_prop_def(IntegerAttr)
@@ -345,7 +347,7 @@ class CrossEntropyGradOp(CodaOp):
         logits: SSAValue | Operation,
         target: SSAValue | Operation,
         dloss: SSAValue | Operation,
-        lse: SSAValue | Operation | None = None,
+        row_lse: Sequence[SSAValue] = (),
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
@@ -355,7 +357,7 @@ class CrossEntropyGradOp(CodaOp):
         logits = SSAValue.get(logits)
         column = TensorType(f32, (*shape_of(logits)[:-1], 1))
         super().__init__(
-            operands=[logits, target, dloss, optional_operand(lse)],
+            operands=[logits, target, dloss, row_lse],
             properties={
                 "ignore_index": IntegerAttr(ignore_index, 64),
                 "reduction": StringAttr(reduction),
@@ -386,11 +388,13 @@ class CrossEntropyGradOp(CodaOp):
         expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
         if self.first_column < 0:
             raise VerifyException(f"property start is {self.first_column}, expected at least 0")
-        if self.start is not None and self.lse is None:
+        if self.start is not None and not self.row_lse:
             raise VerifyException("no operand lse, expected that of the rows that start before")
-        if self.lse is not None:
-            expect_shape("operand lse", self.lse, (*shape_of(self.target), 1))
-            expect_element_type("operand lse", self.lse, f32)
+        if len(self.row_lse) > 2:
+            raise VerifyException(f"{len(self.row_lse)} operands lse, expected at most 2")
+        for lse in self.row_lse:
+            expect_shape("operand lse", lse, (*shape_of(self.target), 1))
+            expect_element_type("operand lse", lse, f32)
         if self.moment is not None:
             expect_shape("result moment", self.moment, (*shape_of(self.target), 1))
             expect_element_type("result moment", self.moment, f32)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     f32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -16,6 +17,7 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -93,39 +95,52 @@ class RMSNormOp(CodaOp):
 @irdl_op_definition
 class LayerNormOp(CodaOp):
     """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
-    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing.
+    (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing. With
+    `bias_only` the bias is all that it holds.
     """
 
     name = "coda.layer_norm"
     x = operand_def(TensorType)
     params = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
+    bias_only = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, x: SSAValue | Operation, params: Sequence[SSAValue], *, eps: float):
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        params: Sequence[SSAValue],
+        *,
+        eps: float,
+        bias_only: bool = False,
+    ):
         x = SSAValue.get(x)
         super().__init__(
             operands=[x, params],
-            properties={"eps": FloatAttr(eps, 64)},
+            properties={
+                "eps": FloatAttr(eps, 64),
+                "bias_only": UnitAttr() if bias_only else None,
+            },
             result_types=[x.type],
         )
 
     @property
     def weight(self) -> SSAValue | None:
-        return self.params[0] if self.params else None
+        return self.params[0] if self.params and self.bias_only is None else None
 
     @property
     def bias(self) -> SSAValue | None:
-        return self.params[1] if len(self.params) > 1 else None
+        biases = self.params[0 if self.bias_only is not None else 1 :]
+        return biases[0] if biases else None
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
-        if len(self.params) > 2:
-            raise VerifyException(
-                f"{len(self.params)} parameters, expected a weight and a bias at most"
-            )
-        for what, value in zip(("weight", "bias"), self.params, strict=False):
+        names = ("weight", "bias") if self.bias_only is None else ("bias",)
+        expected = "a weight and a bias at most" if self.bias_only is None else "a bias alone"
+        if len(self.params) > len(names) or (self.bias_only is not None and not self.params):
+            raise VerifyException(f"{len(self.params)} parameters, expected {expected}")
+        for what, value in zip(names, self.params, strict=False):
             expect_row_parameter(f"operand {what}", value, self.x, shape_of(self.x)[-1])
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
@@ -194,23 +209,34 @@ class SoftmaxOp(CodaOp):
 class ReduceOp(CodaOp):
     """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
     (log of the sum of exponentials). Accumulates in float32.
+
+    An lse can have a second result, `rest`: what the float32 lacks of the number that it is rounded
+    from. It has the magnitude of x, so that small differences of it need both.
     """
 
     name = "coda.reduce"
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
     result = result_def(TensorType)
+    rest = opt_result_def(TensorType)
     traits = traits_def(Pure())
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")
 
-    def __init__(self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None):
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        kind: str,
+        element_type: Attribute | None = None,
+        *,
+        has_rest: bool = False,
+    ):
         x = SSAValue.get(x)
-        element_type = element_type or element_type_of(x)
+        type = TensorType(element_type or element_type_of(x), (*shape_of(x)[:-1], 1))
         super().__init__(
             operands=[x],
             properties={"kind": StringAttr(kind)},
-            result_types=[TensorType(element_type, (*shape_of(x)[:-1], 1))],
+            result_types=[type, [type] if has_rest else []],
         )
 
     def verify_(self) -> None:
@@ -219,4 +245,10 @@ class ReduceOp(CodaOp):
             raise VerifyException(
                 f'property kind is "{self.kind.data}", expected one of ' + ", ".join(self.KINDS)
             )
+        if self.rest is not None:
+            if self.kind.data != "lse":
+                raise VerifyException(f"result rest of the kind {self.kind.data}, expected of lse")
+            for what, result in (("result", self.result), ("result rest", self.rest)):
+                expect_element_type(what, result, f32)
+            expect_shape("result rest", self.rest, (*shape_of(self.x)[:-1], 1))
         expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))

@@ -31,13 +31,15 @@ from coda_ir.dialects.gemm.numerics import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
-from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.segment import (
     DomainSegment,
     Port,
     Result,
     Segment,
+    is_wide_partial,
+    partial_arguments,
     partial_type,
     region_type,
 )
@@ -56,6 +58,7 @@ Gemm = Dialect(
         PackWeightOp,
         ScaleWeightOp,
         GroupReduceOp,
+        CheckedIndexOp,
         ColumnOp,
         YieldOp,
     ],
@@ -81,6 +84,7 @@ __all__ = [
     "AttentionDkvOp",
     "AttentionDqOp",
     "AttentionSumOp",
+    "CheckedIndexOp",
     "ColumnOp",
     "Combiner",
     "CombinerAttr",
@@ -114,7 +118,9 @@ __all__ = [
     "TunedAttr",
     "YieldOp",
     "exact_number",
+    "is_wide_partial",
     "numerics_mode",
+    "partial_arguments",
     "partial_type",
     "region_type",
 ]

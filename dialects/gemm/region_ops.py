@@ -1,9 +1,14 @@
 """Operators of epilogue regions that `arith` and `math` do not have."""
 
-from xdsl.dialects.builtin import IntAttr, IntegerType
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
+    VarConstraint,
+    base,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -16,7 +21,11 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
 from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr
-from coda_ir.dialects.gemm.verify_regions import verify_column, verify_group_reduce
+from coda_ir.dialects.gemm.verify_regions import (
+    verify_checked_index,
+    verify_column,
+    verify_group_reduce,
+)
 
 
 @irdl_op_definition
@@ -94,3 +103,36 @@ class ColumnOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_column(self)
+
+
+@irdl_op_definition
+class CheckedIndexOp(IRDLOperation):
+    """An index that is known to be one of 0 to `extent` - 1, or `ignored`: another one ends the
+    program with an error, as PyTorch's losses do.
+
+    `%t = gemm.checked_index %target {extent = 32000 : i64, ignored = -100 : i64} : i64`
+    """
+
+    name = "gemm.checked_index"
+    T: ClassVar = VarConstraint("T", base(IntegerType))
+
+    index = operand_def(T)
+    extent = prop_def(IntegerAttr)
+    ignored = prop_def(IntegerAttr)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$index attr-dict `:` type($index)"
+
+    def __init__(self, index: SSAValue | Operation, extent: int, ignored: int):
+        super().__init__(
+            operands=[index],
+            properties={
+                "extent": IntegerAttr(extent, 64),
+                "ignored": IntegerAttr(ignored, 64),
+            },
+            result_types=[SSAValue.get(index).type],
+        )
+
+    def verify_(self) -> None:
+        verify_checked_index(self)

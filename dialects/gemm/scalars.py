@@ -29,7 +29,8 @@ class RotationTypes(NamedTuple):
 
 
 class ScalarBuilder:
-    """Appends scalar operators to the block of a region, before its terminator if it has one.
+    """Appends scalar operators to the block of a region, before its terminator if it has one, or
+    puts them `at_start`, before all others.
 
     Methods take and return float32 values unless stated; every operator gets `location`. Where
     `mode` says so, `result` rounds, and so do the steps of what PyTorch has no operator for.
@@ -40,16 +41,11 @@ class ScalarBuilder:
         block: Block,
         location: LocationAttr | None = None,
         mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+        *,
+        at_start: bool = False,
     ):
         self.mode = mode
-        terminator = block.last_op if block.last_op and block.last_op.next_op is None else None
-        is_yield = terminator is not None and terminator.name == "gemm.yield"
-        point = (
-            InsertPoint.before(terminator)
-            if is_yield and terminator is not None
-            else InsertPoint.at_end(block)
-        )
-        self._builder = Builder(point)
+        self._builder = Builder(InsertPoint.at_start(block) if at_start else _end_of(block))
         self._location = location or UnknownLoc()
         self._constants: dict[tuple[float, Attribute], SSAValue] = {}
 
@@ -316,3 +312,11 @@ _DERIVATIVES: dict[str, Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]]
     "sigmoid": _sigmoid_grad,
     "tanh": _tanh_grad,
 }
+
+
+def _end_of(block: Block) -> InsertPoint:
+    """Behind the last operator of a block, or before its terminator."""
+    last = block.last_op
+    if last is not None and last.name == "gemm.yield":
+        return InsertPoint.before(last)
+    return InsertPoint.at_end(block)

@@ -1,10 +1,10 @@
 """The column ranges of a GEMM as Python values: what passes edit and backends read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32, f64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, is_float, shape_of
@@ -185,6 +185,26 @@ def region_type(element_type: Attribute) -> Attribute:
     return f32 if is_float(element_type) else element_type
 
 
-def partial_type(rows: Sequence[int]) -> AnyTensor:
-    """The type of a `partial_row`: one float32 per row and tile of columns."""
-    return TensorType(f32, (*rows, DYNAMIC_INDEX))
+def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:
+    """The type of a `partial_row`: one float32 per row and tile of columns, or one float64.
+
+    A logsumexp has the magnitude of what it is of. Where small differences of it count, as in a
+    loss, float32 does not hold them.
+    """
+    return TensorType(f64 if is_wide else f32, (*rows, DYNAMIC_INDEX))
+
+
+def partial_arguments(partials: Iterable[SSAValue]) -> list[Attribute]:
+    """The types of the arguments of a finalize for `partials`.
+
+    What float64 partials combine to is two float32: the nearest one, and what it lacks.
+    """
+    types: list[Attribute] = []
+    for partial in partials:
+        types += [f32] * (2 if is_wide_partial(partial) else 1)
+    return types
+
+
+def is_wide_partial(partial: SSAValue) -> bool:
+    """Whether partials are float64."""
+    return element_type_of(partial) == f64

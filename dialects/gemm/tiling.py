@@ -7,7 +7,7 @@ have to agree on it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
@@ -222,7 +222,10 @@ def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
     """Whether registers are left for sums over the columns that wait for other parts."""
     # Where a warp of its own moves tiles, these take none.
     are_moved = schedule.is_warp_specialized and not schedule.alternates
-    return not is_heavy(segment) or (are_moved and _reductions(segment) == 1)
+    if not is_heavy(segment) or (are_moved and _reductions(segment) == 1):
+        return True
+    # What waits of a float64 takes no more than what stores one for each part.
+    return any(type.element_type == f64 for _, type in segment.results)
 
 
 def tiles_moved(segment: Segment) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
@@ -24,6 +24,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm.attrs import (
+    Combiner,
     CombinerAttr,
     Layout,
     PortKind,
@@ -31,7 +32,12 @@ from coda_ir.dialects.gemm.attrs import (
     ResultPortAttr,
     SegmentAttr,
 )
-from coda_ir.dialects.gemm.segment import Segment, region_type
+from coda_ir.dialects.gemm.segment import (
+    Segment,
+    is_wide_partial,
+    partial_arguments,
+    region_type,
+)
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 
 if TYPE_CHECKING:
@@ -313,9 +319,16 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
             raise VerifyException(
                 f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
             )
-        if kind not in _STORED and type.element_type != f32:
+        if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
+            _verify_wide(what, port.combiner)
+        elif kind not in _STORED and type.element_type != f32:
             raise VerifyException(f"{what} has element type {type.element_type}, expected f32")
     _verify_partial_uses(segment)
+
+
+def _verify_wide(what: str, combiner: Attribute) -> None:
+    if combiner != CombinerAttr(Combiner.LSE):
+        raise VerifyException(f"{what} has element type f64, expected f32; f64 is for lse alone")
 
 
 _STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
@@ -410,7 +423,10 @@ def verify_finalize(op: FinalizeOp) -> None:
             partial,
             (*kept, DYNAMIC_INDEX) if by_row else (DYNAMIC_INDEX, *kept),
         )
-        expect_element_type(f"partial {index}", partial, f32)
+        if is_wide_partial(partial) and by_row:
+            _verify_wide(f"partial {index}", op.combiners.data[index])
+        else:
+            expect_element_type(f"partial {index}", partial, f32)
     for index, (kind, value) in enumerate(op.port_list):
         if kind not in (PortKind.COL, PortKind.SCALAR):
             raise VerifyException(f"port {index} is {kind.value}, expected col or scalar")
@@ -425,7 +441,7 @@ def verify_finalize(op: FinalizeOp) -> None:
                 f"result {index} has shape {format_shape(shape_of(result))}, expected "
                 f"{format_shape((*kept, 1))} or {format_shape(kept)}"
             )
-    arguments: list[Attribute] = [f32] * len(op.partials)
+    arguments = partial_arguments(op.partials)
     arguments += [region_type(element_type_of(value)) for _, value in op.port_list]
     yields = [region_type(element_type_of(result)) for result in op.outputs]
     verify_region(op.body, arguments, yields)
@@ -437,7 +453,10 @@ def verify_weight_vector(op: WeightVectorOp) -> None:
     if len(shape_of(op.weight)) != 2:
         raise VerifyException(f"weight has rank {len(shape_of(op.weight))}, expected 2")
     k = shape_of(op.weight)[1 if op.layout.data == Layout.NK else 0]
-    expect_shape("vector", op.vector, (k,))
+    if op.vector is not None:
+        expect_shape("vector", op.vector, (k,))
+    elif op.NEEDS_VECTOR:
+        raise VerifyException("a weight is given, expected a vector of its K elements as well")
     expected = op.result_type(op.weight, op.layout.data)
     expect_shape("result", op.result, expected.get_shape())
     expect_element_type("result", op.result, expected.element_type)

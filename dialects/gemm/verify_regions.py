@@ -14,7 +14,7 @@ from coda_ir.dialects.gemm.constants import verify_exact_number
 from coda_ir.dialects.gemm.segment import Segment
 
 if TYPE_CHECKING:
-    from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp
+    from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp
 
 
 class PortsAreTheOnlyWayIn(IsolatedFromAbove):
@@ -68,7 +68,10 @@ def _verify_region_ops(block: Block) -> None:
         verify_exact_number(op)
 
 
-_IN_REGIONS = ("arith.", "math.", "gemm.group_reduce", "gemm.column", "gemm.yield")
+_IN_REGIONS = (
+    *("arith.", "math.", "gemm.group_reduce", "gemm.column", "gemm.checked_index"),
+    "gemm.yield",
+)
 """Beginnings of the names of what a region may contain."""
 
 
@@ -85,6 +88,13 @@ def verify_columns(segment: Segment, n: int) -> None:
 def verify_column(op: ColumnOp) -> None:
     if op.result.type not in (i32, i64):
         raise VerifyException(f"result has type {op.result.type}, expected i32 or i64")
+
+
+def verify_checked_index(op: CheckedIndexOp) -> None:
+    if op.index.type not in (i32, i64):
+        raise VerifyException(f"operand has type {op.index.type}, expected i32 or i64")
+    if op.extent.value.data < 1:
+        raise VerifyException(f"property extent is {op.extent.value.data}, expected at least 1")
 
 
 def verify_group_reduce(op: GroupReduceOp) -> None:

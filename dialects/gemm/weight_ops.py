@@ -1,6 +1,7 @@
 """Operators that compute from weights alone, ahead of time."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation, SSAValue
@@ -8,6 +9,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -20,19 +22,22 @@ from coda_ir.dialects.gemm.attrs import Layout, LayoutAttr
 
 
 class WeightVectorOp(IRDLOperation, ABC):
-    """A computation on a weight and a vector of its K elements alone.
+    """A computation on a weight, and on a vector of its K elements, alone.
 
     The host program does it once and keeps the result until one of the two changes.
     """
 
     weight = operand_def(TensorType)
-    vector = operand_def(TensorType)
+    vector = opt_operand_def(TensorType)
     layout = prop_def(LayoutAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
+    NEEDS_VECTOR: ClassVar[bool] = True
     assembly_format = "$layout operands attr-dict `:` functional-type(operands, results)"
 
-    def __init__(self, weight: SSAValue | Operation, vector: SSAValue | Operation, layout: Layout):
+    def __init__(
+        self, weight: SSAValue | Operation, vector: SSAValue | Operation | None, layout: Layout
+    ):
         weight = SSAValue.get(weight)
         super().__init__(
             operands=[weight, vector],
@@ -51,7 +56,7 @@ class WeightVectorOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class PackWeightOp(WeightVectorOp):
-    """v[n] = sum_k W[n, k] · vector[k] in float32.
+    """v[n] = sum_k W[n, k] · vector[k] in float32; without a vector, v[n] = sum_k W[n, k].
 
     The deferral of LayerNorm needs u = W·gamma and c0 = W·beta.
 
@@ -59,6 +64,7 @@ class PackWeightOp(WeightVectorOp):
     """
 
     name = "gemm.pack_weight"
+    NEEDS_VECTOR: ClassVar[bool] = False
 
     @classmethod
     def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:

@@ -115,11 +115,19 @@ class Invocation:
                 argument=name,
             )
 
-    def expect_dims(self, name: str, tensor: TensorValue, expected: Dims, why: str) -> None:
+    def expect_dims(
+        self,
+        name: str,
+        tensor: TensorValue,
+        expected: Dims,
+        why: str,
+        remedy: str | None = None,
+    ) -> None:
         if tensor.dims != expected:
             raise Mistake(
                 f"{self.name}: {name} is {tensor.type}, expected the shape "
                 f"{format_dims(expected)}, {why}",
+                remedy,
                 argument=name,
             )
 

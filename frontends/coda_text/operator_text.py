@@ -166,8 +166,11 @@ class OperatorWriter:
         return Text(f"{self._tensor(op.x, PRODUCT)} @ {weight}", PRODUCT)
 
     def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
-        name = op.name.rpartition(".")[2]
-        return _call(name, *map(self._tensor, op.operands), **_properties(op))
+        name, properties = op.name.rpartition(".")[2], _properties(op)
+        if properties.pop("bias_only", None) is None:
+            return _call(name, *map(self._tensor, op.operands), **properties)
+        x, bias = map(self._tensor, op.operands)
+        return _call(name, x, b=bias, **properties)
 
     def softmax(self, op: coda.SoftmaxOp) -> Text:
         return _call("softmax", self._tensor(op.x))
@@ -302,7 +305,7 @@ def _property_text(name: str, value: Attribute) -> str:
             return number_text(value.value.data)
         case StringAttr():
             return f'"{value.data}"'
-        case UnitAttr() if name == "per_column":
+        case UnitAttr() if name in ("per_column", "bias_only"):
             return "true"
         case _:
             raise Inexpressible(f"the property {name}")

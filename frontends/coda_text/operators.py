@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
@@ -20,6 +20,7 @@ from coda_ir.frontends.coda_text.torch_calls import torch_call
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
+    Dim,
     Dims,
     Number,
     TensorValue,
@@ -105,11 +106,11 @@ def rms_norm(call: Invocation) -> TensorValue:
 
 def layer_norm(call: Invocation) -> TensorValue:
     x = call.float_tensor("x", least_rank=1)
-    if call.given("b") and not call.given("w"):
-        raise Mistake("layer_norm: a bias needs a weight", argument="b")
-    params = [_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b")]
-    given = [param.ssa for param in params if param is not None]
-    return call.emit(coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5)), x.dims)
+    weight, bias = (_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
+    given = [param.ssa for param in (weight, bias) if param is not None]
+    bias_only = weight is None and bias is not None
+    op = coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5), bias_only=bias_only)
+    return call.emit(op, x.dims)
 
 
 def softmax(call: Invocation) -> TensorValue:
@@ -190,34 +191,55 @@ def rope(call: Invocation) -> TensorValue:
     call.expect_heads("head_dim", head_dim, "x", x)
     if head_dim % 2:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
+    heads = call.integer("table_heads", 1)
+    call.expect_heads("table_heads * head_dim", heads * head_dim, "x", x)
     per_column = call.boolean("per_column", False)
-    tables = _rope_tables(call, x, head_dim, per_column=per_column)
+    cos, sin = _rope_tables(call, x, head_dim, heads, per_column=per_column)
     layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
-    cos, sin = (table.ssa for table in tables)
-    op = coda.RopeOp(x.ssa, cos, sin, head_dim=head_dim, layout=layout, per_column=per_column)
+    op = coda.RopeOp(
+        x.ssa,
+        cos,
+        sin,
+        head_dim=head_dim,
+        layout=layout,
+        table_heads=heads,
+        per_column=per_column,
+    )
     return call.emit(op, x.dims)
 
 
 def _rope_tables(
-    call: Invocation, x: TensorValue, head_dim: int, *, per_column: bool
-) -> list[TensorValue]:
-    """cos and sin, with the columns of one or of several heads, and the last leading dimensions of
-    x as rows."""
-    least, columns = (head_dim, "head_dim") if per_column else (head_dim // 2, "head_dim/2")
-    given, available = call.float_tensor("cos", least_rank=2).dims[-1], x.dims[-1]
-    if (
-        not isinstance(given, int)
-        or not isinstance(available, int)
-        or given <= 0
-        or given % least
-        or available % (given // least * head_dim)
-    ):
-        given = least
+    call: Invocation, x: TensorValue, head_dim: int, heads: int, *, per_column: bool
+) -> list[SSAValue]:
+    """cos and sin, with the columns of `heads` heads, and the last leading dimensions of x as
+    rows."""
+    columns = heads * head_dim // (1 if per_column else 2)
+    described = "head_dim" if per_column else "head_dim/2"
+    if heads != 1:
+        described = f"table_heads * {described}"
     tables = [call.float_tensor(name, least_rank=2) for name in ("cos", "sin")]
     for name, table in zip(("cos", "sin"), tables, strict=True):
         rows = x.dims[:-1][-(len(table.dims) - 1) :]
-        call.expect_dims(name, table, (*rows, given), f"the positions of x by {columns}")
-    return tables
+        remedy = _remedy_of_tables(table.dims[-1], x, head_dim, per_column=per_column)
+        why = f"the positions of x by {described}"
+        call.expect_dims(name, table, (*rows, columns), why, remedy)
+    return [table.ssa for table in tables]
+
+
+def _remedy_of_tables(
+    columns: Dim, x: TensorValue, head_dim: int, *, per_column: bool
+) -> str | None:
+    """The options with which tables of `columns` columns would be right; None where none are."""
+    available, least = x.dims[-1], head_dim if per_column else head_dim // 2
+    if not isinstance(columns, int) or not isinstance(available, int) or columns <= 0:
+        return None
+    options: list[str] = []
+    if columns == head_dim and not per_column:
+        options.append("per_column=true if they have an entry for each column of a head")
+    heads, rest = divmod(columns, least)
+    if heads > 1 and not rest and available % (heads * head_dim) == 0:
+        options.append(f"table_heads={heads} if they are those of {heads} heads")
+    return f"write {', or '.join(options)}" if options else None
 
 
 def cross_entropy(call: Invocation) -> TensorValue:
@@ -273,7 +295,7 @@ _RULES: dict[str, Rule] = {
     "softcap(x, cap: number)": softcap,
     "cast(x, dtype: type)": cast,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
-    "per_column: boolean = false)": rope,
+    "table_heads: integer = 1, per_column: boolean = false)": rope,
     ATTENTION: attention,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,

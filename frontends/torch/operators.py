@@ -135,13 +135,10 @@ def layer_norm(graph: GraphImporter, node: Node) -> Value | None:
     x, weight, bias = graph.tensor(arguments(node)[0]), argument(node, 2, "weight"), None
     bias = argument(node, 3, "bias")
     params = [graph.tensor(p) for p in (weight, bias) if p is not None]
-    lonely_bias = weight is None and bias is not None
-    if len(argument(node, 1, "normalized_shape")) != 1 or lonely_bias:
+    if len(argument(node, 1, "normalized_shape")) != 1 or not _same_float([x, *params]):
         return None
-    if not _same_float([x, *params]):
-        return None
-    eps = argument(node, 4, "eps", 1e-5)
-    return graph.insert(coda.LayerNormOp(x, params, eps=eps)).result
+    eps, bias_only = argument(node, 4, "eps", 1e-5), weight is None and bias is not None
+    return graph.insert(coda.LayerNormOp(x, params, eps=eps, bias_only=bias_only)).result
 
 
 def rms_norm(graph: GraphImporter, node: Node) -> Value | None:

@@ -87,18 +87,19 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
     """(softmax − onehot) · dloss, with the logsumexp of the forward where a GEMM can give it.
 
-    exp(logit − lse) has the rounding error of the logsumexp, which grows with the logits. Beside
-    that of the logits themselves it does not count if they are computed by a GEMM; others may be
-    exact, and a kernel that reads whole rows needs no more than those.
+    exp(logit − lse) has the rounding error of the logsumexp, which grows with the logits: what the
+    float32 lacks is given, too. A kernel that reads whole rows of other logits needs neither.
     """
-    lse = None
+    row_lse: list[SSAValue] = []
     if computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits):
-        lse = adjoint.insert(coda.ReduceOp(op.logits, "lse", f32), "lse")
+        reduction = coda.ReduceOp(op.logits, "lse", f32, has_rest=True)
+        adjoint.insert(reduction, "lse", "lse_rest")
+        row_lse = list(reduction.results)
     gradient = coda.CrossEntropyGradOp(
         op.logits,
         op.target,
         adjoint.dy,
-        lse,
+        row_lse,
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
     )

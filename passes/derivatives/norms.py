@@ -35,7 +35,7 @@ def _rms_norm(op: coda.RMSNormOp, adjoint: Adjoint) -> None:
 def _layer_norm(op: coda.LayerNormOp, adjoint: Adjoint) -> None:
     if op.bias is not None:
         adjoint.give(op.bias, adjoint.dy)
-    _give_norm(adjoint, op.x, op.x, adjoint.dy, op.params[:1], op)
+    _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
 
 
 Norm = coda.RMSNormOp | coda.LayerNormOp

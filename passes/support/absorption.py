@@ -8,12 +8,14 @@ from xdsl.ir import Operation, SSAValue, Use
 
 from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float, shape_of
 from coda_ir.dialects.gemm import (
+    CheckedIndexOp,
     FinalizeOp,
     FusedOp,
     Port,
     PortKind,
     Segment,
     YieldOp,
+    is_wide_partial,
 )
 from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.legality import name_of
@@ -53,6 +55,11 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
         return Refusal(
             "the finalize has one result per row", "it combines the partials of each column"
         )
+    if any(isinstance(inner, CheckedIndexOp) for inner in op.body.block.ops):
+        return Refusal(
+            "the finalize checks no index",
+            "it ends the program where an index is wrong, which GEMMs do not",
+        )
     if op.order is not None:
         return Refusal(
             "the partials are combined in any fixed order",
@@ -63,6 +70,8 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
 
 def _check_partials(op: FinalizeOp) -> Refusal | None:
     for value in op.partials:
+        if is_wide_partial(value):
+            return Refusal("the partials are float32", f"{name_of(value)} is float64")
         if known_tiles(value) is None:
             return Refusal(
                 "the partials come from a scheduled gemm.fused, so that their number is known",

@@ -85,7 +85,7 @@ def _check_types(gradient: coda.CrossEntropyGradOp) -> Refusal | None:
             f"{name_of(logits)} is stored: its element type is {element_type_of(logits)}",
             "use f32",
         )
-    if gradient.lse is None or gradient.start is not None or gradient.moment is not None:
+    if not gradient.row_lse or gradient.start is not None or gradient.moment is not None:
         return Refusal(
             "the gradient is that of whole rows whose logsumexp is known",
             f"{name_of(logits)} is stored: its rows are needed to compute their logsumexp again",

@@ -33,8 +33,8 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
     The caller has checked legality: `lse` is given, and nothing that `op` needs beside the logits
     depends on the GEMM.
     """
-    assert op.lse is not None, "legality was checked before"
-    rewriter.order.hoist([op.target, op.dloss, op.lse], site.op)
+    assert op.row_lse, "legality was checked before"
+    rewriter.order.hoist([op.target, op.dloss, *op.row_lse], site.op)
     kind, dloss = _dloss(op, site, rewriter)
     start = coda.ConstantOp(op.first_column, element_type_of(op.target))
     _insert(start, op, site, rewriter)
@@ -42,7 +42,7 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
     segment = editor.segments[site.segment]
     ports = [
         Port(PortKind.COL, op.target),
-        Port(PortKind.COL, op.lse),
+        *(Port(PortKind.COL, lse) for lse in op.row_lse),
         Port(kind, dloss),
         Port(PortKind.SCALAR, start.result),
     ]
@@ -59,15 +59,17 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
 def _gradient(
     builder: ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
 ) -> SSAValue:
-    """(exp(logit − lse) − onehot) · dloss of an element; 0 where the target is ignored."""
-    logit, target, lse, dloss, start = arguments
+    """(exp(logit − lse − rest) − onehot) · dloss of an element; 0 where the target is ignored."""
+    logit, target, *row_lse, dloss, start = arguments
     type, zero = target.type, builder.constant(0.0)
     place = _as_column(
         builder, builder.insert(arith.SubiOp(target, start)), shape_of(op.logits)[-1]
     )
     is_target = builder.insert(arith.CmpiOp(builder.insert(ColumnOp(i32)), place, "eq"))
     onehot = builder.select(is_target, builder.constant(1.0), zero)
-    softmax = builder.exp(builder.sub(logit, lse))
+    for lse in row_lse:
+        logit = builder.sub(logit, lse)
+    softmax = builder.exp(logit)
     ignored = builder.integer(op.ignore_index.value.data, type)
     is_ignored = builder.insert(arith.CmpiOp(target, ignored, "eq"))
     return builder.select(is_ignored, zero, builder.mul(builder.sub(softmax, onehot), dloss))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import sqrt
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -14,6 +14,8 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 
 OpT = TypeVar("OpT", bound=Operation)
+
+Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
 
 
 def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:

@@ -12,8 +12,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.passes.legality import name_of
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.matching import only_use
-from coda_ir.passes.support.norms import Norm, bias_of, params_of
+from coda_ir.passes.support.matching import Norm, only_use
+from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.scaled_products import scaled, without
 
 Linear = coda.LinearOp | coda.MatmulOp
@@ -40,7 +40,8 @@ class NormGradientSum:
 
     @property
     def weight(self) -> SSAValue:
-        return params_of(self.norm)[0]
+        assert self.norm.weight is not None, "the sum of a weight has one"
+        return self.norm.weight
 
     @property
     def norm_bias(self) -> SSAValue | None:
@@ -174,9 +175,9 @@ def _match(
     reduce: coda.ReduceOp, norm: Norm, gradient: SSAValue, others: Sequence[SSAValue]
 ) -> NormGradientSum | None:
     """Whether the sum over `others` ⊙ `gradient` is that of h, or of w, and the gradient of h."""
-    params = [uncast(param) for param in params_of(norm)]
-    if isinstance(norm, coda.LayerNormOp) and params:
-        left = _without(others, [params[0]])
+    weights = [] if norm.weight is None else [uncast(norm.weight)]
+    if isinstance(norm, coda.LayerNormOp) and weights:
+        left = _without(others, weights)
         if left is not None and all(map(_is_per_row, left)):
             return NormGradientSum(reduce, norm, gradient, True, left, None)
     stats = stats_of(norm)
@@ -186,7 +187,7 @@ def _match(
     x = [centered[0]] if centered else [uncast(norm.x)]
     if isinstance(norm, coda.LayerNormOp) != bool(centered):
         return None
-    left = _without(others, [*x, *params[:1]])
+    left = _without(others, [*x, *weights])
     if left is None or not all(map(_is_per_row, left)):
         return None
     rstd = stats.stats[0]

@@ -9,8 +9,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.passes.legality import NormDeferral, check_norm_input
+from coda_ir.passes.legality import check_norm_input
 from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
+from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.norm_deferral import NormDeferral
 
 Defer: TypeAlias = Callable[[NormDeferral], None]
 
@@ -65,29 +67,17 @@ def bias_of(gemm: coda.LinearOp | coda.MatmulOp) -> SSAValue | None:
     return gemm.bias if isinstance(gemm, coda.LinearOp) else None
 
 
-def apply_statistics(
-    insert: OpInserter, x: SSAValue, stats: Sequence[SSAValue], params: Sequence[SSAValue]
-) -> SSAValue:
+def apply_statistics(insert: OpInserter, norm: Norm, stats: Sequence[SSAValue]) -> SSAValue:
     """(x − mean) · rstd ⊙ weight + bias in float32; `stats` is (rstd) or (rstd, mean)."""
-    value = insert.cast(x, f32)
+    value = insert.cast(norm.x, f32)
     if len(stats) > 1:
         value = insert.sub(value, stats[1])
     value = insert.mul(value, stats[0])
-    if params:
-        value = insert.mul(value, insert.cast(params[0], f32))
-    if len(params) > 1:
-        value = insert.add(value, insert.cast(params[1], f32))
-    return insert.cast(value, element_type_of(x))
-
-
-Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
-
-
-def params_of(norm: Norm) -> Sequence[SSAValue]:
-    """The weight and the bias of a norm, as far as it has them."""
-    if isinstance(norm, coda.LayerNormOp):
-        return norm.params
-    return [] if norm.weight is None else [norm.weight]
+    if norm.weight is not None:
+        value = insert.mul(value, insert.cast(norm.weight, f32))
+    if isinstance(norm, coda.LayerNormOp) and norm.bias is not None:
+        value = insert.add(value, insert.cast(norm.bias, f32))
+    return insert.cast(value, element_type_of(norm.x))
 
 
 def norm_stats(insert: OpInserter, norm: Norm) -> Sequence[SSAValue]:
@@ -115,14 +105,14 @@ def defer_or_split(
         rewriter.missed(norm, verdict)
         insert = OpInserter(rewriter, norm, norm.location)
         stats = norm_stats(insert, norm)
-        replace_value(norm, apply_statistics(insert, norm.x, stats, params_of(norm)))
+        replace_value(norm, apply_statistics(insert, norm, stats))
     else:
         rewriter.passed(norm, f"deferred past {_described(verdict)}")
         defer(verdict)
         for op in verdict.recomputed_by:
             insert = OpInserter(rewriter, op, norm.location)
             stats = norm_stats(OpInserter(rewriter, norm, norm.location), norm)
-            value = apply_statistics(insert, norm.x, stats, params_of(norm))
+            value = apply_statistics(insert, norm, stats)
             norm.result.replace_uses_with_if(value, lambda use, op=op: use.operation is op)
     rewriter.order.erase(norm)
 

@@ -47,6 +47,13 @@ class BlockOrder:
         del self._position[old]
         old.erase()
 
+    def substitute(self, old: Operation, new: Operation) -> None:
+        """Put `new` in the place of `old`: its results take over their names and uses."""
+        for before, after in zip(old.results, new.results, strict=True):
+            after.name_hint = before.name_hint
+            before.replace_all_uses_with(after)
+        self.replace(old, new)
+
     def join(
         self, first: Operation, second: Operation, outputs: Sequence[SSAValue], joined: Operation
     ) -> None:

@@ -286,6 +286,13 @@ func.func @f(
   ^epilogue(%e : f32, %f : f32):
     gemm.yield %e : f32
   }
+  %slopes = coda.reshape %b : (tensor<8xbf16>) -> tensor<8x1x1xbf16>
+  %keys = coda.reshape %d : (tensor<?xf32>) -> tensor<1x1x?xf32>
+  %outer = gemm.map col(%slopes : tensor<8x1x1xbf16>) table(%keys : tensor<1x1x?xf32>)
+      -> (tile : tensor<8x1x?xf32>) {
+  ^epilogue(%e : f32, %f : f32):
+    gemm.yield %f : f32
+  }
   %u = gemm.pack_weight nk %v, %b :
       (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?xf32>
   func.return
@@ -324,6 +331,7 @@ class TestGemmLevel:
         assert dims["d"] == ("V",)
         assert dims["m"] == dims["p"] == ("M", 8)
         assert dims["u"] == ("V",)
+        assert dims["outer"] == (8, 1, "V"), "only a table tells the columns"
 
     def test_gradients(self):
         dims = gemm_level_dims("")

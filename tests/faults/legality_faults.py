@@ -10,12 +10,13 @@ fused into one is right.
 from faults.fault import Fault
 
 L = "coda_ir.passes.legality:"
+DEFERRAL = "coda_ir.passes.support.norm_deferral:"
 
 LEGALITY_FAULTS = (
     Fault(
         "legality: any consumer of a norm is a GEMM",
-        f"{L}check_norm_consumers",
-        "if isinstance(op, kinds) and use.index == 0:",
+        f"{DEFERRAL}check_norm_consumers",
+        "if use.index == 0 and isinstance(op, NormConsumer) and _lets_pass(op, norm):",
         "if True:",
     ),
     Fault(
@@ -26,9 +27,9 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: a norm may be the weight of a GEMM",
-        f"{L}check_norm_consumers",
-        " and use.index == 0:",
-        ":",
+        f"{DEFERRAL}check_norm_consumers",
+        "if use.index == 0 and isinstance",
+        "if isinstance",
     ),
     Fault(
         "legality: a symbolic number of columns has a mean",
@@ -44,7 +45,7 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: any broadcast is a port",
-        f"{L}check_site",
+        f"{L}check_ports",
         "if port_kind(shape_of(value), domain) is None:",
         "if False:",
     ),
@@ -171,7 +172,7 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: a scale that is folded may be computed",
         "coda_ir.passes.place_column_scale:_check",
-        "if not isinstance(gemm, Gemm) or use.index != 0:",
+        "if not _multiplies(gemm, use.index):",
         "if False:",
     ),
     Fault(

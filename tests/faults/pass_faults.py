@@ -57,14 +57,14 @@ PASS_FAULTS = (
     Fault(
         "norm: weight added instead of multiplied where the norm is split",
         f"{P}support.norms:apply_statistics",
-        "value = insert.mul(value, insert.cast(params[0], f32))",
-        "value = insert.add(value, insert.cast(params[0], f32))",
+        "value = insert.mul(value, insert.cast(norm.weight, f32))",
+        "value = insert.add(value, insert.cast(norm.weight, f32))",
     ),
     Fault(
         "layer norm: mean not subtracted",
         f"{P}defer_layer_norm:_defer",
-        "value = insert.sub(value, insert.mul(shift, _pack(insert, norm.weight, gemm)))",
-        "_pack(insert, norm.weight, gemm)",
+        "value = insert.sub(value, insert.mul(shift, sums))",
+        "pass",
     ),
     Fault(
         "layer norm: mean not scaled by rstd",
@@ -75,14 +75,38 @@ PASS_FAULTS = (
     Fault(
         "layer norm: column sums of the weight in place of its bias",
         f"{P}defer_layer_norm:_defer",
-        "_pack(insert, norm.bias, gemm)",
-        "_pack(insert, norm.weight, gemm)",
+        "_packed(insert, gemm.weight, norm.bias, layout)",
+        "sums",
     ),
     Fault(
         "layer norm: column sums along the wrong dimension",
-        f"{P}defer_layer_norm:_pack",
+        f"{P}defer_layer_norm:_defer",
         "Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN",
         "Layout.NK",
+    ),
+    Fault(
+        "rms norm: one accumulator of a pair not scaled",
+        f"{P}defer_rms_norm:_scaled",
+        "for accumulator in segment.accumulators]",
+        "for accumulator in segment.accumulators[:1]] + list(segment.accumulators[1:])",
+    ),
+    Fault(
+        "layer norm: correction of accumulators added",
+        f"{P}defer_layer_norm:_corrected",
+        "builder.sub(v, ",
+        "builder.add(v, ",
+    ),
+    Fault(
+        "layer norm: correction of accumulators without the bias",
+        f"{P}defer_layer_norm:_corrected",
+        "if norm.bias is not None:",
+        "if False:",
+    ),
+    Fault(
+        "layer norm: halves of pairs exchanged in the correction",
+        f"{P}defer_layer_norm:_port_of_vector",
+        "for half in packed]",
+        "for half in packed[::-1]]",
     ),
     Fault(
         "layer norm: variance without the square of the mean",
@@ -292,8 +316,8 @@ PASS_FAULTS = (
     Fault(
         "loss: ignored rows count",
         f"{P}fuse_cross_entropy:_per_row_loss",
-        "builder.insert(arith.SelectOp(ignored, zero, builder.sub(total, logit)))",
-        "builder.sub(total, logit)",
+        "builder.insert(arith.SelectOp(ignored, zero, loss))",
+        "loss",
     ),
     Fault(
         "loss: mean over all rows",

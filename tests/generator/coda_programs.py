@@ -107,13 +107,17 @@ def _epilogue(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
 def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if n % 4:
         return f"softcap({x}, 30.0)", n
-    per_column = b.choices.chance(40)
-    columns = "HEAD" if per_column else "HEAD // 2"
+    columns, options = b.choices.pick(
+        (
+            ("HEAD // 2", ""),
+            ("HEAD", ", per_column=true"),
+            (f"{n} // 2", f", table_heads={n} // HEAD"),
+        )
+    )
     cos, sin = (b.parameter(b.rows[-1], columns) for _ in range(2))
     layout = b.choices.pick(('"half_split"', '"interleaved"'))
-    option = ", per_column=true" if per_column else ""
     w = b.parameter(n, n, weight=True)
-    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout}{option})", n
+    return f"rope(linear({x}, {w}), {cos}, {sin}, head_dim=HEAD, layout={layout}{options})", n
 
 
 def _modulation(b: TextBuilder, x: str, n: int) -> tuple[str, int]:

@@ -375,4 +375,5 @@ def packed_vector(b: FunctionBuilder, x: SSAValue) -> None:
     n, k = b.choices.pick(b.style.columns), b.columns_of(x)
     layout = b.choices.pick((Layout.NK, Layout.KN))
     weight = b.matrix(n, k, x) if layout == Layout.NK else b.matrix(k, n, x)
-    b.extra(PackWeightOp(weight, b.row(k, x), layout), "packed")
+    vector = None if b.choices.chance(20) else b.row(k, x)
+    b.extra(PackWeightOp(weight, vector, layout), "packed")

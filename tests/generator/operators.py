@@ -190,7 +190,8 @@ def norm(b: FunctionBuilder, x: SSAValue, kind: str | None = None) -> SSAValue:
         return b.add(coda.RMSNormOp(x, weight, eps=eps), "normed")
     count = 2 - b.choices.weighted(((55, 0), (20, 1), (25, 2)))
     weights = [b.row(n, x) for _ in range(count)]
-    return b.add(coda.LayerNormOp(x, weights, eps=eps), "normed")
+    bias_only = count == 1 and b.choices.chance(30)
+    return b.add(coda.LayerNormOp(x, weights, eps=eps, bias_only=bias_only), "normed")
 
 
 def group_norm(b: FunctionBuilder, x: SSAValue, group: int) -> SSAValue:
@@ -209,7 +210,15 @@ def rope(b: FunctionBuilder, x: SSAValue, layout: str) -> SSAValue:
     dims = (*positions, count * (head if per_column else head // 2))
     depth = 2 if b.choices.chance(15) else 0
     cos, sin = (view_parameter(b, dims, element, depth, hint) for hint in ("cos", "sin"))
-    op = coda.RopeOp(x, cos, sin, head_dim=head, layout=layout, per_column=per_column)
+    op = coda.RopeOp(
+        x,
+        cos,
+        sin,
+        head_dim=head,
+        layout=layout,
+        table_heads=count,
+        per_column=per_column,
+    )
     return b.add(op, "rotated")
 
 

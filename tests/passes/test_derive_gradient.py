@@ -231,6 +231,10 @@ CASES: dict[str, Case] = {
         {"x": ("B", "T", 8), "w": (8,), "b": (8,)},
         lambda v: coda.LayerNormOp(v.x, [v.w, v.b], eps=0.1),
     ),
+    "layer_norm with a bias alone": Case(
+        {"x": ("M", 8), "b": (8,)},
+        lambda v: coda.LayerNormOp(v.x, [v.b], eps=0.1, bias_only=True),
+    ),
     "rms stats": Case(HEADS, lambda v: coda.NormStatsOp(v.x, "rms", 0.1)),
     "layer stats": Case(HEADS, lambda v: coda.NormStatsOp(v.x, "layer", 0.1)),
     "stats of an open extent": Case(

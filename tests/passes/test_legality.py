@@ -18,8 +18,6 @@ from xdsl.dialects.func import FuncOp
 
 from coda_ir.passes.legality import (
     NO_PRODUCER,
-    NormDeferral,
-    check_norm_consumers,
     check_norm_input,
     find_site,
     is_tilewise,
@@ -27,6 +25,9 @@ from coda_ir.passes.legality import (
     static_columns,
 )
 from coda_ir.passes.support.editing import Site
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.order import BlockOrder
 
 
@@ -64,6 +65,12 @@ def test_argument_is_not_tilewise():
 # Norms
 
 
+def norm_consumers(function: Function) -> NormDeferral | Refusal:
+    norm = function.op("n")
+    assert isinstance(norm, Norm)
+    return function.ask(lambda: check_norm_consumers(norm, function.order))
+
+
 def test_norm_input():
     function = Function(PARAMETERS, linear("z", "x"), rms_norm("n", "z"))
     assert function.ask(lambda: check_norm_input(function.op("n"), function["z"])) is None
@@ -89,14 +96,14 @@ def test_norm_consumers_in_order():
     function = Function(
         PARAMETERS, rms_norm("n", "x"), linear("a", "n"), linear("b", "n", "v"), linear("c", "x")
     )
-    verdict = function.ask(lambda: check_norm_consumers(function.op("n"), function.order))
+    verdict = norm_consumers(function)
     assert isinstance(verdict, NormDeferral)
     assert verdict.consumers == (function.op("a"), function.op("b"))
 
 
 def test_norm_without_consumers():
     function = Function(PARAMETERS, rms_norm("n", "x"))
-    assert check_norm_consumers(function.op("n"), function.order) == NormDeferral(())
+    assert norm_consumers(function) == NormDeferral(())
 
 
 @pytest.mark.parametrize(
@@ -111,17 +118,30 @@ def test_norm_without_consumers():
 )
 def test_norm_with_another_consumer(line: str, found: str):
     function = Function(PARAMETERS, rms_norm("n", "x"), linear("b", "n"), line)
-    verdict = function.ask(lambda: check_norm_consumers(function.op("n"), function.order))
+    verdict = norm_consumers(function)
     assert refused(verdict).found == f"the norm is not deferred: {found}"
 
 
 def test_norm_in_float16():
+    norm = "%n = coda.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<?x8xf16>, tensor<8xf16>) -> "
+    function = Function(
+        "%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<8x8xf16>",
+        norm + "tensor<?x8xf16>",
+        linear("a", "n").replace("f32", "f16"),
+    )
+    verdict = norm_consumers(function)
+    assert refused(verdict).condition == "the element type has the range of float32"
+
+
+def test_norm_without_weight_in_float16():
+    """Its input is there already, in the range of float16."""
     function = Function(
         "%x: tensor<?x8xf16>, %w: tensor<8x8xf16>",
         *(line.replace("f32", "f16") for line in (rms_norm("n", "x"), linear("a", "n"))),
     )
-    verdict = function.ask(lambda: check_norm_consumers(function.op("n"), function.order))
-    assert refused(verdict).condition == "the element type has the range of float32"
+    verdict = norm_consumers(function)
+    assert isinstance(verdict, NormDeferral)
+    assert verdict.consumers == (function.op("a"),)
 
 
 def test_norm_that_is_returned():
@@ -131,7 +151,7 @@ def test_norm_that_is_returned():
     (function,) = module.ops
     assert isinstance(function, FuncOp)
     norm = function.body.block.first_op
-    assert norm is not None
+    assert isinstance(norm, Norm)
     verdict = check_norm_consumers(norm, BlockOrder(function.body.block))
     assert refused(verdict).found == "the norm is not deferred: it is returned"
 

@@ -117,6 +117,20 @@ func.func @f(%x: tensor<?x?x8xbf16>) -> tensor<4x?x?x2xbf16> {
 """
 """The gradient has other strides than the argument, and was viewed where it had to be reshaped."""
 
+INFINITE_SCALE = """
+func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>,
+             %a: tensor<2x8xf32>, %b: tensor<16x2xf32>) -> tensor<?x16xf32> {
+  %s = coda.constant {value = 0xfff0000000000000 : f64} : tensor<f32>
+  %z = coda.linear %x, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  %t = coda.linear %x, %a : (tensor<?x8xf32>, tensor<2x8xf32>) -> tensor<?x2xf32>
+  %u = coda.linear %t, %b : (tensor<?x2xf32>, tensor<16x2xf32>) -> tensor<?x16xf32>
+  %su = coda.mul %u, %s : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
+  %y = coda.add %z, %su : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+"""
+"""Moved to the terms of the product, the scale made infinities of both signs, and NaN of them."""
+
 DIFFERENTIATED = {
     "reshaped and transposed": RESHAPED_AND_TRANSPOSED,
     "norm of heads and a view": NORM_OF_HEADS_AND_A_VIEW,
@@ -124,6 +138,7 @@ DIFFERENTIATED = {
 }
 
 PROGRAMS = {
+    "infinite scale": INFINITE_SCALE,
     "scalar code": SCALAR_CODE,
     "scaled heads": SCALED_HEADS,
     "norm of rotated": NORM_OF_ROTATED,

@@ -208,15 +208,18 @@ func.func @f(%x : {x}, %w : {w}, %cos : {table}, %sin : {table}) -> ({", ".join(
 """
 
 
-def lm_head(dtype: str, k: int, n: int, schedule: str, index: str = "i64") -> str:
+def lm_head(
+    dtype: str, k: int, n: int, schedule: str, index: str = "i64", *, lse: str = "f64"
+) -> str:
     """Softcapped logits: partial logsumexp, partial maximum and the target's logit."""
+    types = f"tensor<?x?x{lse}>, tensor<?x?xf32>, tensor<?xf32>"
     return f"""
 func.func @f(%x: tensor<?x{k}x{dtype}>, %w: tensor<{n}x{k}x{dtype}>, %target: tensor<?x{index}>)
-    -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xf32>) {{
+    -> ({types}) {{
   %lse, %top, %logit = gemm.fused %x : tensor<?x{k}x{dtype}>
       {_schedule(schedule)}
       columns(%w : tensor<{n}x{k}x{dtype}>) col(%target : tensor<?x{index}>)
-      -> (partial_row<lse> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>,
+      -> (partial_row<lse> : tensor<?x?x{lse}>, partial_row<max> : tensor<?x?xf32>,
           select<0> : tensor<?xf32>) {{
   ^epilogue(%acc : f32, %t : {index}):
     %cap = arith.constant 3.0 : f32
@@ -225,6 +228,6 @@ func.func @f(%x: tensor<?x{k}x{dtype}>, %w: tensor<{n}x{k}x{dtype}>, %target: te
     %capped = arith.mulf %1, %cap : f32
     gemm.yield %capped, %capped, %capped : f32, f32, f32
   }}
-  func.return %lse, %top, %logit : tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xf32>
+  func.return %lse, %top, %logit : {types}
 }}
 """

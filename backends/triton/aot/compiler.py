@@ -124,7 +124,11 @@ def _request(
         "name": kernel.name,
         "target": arch.triton_target,
         "arguments": [(argument.name, argument.type) for argument in kernel.arguments],
-        "options": {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages},
+        "options": {
+            "num_warps": kernel.num_warps,
+            "num_stages": kernel.num_stages,
+            **({"debug": True, "sanitize_overflow": False} if kernel.asserts else {}),
+        },
         "level": level,
         "answer": str(files.with_suffix(".json")),
         "errors": str(files.with_suffix(".txt")),

@@ -42,7 +42,7 @@ class HostKernels:
         self.functions = LaunchFunctions(self.names)
         """Of direct launches."""
         self._used: dict[str, UsedKernel] = {}
-        self._is_direct = direct_launch
+        self.is_direct = direct_launch
         # Products and sums are contracted where nothing else is asked for.
         self._fp_fusion = numerics_mode(func) == NumericsMode.FP32_EPILOGUE
 
@@ -75,7 +75,7 @@ class HostKernels:
         self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
     ) -> list[str]:
         """The statements of a launch; see `EmittedKernel.launch`."""
-        if self._is_direct:
+        if self.is_direct:
             launch = direct_launch(kernel, rows, operands, outputs)
             lines = [launch.call(self.functions.name_of(launch))]
         else:

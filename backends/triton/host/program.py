@@ -256,6 +256,12 @@ class HostProgram:
             return variable
         return f"{variable}.view({self.extents.shape(self.dims(result))})"
 
+    def check_index(self, index: SSAValue, extent: str, ignored: int) -> None:
+        """Refuse indices of a CPU that are neither below `extent` nor ignored; see the kernels."""
+        if not self.kernels.is_direct:
+            name = self.variable(index)
+            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored})')
+
     def launch(
         self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
     ) -> None:

@@ -104,6 +104,8 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
     kernel = kernel_of(
         host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy"))
     )
+    columns = host.extents.of(host.dims(op.logits)[-1])
+    host.check_index(op.target, columns, op.ignore_index.value.data)
     operands, rows = operands_of(host, op), host.extents.size(host.dims(op.target))
     if op.reduction.data == "none":
         launch(host, op, kernel, rows, operands)

@@ -27,6 +27,7 @@ from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
+    CheckedIndexOp,
     FinalizeOp,
     FusedOp,
     Layout,
@@ -108,26 +109,36 @@ def _finalize(host: HostProgram, op: Operation) -> None:
     kept = partial[:-1] if op.axis.data == "row" else partial[1:]
     size = SymbolicSize.product(kept)
     elements = None if size.symbols else int(size)
+    _check_indices(host, op)
     kernel = kernel_of(host, op, lambda names: emit_finalize(op, names, tiles, elements))
     launch(host, op, kernel, host.extents.size(kept), operands_of(host, op))
+
+
+def _check_indices(host: HostProgram, op: FinalizeOp) -> None:
+    block = op.body.block
+    for inner in block.ops:
+        if isinstance(inner, CheckedIndexOp) and isinstance(inner.index, BlockArgument):
+            # Ports come last, both among the operands and among the arguments.
+            index = op.operands[inner.index.index - len(block.args)]
+            host.check_index(index, str(inner.extent.value.data), inner.ignored.value.data)
 
 
 def _pack_weight(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, PackWeightOp)
     is_nk = op.layout.data == Layout.NK
-    depth = shape_of(op.vector)[0]
+    depth = shape_of(op.weight)[1 if is_nk else 0]
     kernel = kernel_of(
         host,
         op,
         lambda names: pack_weight_kernel(
             element_type_of(op.weight),
-            element_type_of(op.vector),
+            None if op.vector is None else element_type_of(op.vector),
             None if depth == DYNAMIC_INDEX else depth,
             is_nk=is_nk,
             name=names.fresh("pack_weight"),
         ),
     )
-    operands = [host.variable(op.weight), host.variable(op.vector)]
+    operands = [host.variable(operand) for operand in op.operands]
     rows = host.extents.of(host.dims(op.result)[0])
 
     def compute(name: str) -> list[str]:
@@ -138,7 +149,7 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
 
 def _scale_weight(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ScaleWeightOp)
-    weight, vector = host.variable(op.weight), host.variable(op.vector)
+    weight, vector = (host.variable(operand) for operand in op.operands)
     factor = vector if op.layout.data == Layout.NK else f"{vector}[:, None]"
 
     def compute(name: str) -> list[str]:

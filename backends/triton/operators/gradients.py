@@ -104,6 +104,9 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CrossEntropyGradOp)
     kernel = cross_entropy_grad_kernel(op, host.kernels.names.copy().fresh("cross_entropy_grad"))
     kernel = host.kernels.use(kernel, op)
+    if op.start is None:
+        columns = host.extents.of(host.dims(op.logits)[-1])
+        host.check_index(op.target, columns, op.ignore_index.value.data)
     operands = [host.operand(value) for value in op.operands]
     if op.reduction.data == "mean":
         ignored = op.ignore_index.value.data

@@ -111,6 +111,17 @@ def minimum(a, b):
 
 
 @triton.jit
+def checked_index(index, EXTENT, IGNORED: tl.constexpr):
+    """index, which is a column or IGNORED; on a GPU another one ends the program with an error.
+
+    It has an effect in kernels with `debug=True` only. On a CPU the host has checked it.
+    """
+    is_column = (index >= 0) & (index < EXTENT)
+    tl.device_assert(is_column | (index == IGNORED), "a target is no column of the logits")
+    return index
+
+
+@triton.jit
 def sum_rows(x):
     """The sum of each column; the interpreter would add row after row in float32."""
     if INTERPRET:
@@ -138,11 +149,53 @@ def reduce_lse(x, axis: tl.constexpr):
 
 
 @triton.jit
+def with_exponentials(largest, total, x):
+    """The largest element of a row, and the sum of exp(element - largest), with those of x."""
+    most = tl.maximum(largest, tl.max(x, 1))
+    shift = tl.where(most == float("-inf"), 0.0, most)
+    more = tl.sum(tl.exp(x - tl.expand_dims(shift, 1)), 1)
+    return most, total * tl.exp(largest - shift) + more
+
+
+@triton.jit
+def wide_logarithm(largest, total):
+    """log(total · exp(largest)) in float64."""
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    return shift.to(tl.float64) + tl.log(total).to(tl.float64)
+
+
+@triton.jit
+def wide_lse(x, axis: tl.constexpr):
+    """reduce_lse in float64: the largest element, and the logarithm in float32."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    rest = tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+    return shift.to(tl.float64) + rest.to(tl.float64)
+
+
+@triton.jit
+def wide_tree_lse(x, axis: tl.constexpr):
+    """wide_lse, summed as `tree_sum` does."""
+    largest = tl.max(x, axis)
+    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    rest = tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+    return shift.to(tl.float64) + rest.to(tl.float64)
+
+
+@triton.jit
 def lse_of_two(a, b):
     """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf."""
     largest = tl.maximum(a, b)
     shift = tl.where(largest == float("-inf"), 0.0, largest)
     return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
+
+
+@triton.jit
+def rest_of(wide, rounded):
+    """What a float32 lacks of the float64 that it is rounded from; 0 of an infinite one."""
+    is_finite = tl.abs(rounded) < float("inf")
+    wide, rounded = tl.where(is_finite, wide, 0.0), tl.where(is_finite, rounded, 0.0)
+    return (wide - rounded.to(tl.float64)).to(tl.float32)
 
 
 @triton.jit

@@ -50,3 +50,16 @@ def library_gemm(dtype, x, w, *others):
         for x, w in zip(others[::2], others[1::2]):
             total.addmm_(x.float(), w.float())
     return total.to(dtype)
+
+
+def check_index(name, index, extent, ignored):
+    """Raises where an index is no column and not ignored; on a GPU kernels do, without a wait."""
+    if index.is_cuda:
+        return
+    wrong = (index != ignored) & ((index < 0) | (index >= extent))
+    if wrong.any():
+        row = int(wrong.flatten().nonzero()[0])
+        raise IndexError(
+            f"{name}: row {row} has {int(index.flatten()[row])}, expected 0 to {extent - 1}, or "
+            f"{ignored}, which is ignored"
+        )

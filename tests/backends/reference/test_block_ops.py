@@ -200,7 +200,7 @@ def test_rope(layout: str, leading: tuple[int, ...]):
 @pytest.mark.parametrize("layout", ["half_split", "interleaved"])
 def test_rope_with_tables_of_two_heads(layout: str):
     x, angles = normal(2, 3, 16), normal(3, 4, seed=1)
-    operator = f'coda.rope {{head_dim = 4 : i64, layout = "{layout}"}}'
+    operator = f'coda.rope {{head_dim = 4 : i64, layout = "{layout}", table_heads = 2}}'
     (result,) = run_operator(operator, x, angles.cos(), angles.sin(), results=type_of(x))
     heads = [
         rotate(x[..., start : start + 4].unsqueeze(-2), angles[:, table : table + 2], layout)

@@ -204,13 +204,18 @@ def test_cross_entropy(shape: Sequence[int], reduction: str, dtype: torch.dtype)
 
 @pytest.mark.parametrize("integer", [torch.int32, torch.int64], ids=str)
 def test_cross_entropy_of_a_target_that_is_no_column(integer: torch.dtype) -> None:
-    """PyTorch raises; a kernel reads nothing and gives NaN. The ignored index wins."""
-    logits = torch.randn(4, 5)
-    target = torch.tensor([5, -1, 4, 1000], dtype=integer)
+    """It raises, as PyTorch does. The ignored index wins."""
+    logits = torch.randn(2, 5)
     operator = 'coda.cross_entropy {reduction = "none", ignore_index = 1000 : i64}'
-    loss = run_operator(operator, logits, target, result="tensor<4xf32>")
-    expected = F.cross_entropy(logits[2:3], torch.tensor([4]))
-    torch.testing.assert_close(loss, torch.tensor([NAN, NAN, expected.item(), 0.0]), equal_nan=True)
+    loss = run_operator(
+        operator, logits, torch.tensor([4, 1000], dtype=integer), result="tensor<2xf32>"
+    )
+    expected = F.cross_entropy(logits[:1], torch.tensor([4]))
+    torch.testing.assert_close(loss, torch.tensor([expected.item(), 0.0]))
+    for wrong in (5, -1, -100):
+        target = torch.tensor([0, wrong], dtype=integer)
+        with pytest.raises(IndexError, match=f"row 1 has {wrong}, expected 0 to 4, or 1000"):
+            run_operator(operator, logits, target, result="tensor<2xf32>")
 
 
 def test_cross_entropy_of_special_values() -> None:

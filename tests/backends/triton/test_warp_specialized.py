@@ -132,8 +132,9 @@ class TestNumbers:
         text = programs.qkv_rope("bf16", 72, 128, (2, 2), schedule(), norm=True)
         check_against_reference(text, [1, 130], tmp_path)
 
-    def test_logits_that_are_not_stored(self, tmp_path: Path):
-        text = programs.lm_head("bf16", 72, 330, schedule())
+    @pytest.mark.parametrize("lse", ["f32", "f64"])
+    def test_logits_that_are_not_stored(self, lse: str, tmp_path: Path):
+        text = programs.lm_head("bf16", 72, 330, schedule(), lse=lse)
         check_against_reference(text, [130], tmp_path)
 
     @pytest.mark.parametrize("depths", [(40, 200), (72,)])

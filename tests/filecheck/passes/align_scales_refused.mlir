@@ -186,3 +186,22 @@ func.func @two(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16>
 // CHECK-NEXT:   %y = coda.add %z, %su : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// An infinite scale: the product is infinite where its terms are not NaN.
+
+func.func @infinite(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16>, %b: tensor<16x2xbf16>) -> tensor<?x16xbf16> {
+  %s = coda.constant {value = 0xfff0000000000000 : f64} : tensor<bf16>
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  %t = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<2x8xbf16>) -> tensor<?x2xbf16>
+  %u = coda.linear %t, %b : (tensor<?x2xbf16>, tensor<16x2xbf16>) -> tensor<?x16xbf16>
+  %su = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<bf16>) -> tensor<?x16xbf16>
+  %y = coda.add %z, %su : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su is scaled by infinity or NaN; failed condition: a scale is a finite number; costs 96*d0 bytes
+// CHECK:      func.func @infinite(
+// CHECK:        %su = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<bf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %y = coda.add %z, %su : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>

@@ -207,7 +207,7 @@ func.func @loss(%x: tensor<?x?x8xbf16>, %w: tensor<100x8xbf16>, %t: tensor<?x?xi
 // CHECK:      func.func @loss(
 // CHECK-NEXT:   %lse, %target_logit = gemm.fused %x : tensor<?x?x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<100x8xbf16>) col(%t : tensor<?x?xi64>)
-// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?x?xf32>, select<0> : tensor<?x?xf32>) {
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?x?xf64>, select<0> : tensor<?x?xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64):
 // CHECK-NEXT:       %0 = arith.constant 3.000000e+01 : f32
 // CHECK-NEXT:       %1 = arith.divf %acc, %0 : f32
@@ -215,16 +215,18 @@ func.func @loss(%x: tensor<?x?x8xbf16>, %w: tensor<100x8xbf16>, %t: tensor<?x?xi
 // CHECK-NEXT:       %c = arith.mulf %2, %0 : f32
 // CHECK-NEXT:       gemm.yield %c, %c : f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %0, %1 = gemm.finalize row (lse %lse : tensor<?x?x?xf32>) col(%target_logit : tensor<?x?xf32>, %t : tensor<?x?xi64>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-// CHECK-NEXT:   ^bb0(%2: f32, %3: f32, %4: i64):
-// CHECK-NEXT:     %5 = arith.constant -100 : i64
-// CHECK-NEXT:     %6 = arith.cmpi eq, %4, %5 : i64
-// CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     %8 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:     %9 = arith.subf %2, %3 : f32
-// CHECK-NEXT:     %10 = arith.select %6, %7, %9 : f32
-// CHECK-NEXT:     %11 = arith.select %6, %7, %8 : f32
-// CHECK-NEXT:     gemm.yield %10, %11 : f32, f32
+// CHECK-NEXT:   %0, %1 = gemm.finalize row (lse %lse : tensor<?x?x?xf64>) col(%target_logit : tensor<?x?xf32>, %t : tensor<?x?xi64>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+// CHECK-NEXT:   ^bb0(%2: f32, %3: f32, %4: f32, %t_1: i64):
+// CHECK-NEXT:     %5 = gemm.checked_index %t_1 {extent = 100 : i64, ignored = -100 : i64} : i64
+// CHECK-NEXT:     %6 = arith.constant -100 : i64
+// CHECK-NEXT:     %7 = arith.cmpi eq, %5, %6 : i64
+// CHECK-NEXT:     %8 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %9 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %10 = arith.subf %2, %4 : f32
+// CHECK-NEXT:     %11 = arith.addf %10, %3 : f32
+// CHECK-NEXT:     %12 = arith.select %7, %8, %11 : f32
+// CHECK-NEXT:     %13 = arith.select %7, %8, %9 : f32
+// CHECK-NEXT:     gemm.yield %12, %13 : f32, f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   %2 = coda.reshape %0 : (tensor<?x?xf32>) -> tensor<?xf32>
 // CHECK-NEXT:   %3 = coda.reshape %1 : (tensor<?x?xf32>) -> tensor<?xf32>

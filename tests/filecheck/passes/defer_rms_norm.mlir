@@ -154,3 +154,52 @@ func.func @residual(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %g: tensor<8xf32>,
 // CHECK-NEXT:   %h = coda.mul %1, %g
 // CHECK-NEXT:   %r = coda.add %z, %h
 // CHECK-NEXT:   func.return %r
+
+// -----
+
+// The row scale comes before the code of an epilogue: on one accumulator, or on both of a pair.
+
+func.func @own_epilogues(%x: tensor<?x8xbf16>, %v: tensor<8x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>, %u: tensor<8x12xbf16>, %b: tensor<12xbf16>) -> (tensor<?x8xbf16>, tensor<?x12xbf16>, tensor<?x?xf32>) {
+  %s = coda.linear %x, %v : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %y = gemm.fused %h : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) pair<halves> -> (half : tensor<?x8xbf16>) {
+  ^bb0(%gate: f32, %up: f32):
+    %p = arith.mulf %gate, %up : f32
+    gemm.yield %p : f32
+  }
+  %z, %amax = gemm.fused %h : tensor<?x8xbf16>
+    columns(%u : tensor<8x12xbf16>) kn row(%b : tensor<12xbf16>)
+      -> (tile : tensor<?x12xbf16>, partial_row<max> : tensor<?x?xf32>) {
+  ^bb0(%acc: f32, %bias: f32):
+    %q = arith.addf %acc, %bias : f32
+    %a = math.absf %acc : f32
+    gemm.yield %q, %a : f32, f32
+  }
+  func.return %y, %z, %amax : tensor<?x8xbf16>, tensor<?x12xbf16>, tensor<?x?xf32>
+}
+
+// CHECK:      func.func @own_epilogues(
+// CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = gemm.fused %s_scaled : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<halves> col(%rstd : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (half : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%gate: f32, %up: f32, %rstd_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %gate, %rstd_1 : f32
+// CHECK-NEXT:       %1 = arith.mulf %up, %rstd_1 : f32
+// CHECK-NEXT:       %p = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       gemm.yield %p : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %z, %amax = gemm.fused %s_scaled : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%u : tensor<8x12xbf16>) kn row(%b : tensor<12xbf16>) col(%rstd : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x12xbf16>, partial_row<max> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %bias: f32, %rstd_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %rstd_1 : f32
+// CHECK-NEXT:       %q = arith.addf %0, %bias : f32
+// CHECK-NEXT:       %a = math.absf %0 : f32
+// CHECK-NEXT:       gemm.yield %q, %a : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %z, %amax : tensor<?x8xbf16>, tensor<?x12xbf16>, tensor<?x?xf32>
+// CHECK-NEXT: }

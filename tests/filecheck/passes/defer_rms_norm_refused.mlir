@@ -177,20 +177,61 @@ func.func @other_uses(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf
 
 // -----
 
-// GEMMs that are converted already.
+// An epilogue reads the norm, a GEMM sums over its rows, and one adds another product.
 
-func.func @order(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x8xf32> {
-  %s = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
-  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
-  %z = gemm.fused %h : tensor<?x8xf32> columns(%w : tensor<8x8xf32>) -> (tile : tensor<?x8xf32>) {
+func.func @in_epilogues(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+  %s = coda.linear %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %h = coda.rms_norm %s {eps = 1.0e-6 : f64} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %z = gemm.fused %h : tensor<8x8xf32> columns(%w : tensor<8x8xf32>) tile(%h : tensor<8x8xf32>) -> (tile : tensor<8x8xf32>) {
+  ^bb0(%acc: f32, %h_1: f32):
+    %p = arith.mulf %acc, %h_1 : f32
+    gemm.yield %p : f32
+  }
+  %k = coda.rms_norm %s {eps = 1.0e-5 : f64} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %d = gemm.fused transposed %k : tensor<8x8xf32> columns(%x : tensor<8x8xf32>) kn -> (tile : tensor<8x8xf32>) {
   ^bb0(%acc: f32):
     gemm.yield %acc : f32
   }
-  func.return %z : tensor<?x8xf32>
+  %l = coda.rms_norm %s {eps = 1.0e-4 : f64} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %t = gemm.fused %l : tensor<8x8xf32> + %x : tensor<8x8xf32> columns(%w : tensor<8x8xf32>) + (%w : tensor<8x8xf32>) -> (tile : tensor<8x8xf32>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return %z, %d, %t : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: gemm.fused uses it; failed condition: the GEMMs behind the norm are on the block level
-// REMARK: help: run this pass before convert-linear-to-gemm, as coda-to-gemm does
-// CHECK:      func.func @order(
-// CHECK-NEXT:   %s = coda.linear
-// CHECK:        gemm.fused %h
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: an epilogue reads it; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: help: use the norm only as the input of linear or @
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM sums over its rows; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: help: use the norm only as the input of linear or @
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM adds its product to another one; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: help: use the norm only as the input of linear or @
+// CHECK:      func.func @in_epilogues(
+// CHECK-NEXT:   %s = coda.linear %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<8x8xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   %h = coda.mul %s, %rstd : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %z = gemm.fused %h : tensor<8x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x8xf32>) tile(%h : tensor<8x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<8x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %h_1: f32):
+// CHECK-NEXT:       %p = arith.mulf %acc, %h_1 : f32
+// CHECK-NEXT:       gemm.yield %p : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd_1 = coda.norm_stats %s {kind = "rms", eps = 1.000000e-05 : f64} : (tensor<8x8xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   %k = coda.mul %s, %rstd_1 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %d = gemm.fused transposed %k : tensor<8x8xf32>
+// CHECK-NEXT:     columns(%x : tensor<8x8xf32>) kn
+// CHECK-NEXT:       -> (tile : tensor<8x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd_2 = coda.norm_stats %s {kind = "rms", eps = 1.000000e-04 : f64} : (tensor<8x8xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   %l = coda.mul %s, %rstd_2 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %t = gemm.fused %l : tensor<8x8xf32> + %x : tensor<8x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x8xf32>) + (%w : tensor<8x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<8x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z, %d, %t : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+// CHECK-NEXT: }

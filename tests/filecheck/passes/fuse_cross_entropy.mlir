@@ -1,6 +1,7 @@
 // RUN: coda-opt %s -p fuse-cross-entropy --split-input-file | filecheck %s
 
-// The loss of each row: lse − target logit, 0 where the target is ignored. Nothing else uses the
+// The loss of each row: lse − target logit, and then what the float32 of the lse lacks; 0 where the
+// target is ignored, an error where it is no column. Nothing else uses the
 // logits, so that they are not stored; what runs between the GEMM and the loss stays before both.
 
 func.func @none(%x: tensor<?x8xbf16>, %w: tensor<100x8xbf16>, %t: tensor<?xi64>) -> tensor<?xf32> {
@@ -19,21 +20,23 @@ func.func @none(%x: tensor<?x8xbf16>, %w: tensor<100x8xbf16>, %t: tensor<?xi64>)
 // CHECK:      func.func @none(
 // CHECK-NEXT:   %lse, %target_logit = gemm.fused %x : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<100x8xbf16>) col(%t : tensor<?xi64>)
-// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>) {
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?xf64>, select<0> : tensor<?xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64):
 // CHECK-NEXT:       %0 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:       %c = arith.maximumf %acc, %0 : f32
 // CHECK-NEXT:       gemm.yield %c, %c : f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %l = gemm.finalize row (lse %lse : tensor<?x?xf32>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
-// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: i64):
-// CHECK-NEXT:     %3 = arith.constant -100 : i64
-// CHECK-NEXT:     %4 = arith.cmpi eq, %2, %3 : i64
-// CHECK-NEXT:     %5 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     %6 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:     %7 = arith.subf %0, %1 : f32
-// CHECK-NEXT:     %8 = arith.select %4, %5, %7 : f32
-// CHECK-NEXT:     gemm.yield %8 : f32
+// CHECK-NEXT:   %l = gemm.finalize row (lse %lse : tensor<?x?xf64>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32, %t_1: i64):
+// CHECK-NEXT:     %3 = gemm.checked_index %t_1 {extent = 100 : i64, ignored = -100 : i64} : i64
+// CHECK-NEXT:     %4 = arith.constant -100 : i64
+// CHECK-NEXT:     %5 = arith.cmpi eq, %3, %4 : i64
+// CHECK-NEXT:     %6 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.subf %0, %2 : f32
+// CHECK-NEXT:     %9 = arith.addf %8, %1 : f32
+// CHECK-NEXT:     %10 = arith.select %5, %6, %9 : f32
+// CHECK-NEXT:     gemm.yield %10 : f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %l : tensor<?xf32>
 // CHECK-NEXT: }
@@ -56,19 +59,21 @@ func.func @sum(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi32>) ->
 // CHECK:      func.func @sum(
 // CHECK-NEXT:   %z, %lse, %target_logit = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?xi32>)
-// CHECK-NEXT:       -> (tile : tensor<?x100xf32>, partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>) {
+// CHECK-NEXT:       -> (tile : tensor<?x100xf32>, partial_row<lse> : tensor<?x?xf64>, select<0> : tensor<?xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i32):
 // CHECK-NEXT:       gemm.yield %acc, %acc, %acc : f32, f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %0 = gemm.finalize row (lse %lse : tensor<?x?xf32>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi32>) -> (tensor<?xf32>) {
-// CHECK-NEXT:   ^bb0(%1: f32, %2: f32, %3: i32):
-// CHECK-NEXT:     %4 = arith.constant 3 : i32
-// CHECK-NEXT:     %5 = arith.cmpi eq, %3, %4 : i32
-// CHECK-NEXT:     %6 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     %7 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:     %8 = arith.subf %1, %2 : f32
-// CHECK-NEXT:     %9 = arith.select %5, %6, %8 : f32
-// CHECK-NEXT:     gemm.yield %9 : f32
+// CHECK-NEXT:   %0 = gemm.finalize row (lse %lse : tensor<?x?xf64>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi32>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%1: f32, %2: f32, %3: f32, %t_1: i32):
+// CHECK-NEXT:     %4 = gemm.checked_index %t_1 {extent = 100 : i64, ignored = 3 : i64} : i32
+// CHECK-NEXT:     %5 = arith.constant 3 : i32
+// CHECK-NEXT:     %6 = arith.cmpi eq, %4, %5 : i32
+// CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %9 = arith.subf %1, %3 : f32
+// CHECK-NEXT:     %10 = arith.addf %9, %2 : f32
+// CHECK-NEXT:     %11 = arith.select %6, %7, %10 : f32
+// CHECK-NEXT:     gemm.yield %11 : f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   %l = gemm.finalize row (add %0 : tensor<?xf32>) -> (tensor<f32>) {
 // CHECK-NEXT:   ^bb0(%1: f32):
@@ -95,20 +100,22 @@ func.func @mean(%x: tensor<?x?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?x?xi64
 // CHECK:      func.func @mean(
 // CHECK-NEXT:   %lse, %target_logit = gemm.fused %x : tensor<?x?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?x?xi64>)
-// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?x?xf32>, select<0> : tensor<?x?xf32>) {
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?x?xf64>, select<0> : tensor<?x?xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64):
 // CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %0, %1 = gemm.finalize row (lse %lse : tensor<?x?x?xf32>) col(%target_logit : tensor<?x?xf32>, %t : tensor<?x?xi64>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-// CHECK-NEXT:   ^bb0(%2: f32, %3: f32, %4: i64):
-// CHECK-NEXT:     %5 = arith.constant -100 : i64
-// CHECK-NEXT:     %6 = arith.cmpi eq, %4, %5 : i64
-// CHECK-NEXT:     %7 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     %8 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:     %9 = arith.subf %2, %3 : f32
-// CHECK-NEXT:     %10 = arith.select %6, %7, %9 : f32
-// CHECK-NEXT:     %11 = arith.select %6, %7, %8 : f32
-// CHECK-NEXT:     gemm.yield %10, %11 : f32, f32
+// CHECK-NEXT:   %0, %1 = gemm.finalize row (lse %lse : tensor<?x?x?xf64>) col(%target_logit : tensor<?x?xf32>, %t : tensor<?x?xi64>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+// CHECK-NEXT:   ^bb0(%2: f32, %3: f32, %4: f32, %t_1: i64):
+// CHECK-NEXT:     %5 = gemm.checked_index %t_1 {extent = 100 : i64, ignored = -100 : i64} : i64
+// CHECK-NEXT:     %6 = arith.constant -100 : i64
+// CHECK-NEXT:     %7 = arith.cmpi eq, %5, %6 : i64
+// CHECK-NEXT:     %8 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %9 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %10 = arith.subf %2, %4 : f32
+// CHECK-NEXT:     %11 = arith.addf %10, %3 : f32
+// CHECK-NEXT:     %12 = arith.select %7, %8, %11 : f32
+// CHECK-NEXT:     %13 = arith.select %7, %8, %9 : f32
+// CHECK-NEXT:     gemm.yield %12, %13 : f32, f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   %2 = coda.reshape %0 : (tensor<?x?xf32>) -> tensor<?xf32>
 // CHECK-NEXT:   %3 = coda.reshape %1 : (tensor<?x?xf32>) -> tensor<?xf32>
@@ -139,29 +146,33 @@ func.func @two_losses(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi
 // CHECK:      func.func @two_losses(
 // CHECK-NEXT:   %lse, %target_logit, %lse_1, %target_logit_1 = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<100x8xf32>) col(%t : tensor<?xi64>, %s : tensor<?xi64>)
-// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?xf32>, select<0> : tensor<?xf32>, partial_row<lse> : tensor<?x?xf32>, select<1> : tensor<?xf32>) {
+// CHECK-NEXT:       -> (partial_row<lse> : tensor<?x?xf64>, select<0> : tensor<?xf32>, partial_row<lse> : tensor<?x?xf64>, select<1> : tensor<?xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64, %s_1: i64):
 // CHECK-NEXT:       gemm.yield %acc, %acc, %acc, %acc : f32, f32, f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %l = gemm.finalize row (lse %lse : tensor<?x?xf32>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
-// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: i64):
-// CHECK-NEXT:     %3 = arith.constant -100 : i64
-// CHECK-NEXT:     %4 = arith.cmpi eq, %2, %3 : i64
-// CHECK-NEXT:     %5 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     %6 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:     %7 = arith.subf %0, %1 : f32
-// CHECK-NEXT:     %8 = arith.select %4, %5, %7 : f32
-// CHECK-NEXT:     gemm.yield %8 : f32
+// CHECK-NEXT:   %l = gemm.finalize row (lse %lse : tensor<?x?xf64>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32, %t_1: i64):
+// CHECK-NEXT:     %3 = gemm.checked_index %t_1 {extent = 100 : i64, ignored = -100 : i64} : i64
+// CHECK-NEXT:     %4 = arith.constant -100 : i64
+// CHECK-NEXT:     %5 = arith.cmpi eq, %3, %4 : i64
+// CHECK-NEXT:     %6 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.subf %0, %2 : f32
+// CHECK-NEXT:     %9 = arith.addf %8, %1 : f32
+// CHECK-NEXT:     %10 = arith.select %5, %6, %9 : f32
+// CHECK-NEXT:     gemm.yield %10 : f32
 // CHECK-NEXT:   }
-// CHECK-NEXT:   %m = gemm.finalize row (lse %lse_1 : tensor<?x?xf32>) col(%target_logit_1 : tensor<?xf32>, %s : tensor<?xi64>) -> (tensor<?xf32>) {
-// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: i64):
-// CHECK-NEXT:     %3 = arith.constant -100 : i64
-// CHECK-NEXT:     %4 = arith.cmpi eq, %2, %3 : i64
-// CHECK-NEXT:     %5 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     %6 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:     %7 = arith.subf %0, %1 : f32
-// CHECK-NEXT:     %8 = arith.select %4, %5, %7 : f32
-// CHECK-NEXT:     gemm.yield %8 : f32
+// CHECK-NEXT:   %m = gemm.finalize row (lse %lse_1 : tensor<?x?xf64>) col(%target_logit_1 : tensor<?xf32>, %s : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32, %s_1: i64):
+// CHECK-NEXT:     %3 = gemm.checked_index %s_1 {extent = 100 : i64, ignored = -100 : i64} : i64
+// CHECK-NEXT:     %4 = arith.constant -100 : i64
+// CHECK-NEXT:     %5 = arith.cmpi eq, %3, %4 : i64
+// CHECK-NEXT:     %6 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.subf %0, %2 : f32
+// CHECK-NEXT:     %9 = arith.addf %8, %1 : f32
+// CHECK-NEXT:     %10 = arith.select %5, %6, %9 : f32
+// CHECK-NEXT:     gemm.yield %10 : f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %l, %m : tensor<?xf32>, tensor<?xf32>
 // CHECK-NEXT: }

@@ -1,4 +1,5 @@
 // RUN: coda-opt %s -p fuse-groups --split-input-file | filecheck %s
+// RUN: coda-opt %s -p fuse-groups,report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The sums of the heads leave the code.
 
@@ -10,6 +11,7 @@ func.func @sums(%z: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
   func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
 }
 
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 72*d0 bytes
 // CHECK:      func.func @sums(
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
@@ -34,6 +36,7 @@ func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
   func.return %u : tensor<?x16xf32>
 }
 
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: an operand is computed from one of its results; failed condition: no operand depends on a result; costs 72*d0 bytes
 // CHECK:      func.func @depends(
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
@@ -74,6 +77,7 @@ func.func @returned(%x: tensor<?x512xf32>) -> (tensor<?x512xf32>, tensor<?x1xf32
   func.return %y, %mean : tensor<?x512xf32>, tensor<?x1xf32>
 }
 
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 2052*d0 bytes
 // CHECK:      func.func @returned(
 // CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
@@ -118,6 +122,7 @@ func.func @long(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
   func.return %y : tensor<?x16384xf32>
 }
 
+// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a kernel of its own; failed condition: the operand is the tile of a kernel of the same function; costs 65540*d0 bytes
 // CHECK:      func.func @long(
 // CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x16384xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x16384xf32>, tensor<?x1xf32>) -> tensor<?x16384xf32>

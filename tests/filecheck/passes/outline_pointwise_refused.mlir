@@ -1,5 +1,5 @@
 // RUN: coda-opt %s -p outline-pointwise --split-input-file | filecheck %s
-// RUN: coda-opt %s -p outline-pointwise --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p outline-pointwise,report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The remarks of a kernel of its own: no operand comes from a kernel.
 
@@ -8,7 +8,7 @@ func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32
   func.return %a : tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] outline-pointwise: coda.mul: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel combines results of an argument; failed condition: an operand is the tile of a GEMM; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @arguments(
 // CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>, %y : tensor<?x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
@@ -34,7 +34,7 @@ func.func @larger(%x: tensor<?x8xf32>, %w: tensor<1x8xf32>, %y: tensor<?x16xf32>
   func.return %a : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] outline-pointwise: coda.mul: the result of shape ?x16 is larger than the tile it would be fused into; failed condition: the consumer has the shape of the producer's tile; costs 68*d0 + 64*d1 bytes
+// REMARK: remark[missed] report-unfused: gemm.map: the result of shape ?x16 is larger than the tile it would be fused into; failed condition: the consumer has the shape of the producer's tile; costs 68*d0 + 64*d1 bytes
 // CHECK:      func.func @larger(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<1x8xf32>)
@@ -67,7 +67,7 @@ func.func @dependent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf
   func.return %s : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] outline-pointwise: coda.sub: another operand of coda.sub needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 192*d0 bytes
+// REMARK: remark[missed] report-unfused: gemm.map: another operand of gemm.map needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 192*d0 bytes
 // CHECK:      func.func @dependent(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -100,7 +100,7 @@ func.func @middle(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x16
   func.return %y : tensor<?x4x16xf32>
 }
 
-// REMARK: remark[missed] outline-pointwise: coda.sub: %m of shape ?x1x16 broadcasts along a dimension in the middle; failed condition: every operand broadcasts along whole rows or columns; costs 512*d0 + 64*d1 bytes
+// REMARK: remark[missed] report-unfused: coda.sub: %m of shape ?x1x16 broadcasts along a dimension in the middle; failed condition: every operand broadcasts along whole rows or columns; costs 512*d0 + 64*d1 bytes
 // CHECK:      func.func @middle(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -111,3 +111,16 @@ func.func @middle(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x16
 // CHECK-NEXT:   %y = coda.sub %z, %m : (tensor<?x4x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x16xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x4x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Nor of a kernel of its own.
+
+func.func @middle_of_arguments(%x: tensor<?x4x8xf32>, %m: tensor<?x1x8xf32>) -> tensor<?x4x8xf32> {
+  %y = coda.sub %x, %m : (tensor<?x4x8xf32>, tensor<?x1x8xf32>) -> tensor<?x4x8xf32>
+  func.return %y : tensor<?x4x8xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.sub: %m of shape ?x1x8 broadcasts along a dimension in the middle; failed condition: every operand broadcasts along whole rows or columns
+// CHECK:      func.func @middle_of_arguments(
+// CHECK-NEXT:   %y = coda.sub %x, %m

@@ -1,5 +1,5 @@
 // RUN: coda-opt %s -p pair-rope --split-input-file | filecheck %s
-// RUN: coda-opt %s -p pair-rope --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p pair-rope,report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The rotation of an argument.
 
@@ -8,7 +8,7 @@ func.func @argument(%z: tensor<?x24xf32>, %cos: tensor<?x4xf32>, %sin: tensor<?x
   func.return %q : tensor<?x24xf32>
 }
 
-// REMARK: remark[missed] pair-rope: coda.rope: %z is not computed by a GEMM of the same function; failed condition: the operand is the tile of a GEMM; costs 192*d0 + 16*d1 + 16*d2 bytes
+// REMARK: remark[missed] report-unfused: coda.rope: %z is not computed by a GEMM of the same function; failed condition: the operand is the tile of a GEMM; costs 192*d0 + 16*d1 + 16*d2 bytes
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %q = coda.rope %z, %cos, %sin {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x24xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x24xf32>
 // CHECK-NEXT:   func.return %q : tensor<?x24xf32>
@@ -30,7 +30,7 @@ func.func @gated(%x: tensor<?x8xf32>, %w: tensor<48x8xf32>, %cos: tensor<?x4xf32
   func.return %q : tensor<?x24xf32>
 }
 
-// REMARK: remark[missed] pair-rope: coda.rope: the GEMM that computes %a already pairs other columns; failed condition: the GEMM pairs its columns in one way only; costs 192*d0 + 16*d1 + 16*d2 bytes
+// REMARK: remark[missed] report-unfused: coda.rope: the GEMM that computes %a already pairs other columns; failed condition: the GEMM pairs its columns in one way only; costs 192*d0 + 16*d1 + 16*d2 bytes
 // CHECK:      func.func @gated(
 // CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<48x8xf32>) pair<halves>
@@ -59,7 +59,7 @@ func.func @head_dim(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %cos: tensor<?x4x
   func.return %r : tensor<?x24xf32>
 }
 
-// REMARK: remark[missed] pair-rope: coda.rope: the GEMM that computes %q already pairs other columns; failed condition: the GEMM pairs its columns in one way only; costs 192*d0 + 24*d3 + 24*d4 bytes
+// REMARK: remark[missed] report-unfused: coda.rope: the GEMM that computes %q already pairs other columns; failed condition: the GEMM pairs its columns in one way only; costs 192*d0 + 24*d3 + 24*d4 bytes
 // CHECK:      func.func @head_dim(
 // CHECK-NEXT:   %q = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<24x8xf32>) pair<halves, 8> half_table(%cos : tensor<?x4xf32>, %sin : tensor<?x4xf32>)
@@ -93,7 +93,7 @@ func.func @angles(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %cos: tensor<?x4xf3
   func.return %q : tensor<?x24xf32>
 }
 
-// REMARK: remark[missed] pair-rope: coda.rope: the angles are computed from the projection that they rotate; failed condition: cos and sin do not depend on the projection; costs 208*d0 + 16*d1 bytes
+// REMARK: remark[missed] report-unfused: coda.rope: the angles are computed from the projection that they rotate; failed condition: cos and sin do not depend on the projection; costs 208*d0 + 16*d1 bytes
 // CHECK:      func.func @angles(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<24x8xf32>)
@@ -129,7 +129,7 @@ func.func @groups(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %cos: tensor<?x4xf3
   func.return %q : tensor<?x24xf32>
 }
 
-// REMARK: remark[missed] pair-rope: coda.rope: the GEMM that computes %n reduces over other groups of columns; failed condition: both columns of a pair are normalized together; costs 192*d0 + 16*d1 + 16*d2 bytes
+// REMARK: remark[missed] report-unfused: coda.rope: the GEMM that computes %n reduces over other groups of columns; failed condition: both columns of a pair are normalized together; costs 192*d0 + 16*d1 + 16*d2 bytes
 // CHECK:      func.func @groups(
 // CHECK-NEXT:   %n = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<24x8xf32>)

@@ -40,3 +40,31 @@ func.func @first(%x: tensor<?x8xf32>, %g: tensor<8xf32> {coda.weight}, %w: tenso
 // CHECK-NEXT:   %z = coda.linear %x, %w_1 : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %z : tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The weights of a GEMM that has an epilogue.
+
+func.func @own_epilogue(%x: tensor<?x8xbf16>, %g: tensor<8xbf16> {coda.weight}, %w: tensor<16x8xbf16> {coda.weight}, %v: tensor<16x8xbf16> {coda.weight}) -> tensor<?x16xbf16> {
+  %s = coda.mul %x, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %y = gemm.fused %s : tensor<?x8xbf16> columns(%w : tensor<16x8xbf16>, %v : tensor<16x8xbf16>) pair<halves> -> (half : tensor<?x16xbf16>) {
+  ^bb0(%gate: f32, %up: f32):
+    %p = arith.mulf %gate, %up : f32
+    gemm.yield %p : f32
+  }
+  func.return %y : tensor<?x16xbf16>
+}
+
+// REMARK: remark[passed] place-column-scale: coda.mul: folded into 2 weights, whose copies take 512 bytes
+// CHECK:      func.func @own_epilogue(
+// CHECK-NEXT:   %w_1 = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %v_1 = gemm.scale_weight nk %v, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w_1 : tensor<16x8xbf16>, %v_1 : tensor<16x8xbf16>) pair<halves>
+// CHECK-NEXT:       -> (half : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%gate: f32, %up: f32):
+// CHECK-NEXT:       %p = arith.mulf %gate, %up : f32
+// CHECK-NEXT:       gemm.yield %p : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }

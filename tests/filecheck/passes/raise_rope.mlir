@@ -59,7 +59,7 @@ func.func @partial(%q: tensor<2x?x32xbf16> {coda.dims = [2 : i64, "T", 32 : i64]
 // CHECK-LABEL: func.func @partial(
 // CHECK:         [[C:%.*]] = torch.call "aten.constant_pad_nd.default"({{.*}}) {coda.dims = ["T", 4 : i64], arguments = "{0}, [0, 2], 1.0"} : (tensor<?x2xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:    [[S:%.*]] = torch.call "aten.constant_pad_nd.default"({{.*}}) {coda.dims = ["T", 4 : i64], arguments = "{0}, [0, 2], 0.0"} : (tensor<?x2xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 4 : i64, layout = "half_split"}
+// CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 4 : i64, layout = "half_split", table_heads = 2 : i64}
 // CHECK-NEXT:    [[H:%.*]] = coda.reshape [[R]] : (tensor<2x?x32xbf16>) -> tensor<2x?x4x8xbf16>
 // CHECK-NEXT:    [[Y:%.*]] = coda.transpose [[H]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:    func.return [[Y]]
@@ -94,7 +94,7 @@ func.func @packed(%qkv: tensor<1x5x24xf32>, %f: tensor<5x2xf32>) -> (tensor<1x2x
 }
 
 // CHECK-LABEL: func.func @packed(
-// CHECK-COUNT-1: coda.rope %qkv, {{.*}}, {{.*}} {head_dim = 4 : i64, layout = "half_split"} : (tensor<1x5x24xf32>, tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<1x5x24xf32>
+// CHECK-COUNT-1: coda.rope %qkv, {{.*}}, {{.*}} {head_dim = 4 : i64, layout = "half_split", table_heads = 3 : i64} : (tensor<1x5x24xf32>, tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<1x5x24xf32>
 // CHECK-NOT:     coda.rope
 // CHECK-NOT:     %qkv
 // CHECK:         func.return

@@ -176,3 +176,27 @@ func.func @symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}) -> ten
 // CHECK-LABEL: func.func @symbolic_columns(
 // CHECK:         %s = coda.sum_to %y
 // REMARK: %y has a symbolic number of columns; failed condition: the number of columns is static
+
+// -----
+
+// A pointwise kernel has no tiles of a symbolic number of columns; a GEMM has.
+
+func.func @rows_of_symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}, %w: tensor<?x8xf32> {coda.dims = ["N", 8]}, %a: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  %y = gemm.map tile(%x : tensor<?x?xf32>) -> (tile : tensor<?x?xf32>) {
+  ^bb0(%x_1: f32):
+    %0 = arith.mulf %x_1, %x_1 : f32
+    gemm.yield %0 : f32
+  }
+  %s = coda.reduce %y {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+  %z = gemm.fused %a : tensor<?x8xf32> columns(%w : tensor<?x8xf32>) -> (tile : tensor<?x?xf32>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  %t = coda.reduce %z {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+  func.return %s, %t : tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK-LABEL: func.func @rows_of_symbolic_columns(
+// CHECK:         %s = coda.reduce %y {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
+// CHECK:         %t = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>)
+// REMARK: coda.reduce: the reduction runs as a kernel of its own: %y has a symbolic number of columns; failed condition: the number of columns is static

@@ -4,12 +4,12 @@
 
 // Bytes of a row of 32000 logits: 64000 are saved and 64000 are those of the gradient, or none.
 
-// STORED: save-or-recompute: func.func: lm_head_cross_entropy saves 3 values of 64008*B*T bytes
+// STORED: save-or-recompute: func.func: lm_head_cross_entropy saves 4 values of 64012*B*T bytes
 // STORED: lm_head_cross_entropy_backward: 4 intermediate results in 4 buffers: peak of 72196*B*T + 16384*row_tiles0 bytes
 
 // Of the peak 8192 are h, 16384 the sum in float32, 8192 and 6656 the parts of the gradient.
 
-// STREAMED: save-or-recompute: func.func: lm_head_cross_entropy saves 2 values of 8*B*T bytes
+// STREAMED: save-or-recompute: func.func: lm_head_cross_entropy saves 3 values of 12*B*T bytes
 // STREAMED: lm_head_cross_entropy_backward: 29 intermediate results in 10 buffers: peak of 39664*B*T + 16384*row_tiles0 + 4 bytes
 
 // Logits of a part, their gradient, the sum so far, the rows of the weight's gradient, and again.

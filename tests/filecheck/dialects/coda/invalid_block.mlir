@@ -75,7 +75,7 @@ func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x4xf3
 // -----
 
 func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x3xf32>, %sin: tensor<?x3xf32>) {
-  // expected-error@below {{operand cos has 3 columns, expected head_dim/2 = 2 or a multiple}}
+  // expected-error@below {{operand cos has 3 columns, expected head_dim/2 = 2}}
   %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x?x16xbf16>
   func.return
 }
@@ -83,8 +83,32 @@ func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x3xf32>, %sin: tensor<?x3xf3
 // -----
 
 func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x6xf32>, %sin: tensor<?x6xf32>) {
-  // expected-error@below {{operand cos has 6 columns, those of 12 columns of x, expected a divisor of its 16 columns}}
-  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x6xf32>, tensor<?x6xf32>) -> tensor<?x?x16xbf16>
+  // expected-error@below {{property head_dim * table_heads is 12, expected a divisor of the 16 columns}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split", table_heads = 3 : i64} : (tensor<?x?x16xbf16>, tensor<?x6xf32>, tensor<?x6xf32>) -> tensor<?x?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) {
+  // expected-error@below {{operand cos has 4 columns, expected head_dim/2 = 2}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "interleaved"} : (tensor<?x?x16xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) {
+  // expected-error@below {{operand cos has 4 columns, expected table_heads * head_dim = 8}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "interleaved", table_heads = 2 : i64, per_column} : (tensor<?x?x16xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>) {
+  // expected-error@below {{property table_heads is 0, expected at least 1}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "interleaved", table_heads = 0 : i64} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
   func.return
 }
 

@@ -51,6 +51,22 @@ func.func @f(%x: tensor<?x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
+  // expected-error@below {{2 parameters, expected a bias alone}}
+  %r = coda.layer_norm %x, %w, %w {eps = 1.0e-6, bias_only} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{0 parameters, expected a bias alone}}
+  %r = coda.layer_norm %x {eps = 1.0e-6, bias_only} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
   // expected-error@below {{3 parameters, expected a weight and a bias at most}}
   %r = coda.layer_norm %x, %w, %w, %w {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   func.return
@@ -125,5 +141,21 @@ func.func @f(%x: tensor<?x8xbf16>) {
 func.func @f(%x: tensor<?x8xbf16>) {
   // expected-error@below {{result has shape ?, expected ?x1}}
   %r = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> tensor<?xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result rest of the kind sum, expected of lse}}
+  %r, %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{result rest has element type bf16, expected f32}}
+  %r, %s = coda.reduce %x {kind = "lse"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xbf16>)
   func.return
 }

@@ -11,6 +11,7 @@
 // CHECK-NEXT:   %layer = coda.layer_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %layer_w = coda.layer_norm %x, %w {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %layer_wb = coda.layer_norm %x, %w, %b {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %layer_b = coda.layer_norm %x, %b {eps = 1.000000e-05 : f64, bias_only} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %rstd = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %rstd2, %mean = coda.norm_stats %x {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %softmax = coda.softmax %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -26,6 +27,7 @@ func.func @reductions(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %b: tensor<8xbf1
   %layer = coda.layer_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %layer_w = coda.layer_norm %x, %w {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %layer_wb = coda.layer_norm %x, %w, %b {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %layer_b = coda.layer_norm %x, %b {eps = 1.000000e-05 : f64, bias_only} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %rstd = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
   %rstd2, %mean = coda.norm_stats %x {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
   %softmax = coda.softmax %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>

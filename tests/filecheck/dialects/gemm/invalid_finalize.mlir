@@ -109,3 +109,37 @@ func.func @f(%p: tensor<?x?xf32>) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%p: tensor<?x?xf64>) {
+  // expected-error@below {{partial 0 has element type f64, expected f32; f64 is for lse alone}}
+  %r = gemm.finalize row (add %p : tensor<?x?xf64>) -> (tensor<?x1xf32>) {
+  ^epilogue(%sum: f32, %rest: f32):
+    gemm.yield %sum : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x16xf64>) {
+  // expected-error@below {{partial 0 has element type f64, expected f32}}
+  %r = gemm.finalize col (lse %p : tensor<?x16xf64>) -> (tensor<16xf32>) {
+  ^epilogue(%sum: f32, %rest: f32):
+    gemm.yield %sum : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x?xf32>, %t: tensor<?xi64>) {
+  %r = gemm.finalize row (lse %p : tensor<?x?xf32>) col(%t : tensor<?xi64>) -> (tensor<?xi64>) {
+  ^epilogue(%sum: f32, %target: i64):
+    // expected-error@below {{property extent is 0, expected at least 1}}
+    %checked = gemm.checked_index %target {extent = 0 : i64, ignored = -100 : i64} : i64
+    gemm.yield %checked : i64
+  }
+  func.return
+}

@@ -47,3 +47,11 @@ func.func @f(%w: tensor<16x8xbf16>, %g: tensor<8xbf16>) {
   %r = gemm.scale_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%w: tensor<16x8xbf16>) {
+  // expected-error@below {{a weight is given, expected a vector of its K elements as well}}
+  %r = gemm.scale_weight nk %w : (tensor<16x8xbf16>) -> tensor<16x8xbf16>
+  func.return
+}

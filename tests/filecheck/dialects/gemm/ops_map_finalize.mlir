@@ -66,3 +66,22 @@ func.func @pairs(%x: tensor<?x16xbf16>, %c: tensor<?x4xf32>) -> tensor<?x16xbf16
   }
   func.return %z : tensor<?x16xbf16>
 }
+
+// CHECK:      func.func @loss(
+// CHECK-NEXT:   %l = gemm.finalize row (lse %p : tensor<?x?xf64>) col(%z : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
+// CHECK-NEXT:   ^epilogue{{.*}}(%lse: f32, %rest: f32, %logit: f32, %target: i64):
+// CHECK-NEXT:     %checked = gemm.checked_index %target {extent = 8 : i64, ignored = -100 : i64} : i64
+func.func @loss(%p: tensor<?x?xf64>, %z: tensor<?xf32>, %t: tensor<?xi64>) -> tensor<?xf32> {
+  %l = gemm.finalize row (lse %p : tensor<?x?xf64>) col(%z : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>) {
+  ^epilogue(%lse: f32, %rest: f32, %logit: f32, %target: i64):
+    %checked = gemm.checked_index %target {extent = 8 : i64, ignored = -100 : i64} : i64
+    %ignored = arith.constant -100 : i64
+    %zero = arith.constant 0.0 : f32
+    %is_ignored = arith.cmpi eq, %checked, %ignored : i64
+    %difference = arith.subf %lse, %logit : f32
+    %loss = arith.addf %difference, %rest : f32
+    %y = arith.select %is_ignored, %zero, %loss : f32
+    gemm.yield %y : f32
+  }
+  func.return %l : tensor<?xf32>
+}

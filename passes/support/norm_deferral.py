@@ -1,0 +1,122 @@
+"""Legality of deferral: whether a norm can move past all that consumes it."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import Float16Type
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue, Use
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.legality import check_rounding_may_move
+from coda_ir.passes.support.accumulators import takes_row_vectors, takes_scaled_rows
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.matching import Norm, taken_norm
+from coda_ir.passes.support.order import BlockOrder
+
+NormConsumer: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.RopeOp | FusedOp
+"""What a norm moves past: a rotation of columns only where it does nothing but scale rows."""
+
+
+@dataclass(frozen=True)
+class NormDeferral:
+    """A norm that can move past the GEMMs, and the rotations, that consume it."""
+
+    consumers: tuple[NormConsumer, ...]
+    recomputed_by: tuple[Operation, ...] = ()
+    """Pointwise code in the epilogues of other GEMMs, which applies the statistics again."""
+
+
+def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusal:
+    """Deferral needs every consumer of the norm (see `taken_norm`) to be a GEMM of its rows.
+
+    It also stores x times the weight in place of the norm, which is of order 1: in float16 that
+    overflows above 65504 where PyTorch stays finite. Without a weight, x is there already.
+    """
+    refusal = check_rounding_may_move(norm, "the norm is not deferred: eager rounds it")
+    if refusal is not None:
+        return refusal
+    element_type = element_type_of(norm.x)
+    if not computes_in_float32(element_type):
+        return Refusal(
+            "float32 holds every value",
+            f"the norm is not deferred: its element type is {element_type}",
+            "use f32, or the reference target",
+        )
+    taken = taken_norm(norm)
+    is_stored = norm.weight is None and element_type_of(taken) == element_type
+    if isinstance(element_type_of(taken), Float16Type) and not is_stored:
+        return Refusal(
+            "the element type has the range of float32",
+            "the norm is not deferred: its input times its weight may overflow float16",
+            "use bf16 or f32",
+        )
+    consumers: list[NormConsumer] = []
+    others: list[Use] = []
+    for use in sorted(taken.uses, key=lambda use: order.position(use.operation)):
+        op = use.operation
+        if use.index == 0 and isinstance(op, NormConsumer) and _lets_pass(op, norm):
+            consumers.append(op)
+        elif taken is norm.results[0] and _joins_other_tile(op, taken):
+            others.append(use)
+        else:
+            return _not_deferred(use)
+    if not consumers and others:
+        return _not_deferred(others[0])
+    return NormDeferral(tuple(consumers), tuple(dict.fromkeys(use.operation for use in others)))
+
+
+def _lets_pass(consumer: NormConsumer, norm: Norm) -> bool:
+    """Whether `norm` can be applied to the result of `consumer` instead of its input."""
+    only_scales = isinstance(norm, coda.RMSNormOp)
+    if isinstance(consumer, FusedOp):
+        vectors = only_scales or all(map(takes_row_vectors, consumer.segments()))
+        return takes_scaled_rows(consumer) and vectors
+    return only_scales or not isinstance(consumer, coda.RopeOp)
+
+
+def _not_deferred(use: Use) -> Refusal:
+    consumer, condition = use.operation, "every consumer of the norm is a GEMM"
+    if isinstance(consumer, ReturnOp):
+        what = "it is returned"
+    elif isinstance(consumer, FusedOp):
+        condition, what = f"{condition} of its rows alone", _other_role(consumer, use.index)
+    else:
+        what = f"{consumer.name} uses it"
+    found, remedy = (
+        f"the norm is not deferred: {what}",
+        "use the norm only as the input of linear or @",
+    )
+    return Refusal(condition, found, remedy)
+
+
+def _other_role(gemm: FusedOp, index: int) -> str:
+    """What a GEMM does with its operand `index`, other than multiply the rows with a weight."""
+    if index >= len(gemm.inputs):
+        return "an epilogue reads it" if gemm.operands[index] in gemm.ports else "it is a weight"
+    if gemm.is_transposed:
+        return "a GEMM sums over its rows"
+    if len(gemm.inputs) > 1:
+        return "a GEMM adds its product to another one"
+    return "a GEMM joins several weights in one range of columns"
+
+
+def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
+    """Whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will run."""
+    return is_pointwise(op) and any(
+        other is not value and shape_of(other) == shape_of(value) and _is_gemm_tile(other)
+        for other in op.operands
+    )
+
+
+def _is_gemm_tile(value: SSAValue) -> bool:
+    """Whether `value` is the result of a GEMM, or of pointwise code on one without other uses."""
+    while is_pointwise(value.owner) and isinstance(value.owner, Operation):
+        tiles = [v for v in value.owner.operands if shape_of(v) == shape_of(value)]
+        if len(tiles) != 1:
+            return False
+        value = tiles[0]
+    return isinstance(value.owner, coda.LinearOp | coda.MatmulOp)
