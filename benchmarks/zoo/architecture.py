@@ -57,8 +57,9 @@ class Architecture:
     """The package that it comes from: `transformers` or `diffusers`."""
     builder: Callable[[int], Example]
     seed: int = SEED
-    """Of weights and inputs. Where a router's scores of two experts are closer than rounding, the
-    expert that a token goes to is chance: those of another seed are apart.
+    """Of weights and inputs. Another one where the error of one input is chance: flex_olmo's scores
+    of two experts are closer than rounding for seed 0, and products of qwen3_next's keys cancel
+    (over six seeds, its mean error in float32 is 0.70 of eager's).
     """
 
     def build(self, layers: int = 2, number: int = 0) -> Example:

@@ -118,7 +118,7 @@ TRANSFORMERS: tuple[Architecture, ...] = (
     _experts("dots1", **GROUPED),
     *map(_state, STATE_SPACES.split()),
     _state("rwkv", num_hidden_layers=_at_least_two, rescale_every=0),
-    _state("qwen3_next", linear_num_key_heads=2, linear_num_value_heads=4,
+    _state("qwen3_next", seed=1, linear_num_key_heads=2, linear_num_value_heads=4,
            linear_key_head_dim=16, linear_value_head_dim=16),
     _state("mamba2", num_heads=8, head_dim=16, expand=2, state_size=16, n_groups=1, chunk_size=8),
     *map(_encoder, ENCODERS.split()),
