@@ -128,7 +128,7 @@ class Rounding:
 
 
 def describe_excess(excess: tuple[float, float]) -> str:
-    """What `Rounding.excess` found, behind the name of a result."""
+    """The text for a result of `Rounding.excess`, behind the name of what it was found in."""
     error, allowed = excess
     if error == float("inf"):
         return "is NaN or infinite where float64, and its types, have a number"

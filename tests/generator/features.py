@@ -164,7 +164,7 @@ def _of_rotation(op: coda.RopeOp) -> Iterator[str]:
 
 
 def _share_memory(values: Iterable[SSAValue]) -> bool:
-    """Whether different values are views of one."""
+    """Return whether different values are views of one."""
     different = dict.fromkeys(values)
     roots = sorted(map(id, map(storage_root, different)))
     return any(one == other for one, other in pairwise(roots))
