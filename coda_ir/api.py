@@ -67,11 +67,13 @@ def parse(
 
 def _check_program(program: object) -> None:
     """Raises CodaError for what is no program, and names what takes it."""
-    from xdsl.dialects.builtin import ModuleOp
-
-    if isinstance(program, str | os.PathLike | ModuleOp):
+    if isinstance(program, str | os.PathLike):
         return
     import torch
+    from xdsl.dialects.builtin import ModuleOp
+
+    if isinstance(program, ModuleOp):
+        return
 
     kind = "None" if program is None else f"of type {type(program).__name__}"
     message = f"the program is {kind}, expected the path or the text of a .coda program"

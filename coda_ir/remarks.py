@@ -222,7 +222,7 @@ def leaf_locations(location: LocationAttr) -> Generator[LocationAttr]:
 
 
 _collectors: ContextVar[tuple[list[Remark], ...]] = ContextVar("coda_ir_remarks", default=())
-"""What gathers remarks, the innermost last."""
+"""The lists that gather remarks, the innermost last."""
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class ConvertFloat64ToTorchPass(FunctionPass):
 
 
 def is_float64(op: Operation) -> bool:
-    """Whether `op` takes or gives a tensor of float64."""
+    """Return whether `op` takes or gives a tensor of float64."""
     return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
 
 

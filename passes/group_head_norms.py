@@ -43,7 +43,7 @@ class GroupHeadNormsPass(FunctionPass):
 
 
 def _is_narrow(norm: coda.RMSNormOp) -> bool:
-    """Whether a GEMM may compute what the norm reads: others are calls of PyTorch."""
+    """Return whether a GEMM may compute what the norm reads: others are calls of PyTorch."""
     return computes_in_float32(element_type_of(norm.x))
 
 

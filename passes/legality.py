@@ -186,7 +186,7 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
 
 
 def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | None:
-    """Whether each of `values` fits a port of an epilogue over `domain`."""
+    """Return whether each of `values` fits a port of an epilogue over `domain`."""
     for value in values:
         if port_kind(shape_of(value), domain) is None:
             return Refusal(
@@ -424,7 +424,7 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
 
 
 def check_rotation(rope: coda.RopeOp, order: BlockOrder) -> Site | Refusal:
-    """Whether the GEMM that computes the operand of `rope` can rotate its columns."""
+    """Return whether the GEMM that computes the operand of `rope` can rotate its columns."""
     site = check_pairing(rope.x, pairing_of(rope))
     if isinstance(site, Refusal) or order.slices_after([rope.cos, rope.sin], site.op) is not None:
         return site

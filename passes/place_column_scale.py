@@ -88,7 +88,7 @@ def _check(op: coda.MulOp) -> Refusal | None:
 
 
 def _multiplies(op: Operation, index: int) -> bool:
-    """Whether `op` is a product of its operand `index` and weights."""
+    """Return whether `op` is a product of its operand `index` and weights."""
     is_product = not isinstance(op, FusedOp) or takes_scaled_rows(op)
     return index == 0 and isinstance(op, Gemm) and is_product
 

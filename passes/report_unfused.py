@@ -135,7 +135,7 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
 def _is_reported(
     location: LocationAttr, operators: Collection[str], rewriter: FunctionRewriter
 ) -> bool:
-    """Whether another pass has refused to rewrite one of `operators` at `location`."""
+    """Return whether another pass has refused to rewrite one of `operators` at `location`."""
     reported = missed_places(rewriter.func.sym_name.data, operators)
     return not reported.isdisjoint(leaf_locations(location))
 
@@ -156,7 +156,7 @@ def _is_float64(op: Operation) -> bool:
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:
-    """Whether a type keeps a pointwise operator out of kernels."""
+    """Return whether a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
     wide = [type for type in types if not computes_in_float32(type)]
     if not wide:

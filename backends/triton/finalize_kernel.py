@@ -215,7 +215,7 @@ class _Sweep:
     tiles: int | None
     block: int
     is_wide: bool = False
-    """Whether the partials are float64."""
+    """True where the partials are float64."""
     in_registers: str | None = None
     """What missing partials were read as, where one block holds all partials of an element."""
 

@@ -155,7 +155,7 @@ def _is_computed_from(value: SSAValue, source: SSAValue) -> bool:
 
 
 def _port_feature(kind: PortKind, meetings: Sequence[Meeting]) -> str | None:
-    """What a port of an epilogue is for."""
+    """The purpose of a port of an epilogue."""
     met_by = {name for name, _ in meetings}
     added = bool(met_by & _SUMS)
     match kind:

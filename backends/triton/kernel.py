@@ -83,7 +83,7 @@ class EmittedKernel:
     description: str = ""
     """One line for listings: what is fused, and the tile shape."""
     asserts: bool = False
-    """Whether it ends the program with an error where an index is wrong."""
+    """True where it ends the program with an error where an index is wrong."""
     fp_fusion: bool = True
     """Whether a product and a sum may become one operation that rounds once."""
     runs_without_rows: bool = False

@@ -22,5 +22,5 @@ EXPLAINED: Mapping[str, str] = {
 
 
 def is_explained(name: str, note: str) -> bool:
-    """Whether `note` is what is known of an architecture that fails."""
+    """Return whether `note` is what is known of an architecture that fails."""
     return name in EXPLAINED and EXPLAINED[name] in note

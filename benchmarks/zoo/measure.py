@@ -39,7 +39,7 @@ class Accuracy:
     imported: float
     """The difference of the exported program in float64 and of the model in float64."""
     ok: bool
-    """Whether all are at most 1.25 x eager's, or within what is allowed (`is_as_exact`)."""
+    """True where all are at most 1.25 x eager's, or within what is allowed (`is_as_exact`)."""
 
     @property
     def needs_allowance(self) -> bool:
@@ -63,7 +63,7 @@ class Measurement:
     accuracy: dict[str, Accuracy] = field(default_factory=dict[str, Accuracy])
     fusion: FusionReport | None = None
     failure: str = ""
-    """What failed in the emitted Triton: an access outside of a tensor, or a crash."""
+    """The failure of the emitted Triton: an access outside of a tensor, or a crash."""
     seconds: float = 0.0
 
     @property

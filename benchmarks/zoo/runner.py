@@ -19,7 +19,7 @@ class Result(Protocol):
 
     name: str
     note: str
-    """What failed, or why shapes are not dynamic."""
+    """The failure, or the reason why shapes are not dynamic."""
     seconds: float
 
     @property
@@ -31,7 +31,7 @@ R = TypeVar("R", bound=Result)
 
 @dataclass
 class Task(Generic[R]):
-    """What is done for each architecture."""
+    """The work for each architecture."""
 
     measure: Callable[[Architecture], R]
     failed: Callable[[Architecture, str], R]

@@ -136,7 +136,7 @@ class _Emitted:
                 raise self._error(f": {self._name(results, index)} {problem}", sizes)
 
     def _name(self, results: EmittedResults, index: int) -> str:
-        """What a result is called, and which kernel stored it."""
+        """The name of a result, and of the kernel that stored it."""
         kernel = results.kernels[index]
         text = f"result {index} ({Signature.of(self.func).results[index].name})"
         op = returned(self.func)[index].owner
@@ -201,7 +201,7 @@ def _reference(
 
 
 def _problem(rounding: Rounding, index: int, got: torch.Tensor) -> str | None:
-    """What is wrong with a result."""
+    """The fault of a result; None where there is none."""
     stated = rounding.stated[index]
     if got.dtype != stated.dtype or got.shape != stated.shape:
         types = f"{got.dtype} {tuple(got.shape)}, expected {stated.dtype} {tuple(stated.shape)}"

@@ -25,7 +25,7 @@ class EmittedFaultError(Exception):
 
 @dataclass(frozen=True)
 class EmittedResults:
-    """What an emitted module gave, and the kernels that stored it."""
+    """The results of an emitted module, and the kernels that stored them."""
 
     tensors: Tensors
     kernels: Sequence[str | None]
@@ -136,5 +136,5 @@ def _tensor_of(argument: Any) -> torch.Tensor | None:
 
 
 def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether all elements are equal, and NaN where the other is."""
+    """Return whether all elements are equal, and NaN where the other is."""
     return torch.equal(one.nan_to_num(0.5), other.nan_to_num(0.5))

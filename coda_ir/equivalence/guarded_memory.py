@@ -25,7 +25,7 @@ ALIGNMENT = 16
 """Bytes that Triton asks of an address: other kernels take those that are no multiple of it."""
 
 CANARY = 77
-"""What guards of integers and uninitialized integers hold."""
+"""The value of guards of integers, and of uninitialized integers."""
 
 
 class StrayWriteError(Exception):
@@ -95,7 +95,7 @@ class GuardedMemory:
         return copy.expand(tensor.shape)
 
     def is_guarded(self, tensor: torch.Tensor) -> bool:
-        """Whether the memory of `tensor` has guards."""
+        """Return whether the memory of `tensor` has guards."""
         return tensor.untyped_storage().data_ptr() in self._storages
 
     def check(self) -> None:

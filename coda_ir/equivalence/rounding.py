@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from math import isfinite
 
 import torch
 from xdsl.dialects.func import FuncOp
@@ -47,13 +46,12 @@ class Rounding:
         """The error of result `index` and what is allowed, where it is more than that.
 
         Elements that are not finite in float64, or in stated precision, are not compared: where a
-        value overflows depends on where it is rounded. Where as much as the result itself is
-        allowed, the types leave no digit of it, and any finite numbers are.
+        value overflows depends on where it is rounded.
         """
         error, allowed = finite_error(actual, self.exact[index], self.stated[index]), 0.0
         for bounds in self._bounds():
             allowed = bounds[index]
-            if error <= allowed or (allowed >= 1 and isfinite(error)):
+            if error <= allowed:
                 return None
         return error, allowed
 
@@ -99,7 +97,9 @@ class Rounding:
             worst = list(map(max, worst, moved))
         # What cancels, as in the gradient of a norm of two columns, magnifies every rounding.
         worst = list(map(max, worst, sensitivity(self.func, self.arguments, self.exact, unit_of)))
-        return [max(a, FACTOR * error) for a, error in zip(self._by_data, worst, strict=True)]
+        bounds = [max(a, FACTOR * error) for a, error in zip(self._by_data, worst, strict=True)]
+        # Errors larger than the values multiply where two values with such errors do.
+        return [max(bound, bound**2) for bound in bounds]
 
     def _cancellation(self) -> float:
         """The largest abs(mean) · rstd of a LayerNorm: by so much it magnifies rounding errors.
@@ -128,7 +128,7 @@ class Rounding:
 
 
 def describe_excess(excess: tuple[float, float]) -> str:
-    """What `Rounding.excess` found, behind the name of a result."""
+    """The text for a result of `Rounding.excess`, behind the name of what it was found in."""
     error, allowed = excess
     if error == float("inf"):
         return "is NaN or infinite where float64, and its types, have a number"

@@ -52,14 +52,14 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an execution."""
+    """The outcome of an execution."""
 
     text: str
     """A line for each result."""
     overflows: Sequence[str] = ()
-    """What is wrong with results because their types do not hold the values on the way."""
+    """Faults of results whose types do not hold the values on the way."""
     defects: Sequence[str] = ()
-    """What is wrong with results for another reason: the backend is."""
+    """Faults of results for another reason: the backend is wrong."""
 
 
 def run_module(module: ModuleOp, options: RunOptions) -> Outcome:

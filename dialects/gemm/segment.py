@@ -206,5 +206,5 @@ def partial_arguments(partials: Iterable[SSAValue]) -> list[Attribute]:
 
 
 def is_wide_partial(partial: SSAValue) -> bool:
-    """Whether partials are float64."""
+    """Return whether partials are float64."""
     return element_type_of(partial) == f64

@@ -95,7 +95,7 @@ def rounded(graph: GraphImporter, node: Node, value: SSAValue) -> SSAValue:
 
 
 def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
-    """Whether `operand` is a tensor of one float with more digits than the result."""
+    """Return whether `operand` is a tensor of one float with more digits than the result."""
     if not isinstance(operand, Node) or operand not in graph.values:
         return False
     value: Any = operand.meta["val"]

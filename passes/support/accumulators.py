@@ -13,7 +13,7 @@ Correction: TypeAlias = Callable[[Segment, ScalarBuilder], Sequence[SSAValue]]
 
 
 def takes_scaled_rows(gemm: FusedOp) -> bool:
-    """Whether the rows of the accumulators are those of the input, as they are."""
+    """Return whether the rows of the accumulators are those of the input, as they are."""
     return len(gemm.inputs) == 1 and not gemm.is_transposed
 
 

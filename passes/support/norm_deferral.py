@@ -70,7 +70,7 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
 
 
 def _lets_pass(consumer: NormConsumer, norm: Norm) -> bool:
-    """Whether `norm` can be applied to the result of `consumer` instead of its input."""
+    """Return whether `norm` can be applied to the result of `consumer` instead of its input."""
     only_scales = isinstance(norm, coda.RMSNormOp)
     if isinstance(consumer, FusedOp):
         vectors = only_scales or all(map(takes_row_vectors, consumer.segments()))

@@ -45,7 +45,7 @@ class KernelCase:
     """1 or -1: the arguments but the first have that sign, and so have products with the first."""
 
     are_strided: bool = False
-    """Whether each argument in turn has other strides, too."""
+    """True where each argument in turn has other strides, too."""
 
     def module(self) -> ModuleOp:
         if isinstance(self.source, Path):

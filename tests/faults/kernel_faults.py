@@ -237,8 +237,8 @@ KERNEL_FAULTS = (
     KernelFault(
         "finalize: logarithm without its shift",
         f"{T}finalize_kernel:_FinalizeEmitter._combine_lse",
-        "{total} = {shift} + tl.log({exponentials})",
-        "{total} = tl.log({exponentials})",
+        "{total} = {shift} + {logarithm}",
+        "{total} = {logarithm}",
     ),
     KernelFault(
         "finalize: elements past the end are stored",

@@ -148,8 +148,8 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: logits in paired columns",
         f"{L}check_cross_entropy",
-        "if segments_of(site.op)[site.segment].pairing is not None:",
-        "if False:",
+        "if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:",
+        "if segment.columns == DYNAMIC_INDEX:",
     ),
     Fault(
         "legality: a target from its own logits",

@@ -159,12 +159,12 @@ def _terms(op: coda.BinaryOp) -> Iterator[SSAValue]:
 
 def _of_rotation(op: coda.RopeOp) -> Iterator[str]:
     yield f"rope, {op.layout.data}{', per column' if op.is_per_column else ''}"
-    if shape_of(op.cos)[-1] > op.table_columns:
+    if op.heads_of_tables > 1:
         yield "rope, tables of several heads"
 
 
 def _share_memory(values: Iterable[SSAValue]) -> bool:
-    """Whether different values are views of one."""
+    """Return whether different values are views of one."""
     different = dict.fromkeys(values)
     roots = sorted(map(id, map(storage_root, different)))
     return any(one == other for one, other in pairwise(roots))

@@ -34,7 +34,7 @@ class HostKernels:
 
     def __init__(self, func: FuncOp, *, direct_launch: bool):
         self.names = NameAllocator(module_names())
-        """Of kernels and the functions that launch them."""
+        """Names of kernels and of the functions that launch them."""
         self.launches: list[tuple[Operation, str]] = []
         """Which operator runs as which kernel."""
         self.stand_ins: dict[str, None] = {}

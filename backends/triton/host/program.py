@@ -36,7 +36,7 @@ class HostProgram:
         self.is_direct = direct_launch
         self.is_boxed = BOXED in func.attributes and bool(func.args)
         self.names = LocalNames()
-        """Of variables; they are final when `run` is complete."""
+        """Names of variables; they are final when `run` is complete."""
         self.lines: list[str] = []
         self.extents = Extents(func, self.names, self.lines)
         self.arguments = HostArguments(func, self.names, self.extents)

@@ -192,7 +192,7 @@ def lse_of_two(a, b):
 
 @triton.jit
 def rest_of(wide, rounded):
-    """What a float32 lacks of the float64 that it is rounded from; 0 of an infinite one."""
+    """The rest of a float64 that a float32 is rounded from; 0 of an infinite one."""
     is_finite = tl.abs(rounded) < float("inf")
     wide, rounded = tl.where(is_finite, wide, 0.0), tl.where(is_finite, rounded, 0.0)
     return (wide - rounded.to(tl.float64)).to(tl.float32)
