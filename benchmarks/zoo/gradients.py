@@ -38,9 +38,12 @@ from zoo.measure import DTYPES
 DEFAULT = (
     "llama,mistral,qwen2,qwen3,gemma,gemma2,gemma3_text,phi3,olmo2,gpt2,gpt_neox,opt,bert,vit,"
     "roberta,distilbert,stablelm,starcoder2,granite,t5,falcon,bloom,gptj,cohere,nemotron,diffllama,"
-    "mixtral,qwen3_moe,gpt_oss,mamba,lfm2,minimax,bart,whisper,squeezebert,modernbert,dinov2,clip,"
+    "mixtral,gpt_oss,mamba,lfm2,minimax,bart,whisper,squeezebert,modernbert,convnext,dinov2,clip,"
     "dit,sd3"
 )
+"""Of models with experts few: which expert a token goes to is chance in bfloat16 for one input of
+16, in eager as here, and outweighs all other errors.
+"""
 LEVELS = ("block", "gemm", "triton")
 """Where gradients are computed: by the reference backend at two levels, and as emitted."""
 FUNCTION = "model"
