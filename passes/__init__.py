@@ -20,6 +20,7 @@ PASS_CLASSES = {
     "differentiate": "DifferentiatePass",
     "drop-barriers": "DropBarriersPass",
     "drop-no-ops": "DropNoOpsPass",
+    "drop-detach": "DropDetachPass",
     "drop-unused-results": "DropUnusedResultsPass",
     "drop-zero-gradients": "DropZeroGradientsPass",
     "fuse-attention-grad": "FuseAttentionGradPass",

@@ -19,6 +19,7 @@ from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.drop_barriers import DropBarriersPass
+from coda_ir.passes.drop_detach import DropDetachPass
 from coda_ir.passes.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fuse_attention_grad import FuseAttentionGradPass
 from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
@@ -45,6 +46,7 @@ from coda_ir.passes.split_reductions import SplitReductionsPass
 from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 
 STEPS: tuple[ModulePass, ...] = (
+    DropDetachPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     ConvertFloat64ToTorchPass(),

@@ -32,6 +32,7 @@ from coda_ir.passes.derivatives.activity import (
     float_results,
     obstacles,
 )
+from coda_ir.passes.drop_detach import drop_detach
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name
 from coda_ir.remarks import Remark, emit_remark, format_location
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
@@ -49,7 +50,8 @@ class DeriveGradientPass(ModulePass):
 
     The backward follows the forward in one body, so that rewrites see both. Every operator is
     differentiated by its rule in `passes/derivatives`, what has several uses gets the sum of
-    what they contribute, and what no wanted argument needs is not computed. `wrt` names the
+    what they contribute, and what no wanted argument needs is not computed. No gradient passes a
+    `coda.detach`, of which the joint has none left. `wrt` names the
     arguments whose gradients are wanted: by default those of floats on which a result depends,
     other than the tables of rotary embeddings. One that is named and on which nothing depends has a
     gradient of zeros.
@@ -125,6 +127,7 @@ class _Joint:
             _differentiate(op, backward)
         gradients = [self._gradient(argument, backward) for argument in wanted]
         self._finish(wanted, gradients, entries)
+        drop_detach(self.block)
         return self.joint
 
     def _wanted(self) -> list[SSAValue]:

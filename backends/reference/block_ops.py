@@ -74,6 +74,7 @@ _ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
     coda.SiluOp: F.silu,
     coda.ReluOp: torch.relu,
     coda.Relu2Op: _relu2,
+    coda.DetachOp: torch.detach,
 }
 
 

@@ -202,16 +202,12 @@ def _by_autograd(example: Example, seeds: Sequence[torch.Tensor]) -> Tensors:
 
 
 def _seeds(example: Example) -> list[torch.Tensor]:
-    """A random gradient of each result, in float64, that every type holds; of zeros where the
-    model detaches a result, such as the states that it keeps for the next call.
+    """A random gradient of each result, in float64, that every type holds. PyTorch ignores that of
+    a result that the model detaches, and so must the derived backward.
     """
     generator = torch.Generator().manual_seed(1)
-    example.model.requires_grad_()
-    with torch.enable_grad():
-        results = tensors_of(example.model(**example.inputs))
-    example.model.requires_grad_(requires_grad=False)
-    seeds = [torch.randn(x.shape, generator=generator).bfloat16().double() for x in results]
-    return [seed * x.requires_grad for seed, x in zip(seeds, results, strict=True)]
+    results = tensors_of(example.model(**example.inputs))
+    return [torch.randn(x.shape, generator=generator).bfloat16().double() for x in results]
 
 
 class _Derived:

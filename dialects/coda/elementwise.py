@@ -240,6 +240,19 @@ class SoftcapOp(UnaryOp):
 
 
 @irdl_op_definition
+class DetachOp(UnaryOp):
+    """x as a constant of the backward, as `torch.Tensor.detach` and `jax.lax.stop_gradient`.
+
+    Computes nothing. `derive-gradient` lets no gradient through; `coda-to-gemm` removes it with
+    the pass `drop-detach`.
+
+    `%h1 = coda.detach %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.detach"
+
+
+@irdl_op_definition
 class CastOp(CodaOp):
     """Conversion of the element type, rounding to nearest even.
 
@@ -321,4 +334,5 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     Relu2Op,
     GeluOp,
     SoftcapOp,
+    DetachOp,
 )

@@ -79,6 +79,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.Relu2Op: _unary(ScalarBuilder.relu2),
     coda.GeluOp: _emit_gelu,
     coda.SoftcapOp: _emit_softcap,
+    coda.DetachOp: _unary(lambda _, a: a),
     coda.CastOp: _emit_cast,
     coda.ActivationGradOp: _emit_activation_grad,
     coda.SignOp: _unary(ScalarBuilder.sign),

@@ -43,7 +43,7 @@ ELEMENTWISE: dict[str, str] = _by_name(
         "$x * $x": "square",
         "1 / $x": "reciprocal",
         "-$x": "neg negative",
-        "$x": "identity contiguous clone detach",
+        "$x": "identity contiguous clone",
         "$x + $y": "add",
         "$x - $y": "sub subtract",
         "$x * $y": "mul multiply",
@@ -64,7 +64,12 @@ ELEMENTWISE: dict[str, str] = _by_name(
 )
 """Counterparts without an operator of PyTorch."""
 
-ELEMENTS: dict[str, str] = {**ELEMENTWISE, "max": "maximum($x, $y)", "min": "minimum($x, $y)"}
+ELEMENTS: dict[str, str] = {
+    **ELEMENTWISE,
+    "max": "maximum($x, $y)",
+    "min": "minimum($x, $y)",
+    "detach": "$x",
+}
 """Counterparts of functions of elements, for the body of an epilogue."""
 
 _TENSORS: dict[str, str] = _by_name(
@@ -73,6 +78,7 @@ _TENSORS: dict[str, str] = _by_name(
         "concat(${all|x, y}, dim=${integer|-1})": "cat concatenate",
         "reshape($x, [${rest|$shape}])": "view",
         "reshape($x, [-1])": "flatten ravel",
+        "detach($x)": "detach_copy",
         "reshape($x, [$unsqueezed])": "unsqueeze expand_dims",
         "reshape($x, [$squeezed])": "squeeze",
         "transpose($x, [${rest|1, 0}])": "permute",

@@ -40,6 +40,7 @@ UNARY: dict[str, type[coda.UnaryOp]] = {
     "silu": coda.SiluOp,
     "relu": coda.ReluOp,
     "relu2": coda.Relu2Op,
+    "detach": coda.DetachOp,
 }
 NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "abs": abs,

@@ -17,6 +17,7 @@ from torch.fx import Node
 from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, CaptureError, capture_error
+from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 
 WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -51,6 +52,7 @@ KEPT_OPERATORS = frozenset(
         "pad",
         "split",
         "cross_entropy_loss",
+        "detach",
     }
 )
 """Operators of ATen that stay whole; their decompositions would have to be found again."""
@@ -71,7 +73,7 @@ def capture(
     interpret_without_gpu()
     _check_call(model, args, kwargs or {})
     try:
-        with _one_at_a_time(), torch.no_grad(), _marks_removed((args, kwargs)):
+        with _one_at_a_time(), torch.enable_grad(), _marks_removed((args, kwargs)):
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -107,6 +109,7 @@ def _one_at_a_time() -> AbstractContextManager[Any]:
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """An exported program with the operators that the importer knows."""
+    program = with_stopped_gradients(program)
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
     with _one_at_a_time():
         return decompose(_decompositions())
@@ -138,7 +141,7 @@ def graph_of(program: ExportedProgram) -> GraphSource:
     for spec in program.graph_signature.input_specs:
         node = placeholders[spec.arg.name]
         if spec.kind == InputKind.USER_INPUT:
-            inputs.append(GraphInput(node, node.name))
+            inputs.append(GraphInput(node, node.name, is_differentiated=True))
         elif spec.kind not in WEIGHT_KINDS:
             raise CodaError(
                 f"the model has an input {spec.arg.name} of kind {spec.kind.name}",
@@ -147,7 +150,16 @@ def graph_of(program: ExportedProgram) -> GraphSource:
         elif node.users:
             assert spec.target is not None, "weights have a name in the model"
             tensor, is_constant = tensors[spec.target], spec.kind == InputKind.CONSTANT_TENSOR
-            weights.append(GraphInput(node, spec.target, tensor, True, is_constant))
+            weights.append(
+                GraphInput(
+                    node,
+                    spec.target,
+                    tensor,
+                    is_weight=True,
+                    is_constant=is_constant,
+                    is_differentiated=spec.kind == InputKind.PARAMETER,
+                )
+            )
     return GraphSource(program.graph, [*inputs, *weights], _outputs(program))
 
 

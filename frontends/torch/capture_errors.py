@@ -55,6 +55,7 @@ _REASONS = (
         "compute it with tensors (torch.where), or export the parts of the model around it",
     ),
     _Reason("on the same device", None, "move the model and its arguments to one device"),
+    _Reason("a leaf Variable", None, "leave weights unchanged, and return the new value"),
     _Reason(
         "not a known type", None, "pass and return tensors, numbers, None and containers of these"
     ),

@@ -67,6 +67,8 @@ class GraphInput:
     """Whether the tensor is a constant of the model's code, which nobody can change."""
     is_updated: bool = False
     """Whether the caller stores a result in it, so that its old contents may be overwritten."""
+    is_differentiated: bool = False
+    """Whether a backward that is derived later may give it a gradient."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class GraphImporter:
         self._node: Node | None = None
         self._symbols: set[str] = set()
         self._extents: dict[str, tuple[SSAValue, int]] = {}
+        self._active = {each.node for each in source.inputs if each.is_differentiated}
         self.imported = ImportedGraph(ModuleOp([]))
         self._name = name
 
@@ -194,6 +197,8 @@ class GraphImporter:
             self._erase_after(mark)
             value = self._call_torch(node, expected)
         self.values[node] = value
+        if self.is_active(*node.all_input_nodes):
+            self._active.add(node)
         self._learn_extents(value, expected)
 
     def _learn_extents(self, value: Value, expected: Mapping[int, torch.Tensor]) -> None:
@@ -255,6 +260,10 @@ class GraphImporter:
         for result in op.results:
             result.name_hint = _identifier(self._node.name)
         return op
+
+    def is_active(self, *nodes: Node) -> bool:
+        """Whether one of `nodes` has floats that depend on an input with a gradient."""
+        return any(node in self._active and _has_floats(node) for node in nodes)
 
     def value(self, argument: object) -> Value:
         """What an argument of a node stands for. Raises KeyError for a number."""
@@ -355,6 +364,11 @@ def _draws_numbers(node: Node) -> bool:
 def _schema(node: Node) -> Sequence[Any]:
     target: Any = node.target
     return target._schema.arguments
+
+
+def _has_floats(node: Node) -> bool:
+    tensors = tensors_in(node.meta.get("val"))
+    return any(tensor.dtype.is_floating_point for tensor in tensors)
 
 
 def _is_number(tensor: torch.Tensor) -> bool:

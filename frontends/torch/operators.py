@@ -66,6 +66,14 @@ def same(graph: GraphImporter, node: Node) -> Value | None:
     return graph.tensor(arguments(node)[0])
 
 
+def detach(graph: GraphImporter, node: Node) -> Value | None:
+    """A constant of the backward, where a gradient would go through it."""
+    (given,) = node.all_input_nodes
+    if not graph.is_active(given):
+        return graph.tensor(given)
+    return graph.insert(coda.DetachOp(graph.tensor(given))).result
+
+
 # Linear maps
 
 
@@ -307,7 +315,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.clone.default": same,
     "aten.copy.default": copied,
     "aten.alias.default": same,
-    "aten.detach.default": same,
+    "aten.detach.default": detach,
     "aten.contiguous.default": same,
     "aten.linear.default": linear,
     "aten.mm.default": matmul,

@@ -61,6 +61,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.BarrierOp: "it orders the operators of a backward",
     coda.CrossEntropyGradOp: _SECOND,
     coda.MaximumGradOp: _SECOND,
+    coda.DetachOp: "it stops gradients",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""
@@ -83,6 +84,8 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
     """The numbers of the operands of floats on whose elements the results of `op` depend."""
     if isinstance(op, CallOp):
         return differentiable_inputs(op)
+    if isinstance(op, coda.DetachOp):
+        return ()
     floats = [i for i, value in enumerate(op.operands) if is_float(element_type_of(value))]
     if isinstance(op, _LENT_SHAPES) and op.like is not None:
         floats.remove(len(op.operands) - 1)

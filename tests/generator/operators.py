@@ -23,6 +23,7 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.TanhOp,
     coda.SigmoidOp,
     coda.Relu2Op,
+    coda.DetachOp,
     lambda x: coda.GeluOp(x),
     lambda x: coda.GeluOp(x, "tanh"),
     lambda x: coda.SoftcapOp(x, 30.0),

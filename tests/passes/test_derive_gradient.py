@@ -336,6 +336,7 @@ CASES: dict[str, Case] = {
         lambda v: coda.ConcatOp([v.a, v.b, v.a], 1),
         sizes=({**SIZES, "B": 13, "?": 13}, {**ONES, "B": 3, "?": 3}),
     ),
+    "detach": Case(X, lambda v: (d := coda.DetachOp(v.x), coda.MulOp(v.x, d.result))),
     "call": Case(HEADS, of_call("aten.cumsum.default", "{0}, 1", ("B", "T", 8))),
     "call of integers": Case(
         {"x": ("M", 8), "i": ("M", 8)},
@@ -370,6 +371,7 @@ CASES: dict[str, Case] = {
 
 
 KINKED = (
+    "detach",
     "sign",
     "call without a derivative",
     "maximum of one value",

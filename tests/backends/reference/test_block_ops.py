@@ -27,6 +27,7 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "coda.silu": F.silu,
     "coda.relu": F.relu,
     "coda.relu2": lambda x: F.relu(x) ** 2,
+    "coda.detach": torch.detach,
     'coda.gelu {approximate = "none"}': F.gelu,
     'coda.gelu {approximate = "tanh"}': lambda x: F.gelu(x, approximate="tanh"),
     "coda.softcap {cap = 3.0 : f64}": lambda x: 3 * torch.tanh(x / 3),

@@ -47,6 +47,7 @@ UNARY: dict[str, Eager] = {
     "silu": F.silu,
     "relu": F.relu,
     "relu2": relu2,
+    "detach": torch.detach,
     'gelu {approximate = "none"}': F.gelu,
     'gelu {approximate = "tanh"}': gelu_tanh,
     "softcap {cap = 30.0 : f64}": softcap,

@@ -214,6 +214,24 @@ func.func @heads(%q: tensor<?x4x?x24xbf16> {coda.name = "q", coda.dims = ["B", 4
 
 // -----
 
+// No gradient goes through a detached value, nor to what it alone depends on.
+func.func @detached(%x: tensor<4x8xf32> {coda.name = "x"}, %t: tensor<4x8xf32> {coda.name = "t"}) -> (tensor<4x8xf32> {coda.name = "y"}) {
+  %s = coda.mul %x, %t : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c = coda.detach %s : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = coda.mul %x, %c : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return %y : tensor<4x8xf32>
+}
+
+// CHECK:      func.func private @detached_joint(
+// CHECK-SAME:   attributes {coda.joint = {arguments = 2 : i64, results = 1 : i64, wrt = ["x"]}} {
+// CHECK-NEXT:   %s = coda.mul %x, %t : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %y = coda.mul %x, %s : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %d_x = coda.mul %d_y, %s : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   func.return %y, %d_x : tensor<4x8xf32>, tensor<4x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // A copy takes its elements from the second operand, and nothing but a shape from the first one.
 func.func @copied(%x: tensor<4x8xf32> {coda.name = "x"}, %row: tensor<8xf32> {coda.name = "row"}) -> (tensor<4x8xf32> {coda.name = "y"}) {
   %y = torch.call "aten.copy.default"(%x, %row) {arguments = "{0}, {1}"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
