@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
@@ -13,9 +13,9 @@ from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     triton_type,
-    with_final_names,
 )
-from coda_ir.backends.triton.kernel_text import function
+from coda_ir.backends.triton.kernel_text import emitted
+from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.diagnostics import CodaError
@@ -61,7 +61,7 @@ def emit_attention_sums(
             f"{format_location(op.location)}: {op.name} has no schedule",
             "run the pass 'schedule' first",
         )
-    return with_final_names(_Kernel(op, op.schedule, names, pitches or {}).emit())
+    return _Kernel(op, op.schedule, names, pitches or {}).emit()
 
 
 @dataclass(frozen=True)
@@ -106,21 +106,17 @@ class _Kernel:
         what = " and ".join(self.op.SUMS)
         summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
         parameters = (*self.arguments.arguments, *self._extents())
-        return EmittedKernel(
-            name=self.name,
-            source=function(self.name, parameters, summary, lines),
-            arguments=parameters,
+        kernel = emitted(
+            self.name,
+            parameters,
+            lines,
+            summary=summary,
             grid=f"triton.cdiv({self._extent_of(self.op.rows_of)}, {bm}) * {self._heads()}",
-            helpers=frozenset(self.helpers),
+            helpers=self.helpers,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
-            imports=frozenset(
-                {"from triton.tools.tensor_descriptor import TensorDescriptor"}
-                if self.is_tma
-                else ()
-            ),
-            description=summary,
         )
+        return replace(kernel, imports=TENSOR_DESCRIPTOR) if self.is_tma else kernel
 
     # Extents
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import (
-    function,
+    emitted,
     load,
     next_power_of_2,
     pointer_argument,
@@ -77,14 +77,14 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     helpers = set[str]()
     lines = _lines(op, tiling, helpers)
     summary = f"rows added up by id, {tiling.rows} at a time, blocks of {tiling.block} columns"
-    return EmittedKernel(
-        name=name,
-        source=function(name, arguments, summary, lines),
-        arguments=tuple(arguments),
+    return emitted(
+        name,
+        arguments,
+        lines,
+        summary=summary,
         grid=f"triton.cdiv({width}, {tiling.block}) * ({{rows}})",
-        helpers=frozenset(helpers),
+        helpers=helpers,
         num_warps=8,
-        description=summary,
     )
 
 

@@ -15,10 +15,9 @@ from coda_ir.backends.triton.kernel import (
     KernelArgument,
     indented,
     pointer_type,
-    with_final_names,
 )
 from coda_ir.backends.triton.kernel_text import (
-    function,
+    emitted,
     load,
     next_power_of_2,
     pointer_argument,
@@ -49,7 +48,7 @@ def emit_finalize(
     of tiles of each partial, and `elements` their number, where these are known. No tiles give the
     identity of the combiner.
     """
-    return with_final_names(_FinalizeEmitter(op, names, tiles, elements).emit())
+    return _FinalizeEmitter(op, names, tiles, elements).emit()
 
 
 @dataclass
@@ -85,23 +84,15 @@ class _FinalizeEmitter:
             "exists = element < count",
             *self.lines,
         ]
-        summary = f"combines tile partials by {self.op.axis.data}"
-        return EmittedKernel(
-            name=self.name,
-            source=function(self.name, self.arguments, summary, lines, asserts=self.asserts),
-            arguments=tuple(self.arguments),
-            asserts=self.asserts,
+        return emitted(
+            self.name,
+            self.arguments,
+            lines,
+            summary=f"combines tile partials by {self.op.axis.data}",
             grid=f"triton.cdiv({{rows}}, {block})",
-            helpers=frozenset(self.helpers),
-            imports=launch.imports,
-            host_helpers=launch.host_helpers,
-            is_dependent=launch.is_dependent,
-            description=summary,
+            helpers=self.helpers,
+            launch=launch,
         )
-
-    @property
-    def asserts(self) -> bool:
-        return "checked_index" in self.helpers
 
     @property
     def is_by_row(self) -> bool:

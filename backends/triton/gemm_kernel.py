@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
 
 from coda_ir.backends.triton.dependent_launch import Launch
@@ -17,10 +19,9 @@ from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     SharedTiles,
-    definition,
     indented,
-    with_final_names,
 )
+from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import MainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
@@ -44,7 +45,7 @@ def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
     schedule = _schedule_of(op)
     if schedule.is_warp_specialized:
         return emit_warp_specialized(op, schedule, names)
-    return with_final_names(_GemmEmitter(op, schedule, names).emit())
+    return _GemmEmitter(op, schedule, names).emit()
 
 
 def _schedule_of(op: FusedOp) -> ScheduleAttr:
@@ -114,26 +115,22 @@ class _GemmEmitter:
         rows = depth_argument() if self.op.is_transposed else KernelArgument("M", "i32", "{rows}")
         shared = () if self.split is None else self.split.parameters
         arguments = (*self.arguments.arguments, *shared, rows)
-        fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
-        lines = [
-            f"@triton.jit(do_not_specialize=[{fixed}])",
-            *definition(self.name, [argument.name for argument in arguments]),
-            *indented(docstring(self.op, summary)),
-            *indented(body),
-        ]
-        return EmittedKernel(
-            name=self.name,
-            source="\n".join(lines) + "\n",
-            arguments=arguments,
+        kernel = emitted(
+            self.name,
+            arguments,
+            body,
+            summary=summary,
+            docstring=docstring(self.op, summary),
             grid=self._grid(),
-            runs_without_rows=self.op.is_transposed,
-            helpers=frozenset(self.helpers),
+            helpers=self.helpers,
+            launch=self.launch,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
-            description=summary,
-            imports=self.main_loop.imports | self.launch.imports,
-            host_helpers=self.launch.host_helpers,
-            is_dependent=self.launch.is_dependent,
+        )
+        return replace(
+            kernel,
+            runs_without_rows=self.op.is_transposed,
+            imports=kernel.imports | self.main_loop.imports,
             shared_tiles=self._shared_tiles(),
         )
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter
-from coda_ir.backends.triton.kernel import indented, without_unused
+from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.backends.triton.ports import (
@@ -97,7 +97,7 @@ class SegmentEmitter:
             self._emit_parts_of(accumulators)
         else:
             self._emit_in_last_program(self.split, accumulators)
-        return without_unused(self.lines)
+        return self.lines
 
     def _emit_in_last_program(self, split: SplitK, accumulators: Sequence[str]) -> None:
         """The epilogue in that program of the tile which knows the sums of all."""
@@ -108,7 +108,7 @@ class SegmentEmitter:
         names = self._accumulator_variables("_tile" if self.columns.parts > 1 else "")
         self.lines += [f"{name} = {sum}" for name, sum in zip(names, sums, strict=True)]
         self._emit_parts_of(names)
-        self.lines = [*before, *indented(without_unused(self.lines))]
+        self.lines = [*before, *indented(self.lines)]
 
     def _emit_parts_of(self, accumulators: list[str]) -> None:
         """The epilogue of the accumulators, of one part after the other where there are several."""
@@ -123,9 +123,7 @@ class SegmentEmitter:
     def _loop_over_parts(self) -> list[str]:
         """The statements of a part, which are in `lines`, for one part after the other."""
         loop = f"for part in tl.static_range({self.columns.parts}):"
-        used = without_unused([*self.lines, *self.after_parts])
-        body = used[: len(used) - len(self.after_parts)]
-        return [*self.before_parts, loop, *indented(body), *self.after_parts]
+        return [*self.before_parts, loop, *indented(self.lines), *self.after_parts]
 
     def _emit_part(self, accumulators: list[str]) -> None:
         """One of several tiles of the program, number `part`."""

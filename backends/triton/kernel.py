@@ -1,6 +1,5 @@
 """What every kernel emitter returns: the text of a Triton function and how the host launches it."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -184,15 +183,3 @@ def definition(name: str, parameters: Sequence[str]) -> list[str]:
     if len(line) <= 96:
         return [line]
     return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
-
-
-def without_unused(lines: list[str]) -> list[str]:
-    """`lines` without the one-line assignments whose name does not occur further down."""
-    kept: list[str] = []
-    used: set[str] = set()
-    for line in reversed(lines):
-        assignment = re.fullmatch(r"(\w+) = (.*[^(\[])", line)
-        if assignment is None or assignment[1] in used:
-            used.update(re.findall(r"\w+", line if assignment is None else assignment[2]))
-            kept.append(line)
-    return kept[::-1]

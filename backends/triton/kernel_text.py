@@ -1,12 +1,21 @@
-"""Text of loads, stores and signatures that the kernels without a GEMM share."""
+"""Text of loads, stores and signatures that kernels share; `emitted` makes a kernel of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton import ports
-from coda_ir.backends.triton.kernel import KernelArgument, indented, pointer_type
+from coda_ir.backends.triton.dependent_launch import Launch
+from coda_ir.backends.triton.kernel import (
+    EmittedKernel,
+    KernelArgument,
+    definition,
+    indented,
+    pointer_type,
+    with_final_names,
+)
+from coda_ir.backends.triton.syntax import without_unused
 from coda_ir.dialects.coda.shapes import is_float
 
 NEGATIVE_INFINITY = 'float("-inf")'
@@ -37,15 +46,47 @@ def is_specialized(argument: KernelArgument) -> bool:
     return argument.type == "i32" and argument.name.startswith("stride")
 
 
-def function(
+def emitted(
     name: str,
-    arguments: Iterable[KernelArgument],
-    summary: str,
-    lines: Iterable[str],
+    arguments: Sequence[KernelArgument],
+    lines: Sequence[str],
     *,
-    asserts: bool = False,
-) -> str:
-    """The source of a kernel with the docstring `summary` and the body `lines`.
+    summary: str,
+    grid: str,
+    helpers: Iterable[str] = (),
+    docstring: Sequence[str] = (),
+    launch: Launch | None = None,
+    num_warps: int = 4,
+    num_stages: int = 2,
+) -> EmittedKernel:
+    """The kernel with the body `lines`, whose names are final and whose dead code is dropped.
+
+    `docstring` has the lines of one that says more than `summary`.
+    """
+    launch = launch or Launch(is_dependent=False)
+    asserts = "checked_index" in helpers
+    body = [*(docstring or [f'"""{summary[0].upper()}{summary[1:]}."""']), *without_unused(lines)]
+    kernel = EmittedKernel(
+        name=name,
+        source="\n".join([*signature(name, arguments, asserts=asserts), *indented(body), ""]),
+        arguments=tuple(arguments),
+        grid=grid,
+        helpers=frozenset(helpers),
+        num_warps=num_warps,
+        num_stages=num_stages,
+        description=summary,
+        asserts=asserts,
+        imports=launch.imports,
+        host_helpers=launch.host_helpers,
+        is_dependent=launch.is_dependent,
+    )
+    return with_final_names(kernel)
+
+
+def signature(
+    name: str, arguments: Iterable[KernelArgument], *, asserts: bool = False
+) -> list[str]:
+    """The first lines of a kernel.
 
     Extents are not specialized, so that one compiled kernel serves all of them; strides are, as
     a stride of 1 makes loads wide. `asserts`: `tl.device_assert` has an effect.
@@ -59,11 +100,7 @@ def function(
     if integers:
         options.append(f"do_not_specialize=[{', '.join(integers)}]")
     fixed = f"({', '.join(options)})" if options else ""
-    docstring = f'"""{summary[0].upper()}{summary[1:]}."""'
-    header = [f"def {name}({', '.join(names)}):"]
-    if len(header[0]) > 96:
-        header = [f"def {name}(", *(f"    {parameter}," for parameter in names), "):"]
-    return "\n".join([f"@triton.jit{fixed}", *header, *indented([docstring, *lines]), ""])
+    return [f"@triton.jit{fixed}", *definition(name, names)]
 
 
 def next_power_of_2(extent: int) -> int:

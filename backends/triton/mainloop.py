@@ -16,6 +16,9 @@ from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
+TENSOR_DESCRIPTOR = frozenset({"from triton.tools.tensor_descriptor import TensorDescriptor"})
+"""What the host code of a launch with descriptors imports."""
+
 
 @dataclass(frozen=True)
 class ColumnTile:
@@ -129,9 +132,7 @@ class TmaMainLoop:
     x: SSAValue
     schedule: ScheduleAttr
     helpers: set[str]
-    imports: frozenset[str] = frozenset(
-        {"from triton.tools.tensor_descriptor import TensorDescriptor"}
-    )
+    imports: frozenset[str] = TENSOR_DESCRIPTOR
 
     def prologue(self) -> list[str]:
         return []

@@ -15,10 +15,8 @@ from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     indented,
-    with_final_names,
-    without_unused,
 )
-from coda_ir.backends.triton.kernel_text import function, next_power_of_2
+from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.diagnostics import CodaError
@@ -180,9 +178,8 @@ class _MapEmitter(SegmentEmitter):
         self._set_columns(self.columns.lanes)
         before, self.lines = self.lines, _row_lines(f"(tile_m * {self.tiling.steps} + step)")
         self._emit_tile([])
-        body = indented(without_unused(self.lines))
         loop = f"for step in range({self.tiling.steps}):"
-        return without_unused([*before, *self.totals, loop, *body, *self.stores])
+        return [*before, *self.totals, loop, *indented(self.lines), *self.stores]
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
@@ -222,19 +219,16 @@ def emit_map(
     grid = f"triton.cdiv({{rows}}, {tiling.rows})"
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
     summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
-    kernel = EmittedKernel(
-        name=name,
-        source=function(name, parameters, summary, lines),
-        arguments=parameters,
+    return emitted(
+        name,
+        parameters,
+        lines,
+        summary=summary,
         grid=f"{grid} * {tiles}" if tiles > 1 else grid,
-        helpers=frozenset(emitter.helpers),
-        imports=launch.imports,
-        host_helpers=launch.host_helpers,
-        is_dependent=launch.is_dependent,
-        description=summary,
+        helpers=emitter.helpers,
+        launch=launch,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),
     )
-    return with_final_names(kernel)
 
 
 def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:

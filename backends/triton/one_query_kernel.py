@@ -7,7 +7,7 @@ program of a head to arrive combines them, in the order of the keys (arXiv 1805.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, SharedTiles, indented
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
-    function,
+    emitted,
     load,
     next_power_of_2,
     pointer_argument,
@@ -142,17 +142,16 @@ def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
     lines = _lines(op, tiling, type, helpers)
     shares = f", shared by {tiling.splits} programs" if shared else ""
     summary = f"attention of one query for each head, {tiling.block} keys at a time{shares}"
-    return EmittedKernel(
-        name=name,
-        source=function(name, arguments, summary, lines),
-        arguments=tuple(arguments),
+    kernel = emitted(
+        name,
+        arguments,
+        lines,
+        summary=summary,
         grid="{rows}" if shared is None else f"{{rows}} * {tiling.splits}",
-        helpers=frozenset(helpers),
-        num_warps=4,
+        helpers=helpers,
         num_stages=3,
-        description=summary,
-        shared_tiles=shared,
     )
+    return replace(kernel, shared_tiles=shared)
 
 
 def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set[str]) -> list[str]:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import (
-    function,
+    emitted,
     load,
     next_power_of_2,
     pointer_argument,
@@ -163,14 +163,12 @@ class RowKernelText:
             self.arguments.append(KernelArgument("N", "i32", columns_value))
         rows = self.rows_per_program
         summary = f"{description}, blocks of {rows} x {self.block}"
-        asserts = "checked_index" in self.helpers
-        return EmittedKernel(
-            name=self.name,
-            source=function(self.name, self.arguments, summary, self.lines, asserts=asserts),
-            arguments=tuple(self.arguments),
-            asserts=asserts,
+        return emitted(
+            self.name,
+            self.arguments,
+            self.lines,
+            summary=summary,
             grid=f"triton.cdiv({{rows}}, {rows})" if rows > 1 else "{rows}",
-            helpers=frozenset(self.helpers),
+            helpers=self.helpers,
             num_warps=8 if rows * self.block > 4096 else 4,
-            description=summary,
         )

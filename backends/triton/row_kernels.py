@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
-    function,
+    emitted,
     load,
     pointer_argument,
 )
@@ -280,13 +280,7 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
         "tl.store(out_ptr, result)",
     ]
     summary = f"{op.reduction.data} of the losses of the rows"
-    return EmittedKernel(
-        name=name,
-        source=function(name, arguments, summary, lines),
-        arguments=tuple(arguments),
-        grid="1",
-        description=summary,
-    )
+    return emitted(name, arguments, lines, summary=summary, grid="1")
 
 
 def _pack_arguments(
@@ -334,10 +328,5 @@ def pack_weight_kernel(
     ]
     summary = "sums of a weight" if vector is None else "weight times vector"
     summary += ", in float32"
-    return EmittedKernel(
-        name=name,
-        source=function(name, arguments, summary, lines),
-        arguments=tuple(arguments),
-        grid=f"triton.cdiv({{rows}}, {block_n})",
-        description=summary,
-    )
+    grid = f"triton.cdiv({{rows}}, {block_n})"
+    return emitted(name, arguments, lines, summary=summary, grid=grid)

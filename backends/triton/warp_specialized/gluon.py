@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
 
+from coda_ir.backends.triton.definitions import read_definitions, render, with_uses
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import device_definitions, render_prelude
+from coda_ir.backends.triton.syntax import Edit, edited
 from coda_ir.symbolic_shapes import element_bytes
 
 IMPORTS = frozenset(
@@ -39,128 +41,49 @@ COPIES = frozenset(
 PREFIX = "gluon_"
 """Of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the other's."""
 
-_HELPERS = {
-    "group_partials": '''\
-@gluon.jit
-def group_partials(
-    pointer,
-    first_row,
-    M,
-    WARPS: gl.constexpr,
-    ROWS: gl.constexpr,
-    TILES: gl.constexpr,
-    WIDTH: gl.constexpr,
-    IDENTITY: gl.constexpr,
-):
-    """The TILES partials of ROWS rows side by side, and IDENTITY in their place up to WIDTH.
-
-    Four threads share a row, as they do in the accumulators.
-    """
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, 8, 16]
-    )
-    rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
-    row = gl.minimum(rows, M - 1).to(gl.int64)
-    tile = gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))[None, :]
-    return gl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
-''',
-    "split_columns": '''\
-@gluon.jit
-def split_columns(x, PARTS: gl.constexpr):
-    """The columns of x in PARTS equal tiles, which stay in the registers where they are."""
-    if PARTS == 1:
-        return (x,)
-    else:
-        halves = gl.permute(gl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
-        first, second = gl.split(halves)
-        return split_columns(first, PARTS // 2) + split_columns(second, PARTS // 2)
-''',
-    "join_columns": '''\
-@gluon.jit
-def join_columns(first, second):
-    """Two tiles side by side, whose elements stay in the registers where they are."""
-    halves = gl.permute(gl.join(first, second), (0, 2, 1))
-    return gl.reshape(halves, (first.shape[0], 2 * first.shape[1]))
-''',
-    "accumulators": '''\
-@gluon.jit
-def accumulators(WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
-    """Zeros where WARPS warps accumulate products."""
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, 16]
-    )
-    return gl.zeros((ROWS, COLUMNS), gl.float32, LAYOUT)
-''',
-    "accumulate": '''\
-@gluon.jit
-def accumulate(
-    acc,
-    a_stages,
-    b_stages,
-    full,
-    empty,
-    step,
-    STEPS,
-    A_AXIS: gl.constexpr,
-    B_AXIS: gl.constexpr,
-):
-    """a @ b added to acc over the next STEPS stages.
-
-    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
-    handed back when the products after its own have begun; the last ones are still under way.
-    """
-    STAGES: gl.constexpr = a_stages.shape[0]
-    for k in range(0, STEPS):
-        stage = step % STAGES
-        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
-        a = a_stages.index(stage)
-        if A_AXIS == 1:
-            a = a.permute((1, 0))
-        b = b_stages.index(stage)
-        if B_AXIS == 0:
-            b = b.permute((1, 0))
-        acc = warpgroup_mma(a, b, acc, is_async=True)
-        acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
-        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
-        step += 1
-    return acc, step
-''',
-    "finish": '''\
-@gluon.jit
-def finish(acc, empty, step, STEPS):
-    """The accumulators, once their last products are there and its stage is handed back."""
-    STAGES: gl.constexpr = empty.shape[0]
-    acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
-    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
-    return acc
-''',
-}
+_HELPERS = read_definitions("warp_groups")
 
 
-def translated(text: str) -> str:
-    """Statements in `tl` as statements in Gluon, which call the helpers in Gluon."""
-    text = re.sub(r"\btl\.(?!PropagateNan)", "gl.", text).replace("@triton.jit", "@gluon.jit")
-    text = re.sub(r"gl\.broadcast_to\((\w+), (\w+)\.shape\)", r"gl.broadcast(\1, \2)[0]", text)
-    return _HELPER_NAME.sub(lambda match: PREFIX + match[0], text)
+def translated(source: str) -> str:
+    """Functions in `tl` as functions in Gluon, which call the helpers in Gluon."""
+    tree = ast.parse(source)
+    return edited(source, [edit for node in ast.walk(tree) for edit in _edits(node)])
 
 
-_HELPER_NAME = re.compile(
-    # A helper is called, or handed to another one.
-    rf"(?<![.\w])({'|'.join(sorted(device_definitions().keys() - {'SUM_TYPE'}))})\b(?=[(),])"
-)
+def _edits(node: ast.AST) -> Iterator[Edit]:
+    match node:
+        case ast.Attribute(ast.Name("tl") as module, name) if name not in _OTHERWISE:
+            yield Edit.replace(module, "gl")
+        case ast.Attribute(ast.Name("triton") as module, "jit"):
+            yield Edit.replace(module, "gluon")
+        case ast.Name(name) if name in _SHARED:
+            yield Edit.replace(node, PREFIX + name)
+        case ast.FunctionDef(name=name, lineno=line, col_offset=column) if name in _SHARED:
+            start = column + len("def ")
+            yield Edit(line, start, start, PREFIX)
+        case ast.Call(
+            ast.Attribute(ast.Name("tl"), "broadcast_to") as function, [_, ast.Attribute() as shape]
+        ):
+            # Gluon broadcasts two tensors to each other.
+            yield Edit.replace(function, "gl.broadcast")
+            yield Edit.replace(shape, ast.unparse(shape.value))
+            yield Edit.append(node, "[0]")
+        case _:
+            pass
+
+
+_OTHERWISE = ("PropagateNan", "broadcast_to")
+"""What Gluon lacks or calls otherwise."""
+
+_SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 
 def render_gluon_prelude(helpers: Iterable[str]) -> str:
     """The source of device functions in Gluon, those of `prelude.py` by their names there."""
     needed = set(helpers)
-    own = [source for name, source in _HELPERS.items() if name in needed]
-    shared = render_prelude(needed - _HELPERS.keys())
-    sections = [translated(_redefined(shared)), *own]
-    return "\n\n".join(section for section in sections if section)
-
-
-def _redefined(source: str) -> str:
-    return re.sub(r"^def (\w+)", rf"def {PREFIX}\1", source, flags=re.MULTILINE)
+    own = render(with_uses(_HELPERS, needed & _HELPERS.keys()))
+    shared = translated(render_prelude(needed - _HELPERS.keys()))
+    return "\n\n".join(section for section in (shared, own) if section)
 
 
 def call(function: str, arguments: Sequence[str]) -> list[str]:

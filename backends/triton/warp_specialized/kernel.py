@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from textwrap import wrap
 
@@ -21,8 +20,10 @@ from coda_ir.backends.triton.kernel import (
     indented,
     with_final_names,
 )
+from coda_ir.backends.triton.kernel_text import signature
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
 from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
@@ -117,9 +118,9 @@ class _Emitter:
         return sum(columns.programs for _, columns in self.ranges)
 
     def emit(self) -> EmittedKernel:
-        bodies = self._emit_load(), self._emit_compute(), self._emit_move()
-        words = set(re.findall(r"\w+", "\n".join(line for body in bodies for line in body)))
-        named = [argument for argument in self.arguments.arguments if argument.name in words]
+        bodies = self._emit_load(), without_unused(self._emit_compute()), self._emit_move()
+        used = {name for body in bodies for name in names_in(body)}
+        named = [argument for argument in self.arguments.arguments if argument.name in used]
         arguments = (*named, KernelArgument(self.extent, "i32", "{rows}"))
         group = ("GROUP: tl.constexpr",) if self.schedule.alternates else ()
         load, compute, move = bodies
@@ -315,12 +316,11 @@ class _Emitter:
 
     def _used(self, body: Sequence[str], arguments: Sequence[KernelArgument]) -> list[str]:
         """What a function takes: shared memory, then parameters of the kernel that it names."""
-        words = set(re.findall(r"\w+", "\n".join(body)))
+        used = names_in(body)
         candidates = [*self.memory.names, *(argument.name for argument in arguments)]
-        return [name for name in candidates if name in words]
+        return [name for name in candidates if name in used]
 
     def _entry(self, bodies: Sequence[Sequence[str]], arguments: Sequence[KernelArgument]) -> str:
-        fixed = ", ".join(f'"{a.name}"' for a in arguments if a.type == "i32")
         load, compute, move = (self._used(body, arguments) for body in bodies)
         groups = [[str(group)] for group in range(self.schedule.groups)]
         if not self.schedule.alternates:
@@ -350,9 +350,7 @@ class _Emitter:
             f"    {registers},",
             ")",
         ]
-        head = f"@triton.jit(do_not_specialize=[{fixed}])"
-        signature = definition(self.name, [argument.name for argument in arguments])
-        return "\n".join([head, *signature, *indented(body)]) + "\n"
+        return "\n".join([*signature(self.name, arguments), *indented(body), ""])
 
 
 def _partition(function: str, arguments: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,8 +9,9 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
-from coda_ir.backends.triton.kernel import definition, indented, without_unused
+from coda_ir.backends.triton.kernel import definition, indented
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
+from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
@@ -130,7 +130,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         loop += self.tile_moves.count_loads()
         if self.ahead is not None:
             before.append(f"ahead = {self.ahead.call('0')}")
-        return without_unused([*before, *products, *split, *loop])
+        return [*before, *products, *split, *loop]
 
     def emit_moves(self) -> list[str]:
         """The statements of the warp that moves tiles, after those that compute."""
@@ -160,10 +160,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         loads = [line for lines, _ in self.loaded_ahead.values() for line in lines]
         returned = f"return {', '.join(self.loaded_ahead)}"
         body = without_unused([*before, *loads, returned])[:-1]
-        words = set(re.findall(r"\w+", "\n".join(body)))
+        used = names_in(body)
         names = (*_OF_A_TILE, *(argument.name for argument in self.arguments.arguments))
         self.ahead = Ahead(
-            self.ahead_name, [*self.loaded_ahead], body, [name for name in names if name in words]
+            self.ahead_name, [*self.loaded_ahead], body, [name for name in names if name in used]
         )
         taken = self._take_ahead(self.ahead)
         if self.order.repeats > 1:

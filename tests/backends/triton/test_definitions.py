@@ -16,10 +16,11 @@ from coda_ir.backends.triton.definitions import (
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.prelude import MODULE_HEADER
+from coda_ir.backends.triton.warp_specialized.gluon import IMPORTS, translated
 
 FILES = {path.stem for path in RUNTIME.glob("*.py")} - {"__init__", "header"}
 DEFINITIONS = read_definitions(*sorted(FILES))
-HEADER = "\n".join([*Launch(is_dependent=True).imports, MODULE_HEADER])
+HEADER = "\n".join([*Launch(is_dependent=True).imports, *IMPORTS, MODULE_HEADER])
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -50,3 +51,21 @@ def test_comments_above_and_texts_below_belong_to_a_definition():
     )
     assert "PACKED = PackedWeights()" in text and "def dense" not in text
     assert standard_modules(functions) == ["collections", "threading", "weakref"]
+
+
+def test_functions_in_gluon_keep_what_is_no_name_of_triton():
+    source = """\
+@triton.jit
+def group_max(x, GROUP: tl.constexpr):  # tl.max
+    a = tl.reduce(x, 1, maximum, propagate_nan=tl.PropagateNan.ALL)
+    return to_bf16(tl.broadcast_to(a, x.shape).to(tl.float32)), x.dot, other(a)
+"""
+    assert (
+        translated(source)
+        == """\
+@gluon.jit
+def gluon_group_max(x, GROUP: gl.constexpr):  # tl.max
+    a = gl.reduce(x, 1, gluon_maximum, propagate_nan=tl.PropagateNan.ALL)
+    return gluon_to_bf16(gl.broadcast(a, x)[0].to(gl.float32)), x.dot, other(a)
+"""
+    )

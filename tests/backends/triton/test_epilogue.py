@@ -9,7 +9,6 @@ from support.kernel_harness import function_of, gemms_of, parse_module, run_kern
 
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import without_unused
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.diagnostics import CodaError
 
@@ -256,8 +255,3 @@ def test_names_are_identifiers() -> None:
     assert [names.fresh(hint, "v") for hint in hints] == [
         *("x", "x_1", "v3d", "lambda_", "a_b", "exp_1", "v"),
     ]
-
-
-def test_unused_assignments_are_dropped() -> None:
-    lines = ["a = 1", "b = a + 1", "c = a", "b = b % 2", "use(", "    c,", ")", "d = f("]
-    assert without_unused(lines) == ["a = 1", "c = a", "use(", "    c,", ")", "d = f("]

@@ -1,0 +1,104 @@
+# pyright: basic, reportGeneralTypeIssues=false
+"""Device functions of warp-specialized kernels, in Gluon."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    mbarrier,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+
+@gluon.jit
+def group_partials(
+    pointer,
+    first_row,
+    M,
+    WARPS: gl.constexpr,
+    ROWS: gl.constexpr,
+    TILES: gl.constexpr,
+    WIDTH: gl.constexpr,
+    IDENTITY: gl.constexpr,
+):
+    """The TILES partials of ROWS rows side by side, and IDENTITY in their place up to WIDTH.
+
+    Four threads share a row, as they do in the accumulators.
+    """
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, 8, 16]
+    )
+    rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
+    row = gl.minimum(rows, M - 1).to(gl.int64)
+    tile = gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))[None, :]
+    return gl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
+
+
+@gluon.jit
+def split_columns(x, PARTS: gl.constexpr):
+    """The columns of x in PARTS equal tiles, which stay in the registers where they are."""
+    if PARTS == 1:
+        return (x,)
+    else:
+        halves = gl.permute(gl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
+        first, second = gl.split(halves)
+        return split_columns(first, PARTS // 2) + split_columns(second, PARTS // 2)
+
+
+@gluon.jit
+def join_columns(first, second):
+    """Two tiles side by side, whose elements stay in the registers where they are."""
+    halves = gl.permute(gl.join(first, second), (0, 2, 1))
+    return gl.reshape(halves, (first.shape[0], 2 * first.shape[1]))
+
+
+@gluon.jit
+def accumulators(WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
+    """Zeros where WARPS warps accumulate products."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, 16]
+    )
+    return gl.zeros((ROWS, COLUMNS), gl.float32, LAYOUT)
+
+
+@gluon.jit
+def accumulate(
+    acc,
+    a_stages,
+    b_stages,
+    full,
+    empty,
+    step,
+    STEPS,
+    A_AXIS: gl.constexpr,
+    B_AXIS: gl.constexpr,
+):
+    """a @ b added to acc over the next STEPS stages.
+
+    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
+    handed back when the products after its own have begun; the last ones are still under way.
+    """
+    STAGES: gl.constexpr = a_stages.shape[0]
+    for k in range(0, STEPS):
+        stage = step % STAGES
+        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
+        a = a_stages.index(stage)
+        if A_AXIS == 1:
+            a = a.permute((1, 0))
+        b = b_stages.index(stage)
+        if B_AXIS == 0:
+            b = b.permute((1, 0))
+        acc = warpgroup_mma(a, b, acc, is_async=True)
+        acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
+        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
+        step += 1
+    return acc, step
+
+
+@gluon.jit
+def finish(acc, empty, step, STEPS):
+    """The accumulators, once their last products are there and its stage is handed back."""
+    STAGES: gl.constexpr = empty.shape[0]
+    acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
+    return acc

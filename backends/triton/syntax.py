@@ -1,0 +1,123 @@
+"""Emitted Python as syntax trees: liveness, the names of a text, edits that keep its layout.
+
+    without_unused(["a = 1", "b = a + 1", "use(a)"])    # ["a = 1", "use(a)"]
+
+Emitters write lines, so that comments and layout are theirs. Everything that reads or changes a
+text afterwards parses it: the tree has the statements, the names, and their places.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+def names_in(lines: Iterable[str]) -> set[str]:
+    """The names that statements read."""
+    return set(_read(ast.parse("\n".join(lines))))
+
+
+def _read(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        target = node.target if isinstance(node, ast.AugAssign) else node
+        if isinstance(target, ast.Name) and (target is not node or isinstance(node.ctx, ast.Load)):
+            yield target.id
+
+
+def without_unused(lines: Sequence[str]) -> list[str]:
+    """`lines` without the assignments to names that no statement reads afterwards.
+
+    A statement that consists of such assignments goes with them.
+    """
+    live = _Liveness()
+    live.read_before(ast.parse("\n".join(lines)).body, set())
+    return [line for number, line in enumerate(lines, 1) if number not in live.dead]
+
+
+class _Liveness:
+    """Goes through statements from the last to the first, and notes the lines of dead ones."""
+
+    def __init__(self) -> None:
+        self.dead: set[int] = set()
+
+    def read_before(self, body: Sequence[ast.stmt], after: set[str]) -> set[str]:
+        """The names that are read in `body` or, as `after` says, behind it."""
+        read = set(after)
+        for statement in reversed(body):
+            self.dead.difference_update(_lines(statement))
+            if isinstance(statement, ast.For | ast.While | ast.If):
+                read = self._read_before_block(statement, read)
+            elif _assigned_name(statement) not in {None, *read}:
+                self.dead.update(_lines(statement))
+            else:
+                read.discard(_assigned_name(statement) or "")
+                read.update(_read(statement))
+        return read
+
+    def _read_before_block(self, block: ast.For | ast.While | ast.If, after: set[str]) -> set[str]:
+        read = {*after, *_read(block.iter if isinstance(block, ast.For) else block.test)}
+        while True:
+            inner = self.read_before(block.body, read) | self.read_before(block.orelse, read)
+            if isinstance(block, ast.If) or inner == read:
+                break
+            read = inner
+        empty = [branch for branch in (block.body, block.orelse) if self._is_dead(branch)]
+        if len(empty) == 2:
+            self.dead.update(_lines(block))
+            return after
+        for statement in (each for branch in empty for each in branch):
+            # A branch has a statement at least.
+            self.dead.difference_update(_lines(statement))
+            inner.update(_read(statement))
+        return inner
+
+    def _is_dead(self, branch: Sequence[ast.stmt]) -> bool:
+        return all(statement.lineno in self.dead for statement in branch)
+
+
+def _lines(statement: ast.stmt) -> range:
+    assert statement.end_lineno is not None
+    return range(statement.lineno, statement.end_lineno + 1)
+
+
+def _assigned_name(statement: ast.stmt) -> str | None:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case _:
+            return None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Other text for a part of a line, in the columns of a syntax tree: bytes."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+
+    @staticmethod
+    def replace(node: ast.expr, text: str) -> Edit:
+        """Other text for an expression, which is on one line."""
+        assert node.end_lineno == node.lineno and node.end_col_offset is not None
+        return Edit(node.lineno, node.col_offset, node.end_col_offset, text)
+
+    @staticmethod
+    def append(node: ast.expr, text: str) -> Edit:
+        """Text behind an expression."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return Edit(node.end_lineno, node.end_col_offset, node.end_col_offset, text)
+
+
+def edited(source: str, edits: Iterable[Edit]) -> str:
+    """`source` with edits that do not overlap; all else stays as it is, comments included."""
+    lines = source.split("\n")
+    for edit in sorted(edits, key=lambda each: (each.line, each.start), reverse=True):
+        line = lines[edit.line - 1].encode()
+        line = line[: edit.start] + edit.text.encode() + line[edit.end :]
+        lines[edit.line - 1] = line.decode()
+    return "\n".join(lines)
