@@ -183,3 +183,11 @@ def definition(name: str, parameters: Sequence[str]) -> list[str]:
     if len(line) <= 96:
         return [line]
     return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
+
+
+def call(function: str, arguments: Sequence[str]) -> list[str]:
+    """A call as one line, or as one line per argument where it is long."""
+    line = f"{function}({', '.join(arguments)})"
+    if len(line) <= 80:
+        return [line]
+    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import triton_type
+from coda_ir.backends.triton.kernel import call, triton_type
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -53,121 +54,190 @@ class ColumnTile:
         return [column.name for column in self.accumulator_columns]
 
 
-class MainLoop(Protocol):
-    """Writes the statements that compute the accumulators of one column range."""
+@dataclass
+class MainLoop(ABC):
+    """Writes the loops over K of each input of `op`, which a device function has.
 
-    @property
-    def imports(self) -> frozenset[str]:
-        """Import statements that the host code of a launch needs."""
-        ...
+    acc = tl.zeros((BLOCK_M, 128), SUM_TYPE)
+    acc = multiply(acc, x_rows, w_ptr + column[None, :] * 4096, 0, 4096, 4096, 1, 1, BLOCK_K)
+    acc = acc.to(tl.float32)
+    """
+
+    op: FusedOp
+    schedule: ScheduleAttr
+    arguments: ArgumentList
+    helpers: set[str]
+    depths: list[str] = field(default_factory=list[str])
+    """K of each input: a number, or the name of a parameter."""
+
+    FUNCTION: ClassVar[str]
+    IMPORTS: ClassVar[frozenset[str]] = frozenset()
+    """Import statements that the host code of a launch needs."""
+
+    def __post_init__(self) -> None:
+        self.depths = [self._depth(index) for index in range(len(self.op.inputs))]
+
+    def _depth(self, index: int) -> str:
+        """The flattened rows of a transposed input are known when the kernel is launched."""
+        if not self.op.is_transposed:
+            return str(self.op.depth(index))
+        if not index:
+            return "K"
+        x = self.op.inputs[index]
+        return self.arguments.add("K", "i32", f"{self._place(x)}.numel() // {shape_of(x)[-1]}")
+
+    def _place(self, value: SSAValue) -> str:
+        return f"{{operands[{list(self.op.operands).index(value)}]}}"
 
     def prologue(self) -> list[str]:
         """Statements before all column ranges."""
-        ...
-
-    def emit(self, tile: ColumnTile) -> list[str]:
-        """Statements that assign the accumulators of a tile."""
-        ...
-
-
-def sum_type(op: Operation) -> str:
-    """What a sum over K is computed in: float32 where the order of its steps is stated."""
-    return "tl.float32" if isinstance(op, FusedOp) and op.order is not None else "SUM_TYPE"
-
-
-def _last_argument(op: Operation) -> list[str]:
-    """The argument of a helper for `sum_type`, where it is not the default."""
-    return ["    tl.float32,"] if sum_type(op) == "tl.float32" else []
-
-
-@dataclass
-class PointerMainLoop:
-    """Loads through pointers: portable, for every layout and alignment."""
-
-    arguments: ArgumentList
-    x: SSAValue
-    k: int
-    helpers: set[str]
-    imports: frozenset[str] = frozenset()
-
-    def prologue(self) -> list[str]:
-        x = self.arguments.operand(self.x, "x")
-        return [f"a_rows = {x} + row[:, None] * K"]
-
-    def emit(self, tile: ColumnTile) -> list[str]:
-        segment = tile.segment
-        step = self._step(segment, tile.columns)
-        helper = "matmul_tile" if segment.pairing is None else "matmul_pair_tile"
-        self.helpers.add(helper)
-        lines = [f"{', '.join(tile.accumulators)} = {helper}(", "    a_rows,"]
-        for index, column in enumerate(tile.weight_columns()):
-            weight = tile.weight(index, segment.weights)
-            lines.append(f"    {self._column_pointers(segment, weight, column)},")
-        lines += ["    K,", f"    {step},", "    BLOCK_K,"]
-        return [*lines, *_last_argument(self.arguments.op), ")"]
-
-    def _step(self, segment: Segment, columns: ColumnRange) -> str:
-        """The distance of two elements of a weight's column."""
-        if segment.layout == Layout.NK:
-            return "1"
-        return str(segment.weight_columns(columns.weights[0]))
-
-    def _column_pointers(self, segment: Segment, weight: SSAValue, column: str) -> str:
-        pointer = self.arguments.operand(weight, "w")
-        if segment.layout == Layout.KN:
-            return f"{pointer} + {column}[None, :]"
-        if segment.columns * self.k >= 2**31:
-            return f"{pointer} + {column}[None, :].to(tl.int64) * K"
-        return f"{pointer} + {column}[None, :] * K"
-
-
-@dataclass
-class TmaMainLoop:
-    """Loads boxes through Hopper's TMA, from descriptors that the host makes at each launch.
-
-    The weights are taken as they are: columns that pair up are boxes of a view (see `tma.py`).
-    """
-
-    arguments: ArgumentList
-    x: SSAValue
-    schedule: ScheduleAttr
-    helpers: set[str]
-    imports: frozenset[str] = TENSOR_DESCRIPTOR
-
-    def prologue(self) -> list[str]:
         return []
 
     def emit(self, tile: ColumnTile) -> list[str]:
-        box = usable_box(tile.segment, tile.columns)
-        helper = "tma_tile" if tile.segment.pairing is None else "tma_pair_tile"
-        self.helpers.add(helper)
-        bm = self.schedule.block_m.data
-        a = self._descriptor(self.x, ("{rows}",), (bm,), "a")
-        arguments = [a]
-        for index, corner in enumerate(corners(tile, box)):
-            weight = tile.weight(index, tile.segment.weights)
-            view = tuple(map(str, box.view))
-            arguments += [self._descriptor(weight, view, box.block, "w"), corner]
-        shape = f"BLOCK_M, {tile.width}, BLOCK_K"
-        return [
-            f"{', '.join(tile.accumulators)} = {helper}(",
-            f"    {arguments[0]},",
-            "    tile_m * BLOCK_M,",
-            *(f"    {argument}," for argument in arguments[1:]),
-            f"    K, {shape},",
-            *_last_argument(self.arguments.op),
-            ")",
+        """Statements that assign the accumulators of a tile."""
+        names, function = list(tile.accumulators), self.FUNCTION
+        if len(names) == 2:
+            function += "_pair"
+        # Where the order of the steps is stated, so is what each of them is rounded to.
+        sum = "tl.float32" if self.op.order is not None else "SUM_TYPE"
+        self.helpers |= {function, *({sum} - {"tl.float32"})}
+        lines = [f"{name} = tl.zeros((BLOCK_M, {tile.width}), {sum})" for name in names]
+        for term, weights in enumerate(tile.segment.terms):
+            of_tile = [tile.weight(index, weights) for index in range(len(names))]
+            before, bounds = self._bounds(term)
+            operands = self.operands(term, tile, of_tile)
+            arguments = (*names, *operands, *bounds, *self.extents(term, tile))
+            lines += [*before, *call(f"{', '.join(names)} = {function}", arguments)]
+        if sum == "SUM_TYPE":
+            lines += [f"{name} = {name}.to(tl.float32)" for name in names]
+        return lines
+
+    def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
+        """Where the loop over K of an input begins and ends, behind the statements that say so."""
+        depth = self.depths[term]
+        if self.schedule.split_k.data > 1:
+            self.helpers.add("depths_of_split")
+            split = f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
+            return [split], ("first", "last")
+        if self.op.is_transposed:
+            self.helpers.add("bound")
+            depth = f"bound({depth})"
+        return [], ("0", depth)
+
+    @abstractmethod
+    def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
+        """Where the rows of an input are, and the columns of a weight for each accumulator."""
+
+    @abstractmethod
+    def extents(self, term: int, tile: ColumnTile) -> list[str]:
+        """What the device function takes last: how operands are stored, and the tile."""
+
+
+@dataclass
+class PointerMainLoop(MainLoop):
+    """Loads through pointers: portable, for every layout and alignment."""
+
+    FUNCTION = "multiply"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rows = [
+            self.arguments.names.fresh(f"{x.name_hint or 'x'}_rows") for x in self.op.inputs
         ]
 
+    def prologue(self) -> list[str]:
+        lines: list[str] = []
+        for name, x, depth in zip(self.rows, self.op.inputs, self.depths, strict=True):
+            stride = "" if self.op.is_transposed else f" * {depth}"
+            lines.append(f"{name} = {self.arguments.operand(x, 'x')} + row[:, None]{stride}")
+        return lines
+
+    def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
+        step, depth = "", self.depths[term]
+        if tile.segment.layout == Layout.NK:
+            is_wide = tile.segment.columns * int(depth) >= 2**31
+            step = f"{'.to(tl.int64)' if is_wide else ''} * {depth}"
+        columns = zip(weights, tile.weight_columns(), strict=True)
+        return [
+            self.rows[term],
+            *(
+                f"{self.arguments.operand(w, 'w')} + {column}[None, :]{step}"
+                for w, column in columns
+            ),
+        ]
+
+    def extents(self, term: int, tile: ColumnTile) -> list[str]:
+        """K, and the distances of two elements of a row of x and of a weight's column."""
+        segment, is_transposed = tile.segment, self.op.is_transposed
+        of_x = str(shape_of(self.op.x)[-1]) if is_transposed else "1"
+        of_weight = "1"
+        if segment.layout == Layout.KN:
+            of_weight = str(segment.weight_columns(tile.columns.weights[0]))
+        return [self.depths[term], of_x, of_weight, "BLOCK_K", *(["False"] * is_transposed)]
+
+
+@dataclass
+class TmaMainLoop(MainLoop):
+    """Loads boxes through Hopper's TMA, from descriptors that the host makes at each launch.
+
+    The weights are taken as they are: columns that pair up are boxes of a view (see `tma.py`).
+    TMA gives zeros past the end of K.
+    """
+
+    FUNCTION = "tma_multiply"
+    IMPORTS = TENSOR_DESCRIPTOR
+
+    def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
+        box, operands = usable_box(tile.segment, tile.columns), self._input(term)
+        for weight, corner in zip(weights, corners(tile, box), strict=True):
+            extents, block = tuple(map(str, box.view)), box.block
+            has_rows = tile.segment.layout == Layout.NK
+            descriptor = self._descriptor(weight, term, extents, block, "w", is_last=has_rows)
+            operands += [descriptor, corner]
+        return operands
+
+    def _input(self, term: int) -> list[str]:
+        x, bm = self.op.inputs[term], self.schedule.block_m.data
+        rows = str(shape_of(x)[-1]) if self.op.is_transposed else "{rows}"
+        is_last = not self.op.is_transposed
+        return [
+            self._descriptor(x, term, (rows,), (bm,), "a", is_last=is_last),
+            "tile_m * BLOCK_M",
+        ]
+
+    def extents(self, term: int, tile: ColumnTile) -> list[str]:
+        """Which dimension of x and of the weights is K, the last one or the first."""
+        is_last = (not self.op.is_transposed, tile.segment.layout == Layout.NK)
+        return [*map(str, is_last), "BLOCK_M", str(tile.width), "BLOCK_K"]
+
     def _descriptor(
-        self, value: SSAValue, view: tuple[str, ...], block: tuple[int, ...], default: str
+        self,
+        value: SSAValue,
+        term: int,
+        view: Sequence[str],
+        box: Sequence[int],
+        default: str,
+        *,
+        is_last: bool,
     ) -> str:
-        """The parameter of a descriptor of `value` as `view` x K, with boxes `block` x BK."""
-        k, bk = shape_of(value)[-1], self.schedule.block_k.data
-        place = f"{{operands[{list(self.arguments.op.operands).index(value)}]}}"
-        type = triton_type(element_type_of(value))
-        argument = descriptor(place, type, (*view, str(k)), (*block, bk))
+        """The parameter of a descriptor of `value` as `view`, with K as the last or the first."""
+        place, bk, depth = self._place(value), self.schedule.block_k.data, self._rows(term)
+        extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
+        if self.op.is_transposed:
+            # There is no descriptor of nothing.
+            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
+        argument = descriptor(place, triton_type(element_type_of(value)), extents, boxes)
         return self.arguments.add(f"{value.name_hint or default}_desc", *argument)
+
+    def _rows(self, term: int) -> str:
+        """The host's expression of K, at least 1 where it is known when the kernel is launched."""
+        if not self.op.is_transposed:
+            return self.depths[term]
+        rows = "{rows}"
+        if term:
+            argument = next(a for a in self.arguments.arguments if a.name == self.depths[term])
+            rows = f"({argument.value})"
+        return f"{rows} or 1"
 
 
 def descriptor(

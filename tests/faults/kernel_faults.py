@@ -44,9 +44,9 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: a row of tiles too few",
-        f"{T}gemm_kernel:_GemmEmitter._tiles",
-        'f"triton.cdiv({{rows}}, {bm}) * {self.programs}"',
-        'f"max(1, {{rows}} // {bm}) * {self.programs}"',
+        f"{T}gemm_emitter:GemmEmitter.tiles",
+        'f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"',
+        'f"max(1, {{rows}} // {bm}) * {self.tiles_n}"',
     ),
     KernelFault(
         "kernel: identity 0 for a maximum",
@@ -194,21 +194,21 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: last step of the depth left out",
-        f"{T}prelude:_HELPERS[matmul_tile]",
-        "for k in range(0, K, BLOCK_K):",
-        "for k in range(0, K - BLOCK_K + 1, BLOCK_K):",
+        f"{T}prelude:_HELPERS[multiply]",
+        "for k in range(first, last, BLOCK_K):",
+        "for k in range(first, last - BLOCK_K + 1, BLOCK_K):",
     ),
     KernelFault(
         "kernel: both columns of a pair from the first weight",
-        f"{T}prelude:_HELPERS[matmul_pair_tile]",
+        f"{T}prelude:_HELPERS[multiply_pair]",
         "load_depth(b_second, k,",
         "load_depth(b_first, k,",
     ),
     KernelFault(
         "kernel: weight of the wrong layout",
-        f"{T}mainloop:PointerMainLoop._step",
-        "if segment.layout == Layout.NK:",
-        "if True:",
+        f"{T}mainloop:PointerMainLoop.extents",
+        "if segment.layout == Layout.KN:",
+        "if False:",
     ),
     KernelFault(
         "kernel: groups of rows of tiles of the wrong size",

@@ -39,37 +39,12 @@ def dot(a, b, acc):
 
 
 @triton.jit
-def load_depth(
-    pointers,
-    k,
-    K: tl.constexpr,
-    STEP: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    AXIS: tl.constexpr,
-):
-    """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K."""
-    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
-    offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
-    if K % BLOCK_K == 0:
-        return tl.load(pointers + offsets)
-    else:
-        return tl.load(pointers + offsets, mask=depth < K, other=0.0)
-
-
-@triton.jit
 def bound(n):
     """An extent that is known at run time, as a bound of a range: the interpreter's is an array."""
     if INTERPRET:
         return n.handle.data.item()
     else:
         return n
-
-
-@triton.jit
-def load_steps(pointers, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr, AXIS: tl.constexpr):
-    """Like load_depth, where K is known at run time: any number of rows."""
-    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
-    return tl.load(pointers + depth.to(tl.int64) * STEP, mask=depth < K, other=0.0)
 
 
 @triton.jit
@@ -284,71 +259,148 @@ def group_lse(x, GROUP: tl.constexpr):
 
 
 @triton.jit
-def matmul_tile(
-    a_rows,
-    b_columns,
-    K: tl.constexpr,
-    B_STEP: tl.constexpr,
+def load_depth(
+    pointers,
+    k,
+    K,
+    STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    SUM: tl.constexpr = SUM_TYPE,
+    AXIS: tl.constexpr,
+    IS_KNOWN: tl.constexpr,
 ):
-    """A tile of a @ b in float32, from pointers to the rows of a and the columns of b.
+    """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K.
 
-    B_STEP is the distance of two elements of a column: 1 where b is stored as N x K. SUM is the
-    type that each step of BLOCK_K is rounded to.
+    IS_KNOWN: K is a constant of the kernel; otherwise it is any number of rows.
     """
-    acc = tl.zeros((a_rows.shape[0], b_columns.shape[1]), SUM)
-    for k in range(0, K, BLOCK_K):
-        a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
-        b = load_depth(b_columns, k, K, B_STEP, BLOCK_K, 0)
-        acc = dot(a, b, acc)
-    return acc.to(tl.float32)
+    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
+    if not IS_KNOWN:
+        return tl.load(pointers + depth.to(tl.int64) * STEP, mask=depth < K, other=0.0)
+    else:
+        offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
+        if K % BLOCK_K == 0:
+            return tl.load(pointers + offsets)
+        else:
+            return tl.load(pointers + offsets, mask=depth < K, other=0.0)
 
 
 @triton.jit
-def matmul_pair_tile(
+def multiply(
+    acc,
+    a_rows,
+    b_columns,
+    first,
+    last,
+    K,
+    A_STEP: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    IS_KNOWN: tl.constexpr = True,
+):
+    """acc + a @ b over K from `first` to `last`, from pointers to the rows of a and columns of b.
+
+    A_STEP is the distance of two elements of a row, B_STEP of a column: 1 where b is stored as
+    N x K. Each step of BLOCK_K is rounded to the type of acc.
+    """
+    for k in range(first, last, BLOCK_K):
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN)
+        b = load_depth(b_columns, k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
+        acc = dot(a, b, acc)
+    return acc
+
+
+@triton.jit
+def multiply_pair(
+    acc_first,
+    acc_second,
     a_rows,
     b_first,
     b_second,
-    K: tl.constexpr,
+    first,
+    last,
+    K,
+    A_STEP: tl.constexpr,
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    SUM: tl.constexpr = SUM_TYPE,
+    IS_KNOWN: tl.constexpr = True,
 ):
-    """Two tiles of a @ b in float32 that share a: the first and the second columns of pairs."""
-    first = tl.zeros((a_rows.shape[0], b_first.shape[1]), SUM)
-    second = tl.zeros((a_rows.shape[0], b_first.shape[1]), SUM)
-    for k in range(0, K, BLOCK_K):
-        a = load_depth(a_rows, k, K, 1, BLOCK_K, 1)
-        first = dot(a, load_depth(b_first, k, K, B_STEP, BLOCK_K, 0), first)
-        second = dot(a, load_depth(b_second, k, K, B_STEP, BLOCK_K, 0), second)
-    return first.to(tl.float32), second.to(tl.float32)
+    """Two products that share a: with the first and the second columns of pairs."""
+    for k in range(first, last, BLOCK_K):
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN)
+        b = load_depth(b_first, k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
+        acc_first = dot(a, b, acc_first)
+        b = load_depth(b_second, k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
+        acc_second = dot(a, b, acc_second)
+    return acc_first, acc_second
 
 
 @triton.jit
-def load_box(descriptor, corner, k, ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
-    """The box at `corner` of all dimensions but the last, and k of the last, as rows."""
-    return tl.reshape(descriptor.load(corner + (k,)), (ROWS, BLOCK_K))
+def load_box(
+    descriptor,
+    corner,
+    k,
+    ROWS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    K_IS_LAST: tl.constexpr,
+):
+    """ROWS x BLOCK_K elements: k of the last or the first dimension, `corner` of all others."""
+    if K_IS_LAST:
+        return tl.reshape(descriptor.load(corner + (k,)), (ROWS, BLOCK_K))
+    else:
+        return tl.trans(tl.reshape(descriptor.load((k,) + corner), (BLOCK_K, ROWS)))
 
 
 @triton.jit
-def tma_tile(
+def tma_multiply(
+    acc,
     a,
     a_row,
     b,
     b_corner,
-    K: tl.constexpr,
+    first,
+    last,
+    A_K_IS_LAST: tl.constexpr,
+    B_K_IS_LAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    SUM: tl.constexpr = SUM_TYPE,
 ):
-    """A tile of a @ bᵀ in float32, from descriptors of a (M x K) and b (N x K, or a view)."""
-    acc = tl.zeros((BLOCK_M, BLOCK_N), SUM)
-    for k in range(0, K, BLOCK_K):
-        a_tile = a.load((a_row, k))
-        acc = dot(a_tile, tl.trans(load_box(b, b_corner, k, BLOCK_N, BLOCK_K)), acc)
-    return acc.to(tl.float32)
+    """acc + a @ b over K from `first` to `last`, from descriptors of a and of b, or of views.
+
+    K is the last dimension of a stored as M x K and of b stored as N x K.
+    """
+    for k in range(first, last, BLOCK_K):
+        a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
+        b_tile = tl.trans(load_box(b, b_corner, k, BLOCK_N, BLOCK_K, B_K_IS_LAST))
+        acc = dot(a_tile, b_tile, acc)
+    return acc
+
+
+@triton.jit
+def tma_multiply_pair(
+    acc_first,
+    acc_second,
+    a,
+    a_row,
+    b_first,
+    first_corner,
+    b_second,
+    second_corner,
+    first,
+    last,
+    A_K_IS_LAST: tl.constexpr,
+    B_K_IS_LAST: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Two products that share a: with the first and the second columns of pairs."""
+    for k in range(first, last, BLOCK_K):
+        a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
+        b_tile = tl.trans(load_box(b_first, first_corner, k, BLOCK_N, BLOCK_K, B_K_IS_LAST))
+        acc_first = dot(a_tile, b_tile, acc_first)
+        b_tile = tl.trans(load_box(b_second, second_corner, k, BLOCK_N, BLOCK_K, B_K_IS_LAST))
+        acc_second = dot(a_tile, b_tile, acc_second)
+    return acc_first, acc_second
 
 
 @triton.jit
@@ -449,29 +501,3 @@ def combine_attended(acc, largest, total, pointer):
     place = pointer + row[:, None] * acc.shape[1] + tl.arange(0, acc.shape[1])[None, :]
     acc = acc * before[:, None] + after[:, None] * tl.load(place, cache_modifier=".cg")
     return acc, most, total
-
-
-@triton.jit
-def tma_pair_tile(
-    a,
-    a_row,
-    b_first,
-    first_corner,
-    b_second,
-    second_corner,
-    K: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    SUM: tl.constexpr = SUM_TYPE,
-):
-    """Two tiles of a @ bᵀ in float32 that share a: the first and the second columns of pairs."""
-    first = tl.zeros((BLOCK_M, BLOCK_N), SUM)
-    second = tl.zeros((BLOCK_M, BLOCK_N), SUM)
-    for k in range(0, K, BLOCK_K):
-        a_tile = a.load((a_row, k))
-        b_tile = tl.trans(load_box(b_first, first_corner, k, BLOCK_N, BLOCK_K))
-        first = dot(a_tile, b_tile, first)
-        b_tile = tl.trans(load_box(b_second, second_corner, k, BLOCK_N, BLOCK_K))
-        second = dot(a_tile, b_tile, second)
-    return first.to(tl.float32), second.to(tl.float32)

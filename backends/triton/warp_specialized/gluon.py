@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
@@ -84,14 +84,6 @@ def render_gluon_prelude(helpers: Iterable[str]) -> str:
     own = render(with_uses(_HELPERS, needed & _HELPERS.keys()))
     shared = translated(render_prelude(needed - _HELPERS.keys()))
     return "\n\n".join(section for section in (shared, own) if section)
-
-
-def call(function: str, arguments: Sequence[str]) -> list[str]:
-    """A call as one line, or as one line per argument where it is long."""
-    line = f"{function}({', '.join(arguments)})"
-    if len(line) <= 80:
-        return [line]
-    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
 Box = tuple[int, int]

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from coda_ir.backends.triton.dependent_launch import Launch, start_next_kernel
-from coda_ir.backends.triton.gemm_names import (
-    docstring,
-    gemm_kernel_name,
-    range_comment,
-    summary_of,
-    tile_condition,
-)
+from coda_ir.backends.triton.dependent_launch import start_next_kernel
+from coda_ir.backends.triton.gemm_emitter import GemmEmitter
+from coda_ir.backends.triton.gemm_names import docstring, summary_of
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
@@ -21,8 +16,7 @@ from coda_ir.backends.triton.kernel import (
     with_final_names,
 )
 from coda_ir.backends.triton.kernel_text import signature
-from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
@@ -33,7 +27,6 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 from coda_ir.dialects.gemm.slots import Staging, stage_bytes
-from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
 
@@ -62,34 +55,22 @@ def emit_warp_specialized(
     return with_final_names(_Emitter(op, schedule, found, names).emit())
 
 
-class _Emitter:
+class _Emitter(GemmEmitter):
     def __init__(
         self, op: FusedOp, schedule: ScheduleAttr, staged: Staging, module_names: NameAllocator
     ):
-        self.op = op
-        self.schedule = schedule
+        super().__init__(op, schedule, module_names)
         self.module_names = module_names
         self.ahead: list[Ahead] = []
         """Functions that load ports ahead of their part."""
         self.computing: list[GroupSegmentEmitter] = []
         """What writes the epilogue of each range, and then how its tiles move."""
-        self.name = module_names.fresh(gemm_kernel_name(op))
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")
-        self.names = LocalNames()
-        self.helpers = {"grouped_tile", "accumulators", "accumulate", "finish"}
-        self.launch = Launch.of(op)
-        self.arguments = ArgumentList(op, self.names)
+        self.helpers |= {"accumulators", "accumulate", "finish"}
         self.descriptors = BoxDescriptors(op, self.arguments)
         self.depths = Depths(op, self.arguments)
-        self.extent = "K" if op.is_transposed else "M"
-        """The extent that is known when the kernel is launched."""
-        self.ranges = [
-            (segment, columns)
-            for segment in op.segments()
-            for columns in column_ranges(segment, schedule, op.order)
-        ]
         parts = [columns.parts for _, columns in self.ranges]
         self.protocol = protocol_of(staged, schedule.groups, parts)
         self.memory = self._shared_memory()
@@ -113,15 +94,11 @@ class _Emitter:
         how = "ping-pong" if self.schedule.alternates else "warp-specialized"
         return f"{summary_of(self.op, self.schedule)}, {how}"
 
-    @property
-    def tiles_n(self) -> int:
-        return sum(columns.programs for _, columns in self.ranges)
-
     def emit(self) -> EmittedKernel:
         bodies = self._emit_load(), without_unused(self._emit_compute()), self._emit_move()
         used = {name for body in bodies for name in names_in(body)}
         named = [argument for argument in self.arguments.arguments if argument.name in used]
-        arguments = (*named, KernelArgument(self.extent, "i32", "{rows}"))
+        arguments = (*named, self.extent)
         group = ("GROUP: tl.constexpr",) if self.schedule.alternates else ()
         load, compute, move = bodies
         sections = [
@@ -131,15 +108,11 @@ class _Emitter:
             *([self._function(self.move_name, move, arguments, group)] if move else []),
             self._entry(bodies, arguments),
         ]
-        bm = self.schedule.block_m.data
-        tiles = f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
-        if self.op.is_transposed:
-            tiles = str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
         return EmittedKernel(
             name=self.name,
             source=translated("\n\n\n".join(sections)),
             arguments=arguments,
-            grid=f"programs({tiles}, {{operands[0]}}.device)",
+            grid=f"programs({self.tiles}, {{operands[0]}}.device)",
             helpers=frozenset(self.helpers),
             num_warps=self.schedule.tile_warps,
             num_stages=self.schedule.stages.data,
@@ -156,22 +129,27 @@ class _Emitter:
 
     def _emit_load(self) -> list[str]:
         loads = LoadEmitter(self.op, self.schedule, self.descriptors, self.depths)
-        branches = [
-            loads.emit(segment, columns, self._tile(index))
-            for index, (segment, columns) in enumerate(self.ranges)
+        bodies = [
+            self._numbered(start, loads.emit(segment, columns, self._tile(start)))
+            for segment, columns, start, _ in self.numbered_ranges()
         ]
         return [
             '"""Load the operands of tile after tile, as many steps ahead as there are stages."""',
             *self._constants(),
             "step = 0",
-            *self._tile_loop(self._branches(branches)),
+            *self._tile_loop(self.branches(bodies)),
             *(start_next_kernel(self.helpers) if self.launch.is_dependent else []),
         ]
 
     @staticmethod
-    def _tile(index: int) -> str:
-        """The number of a tile within range number `index`."""
-        return "tile" if index else "tile_n"
+    def _tile(start: int) -> str:
+        """The number of a tile within the range that begins with tile `start`."""
+        return "tile" if start else "tile_n"
+
+    @staticmethod
+    def _numbered(start: int, body: Sequence[str]) -> list[str]:
+        """`body` behind the statement that gives a tile its number within a range."""
+        return [f"tile = tile_n - {start}", *body] if start and body else [*body]
 
     def _constants(self) -> list[str]:
         return [
@@ -184,51 +162,26 @@ class _Emitter:
         first, distance = "tl.program_id(0)", "tl.num_programs(0)"
         if alternate:
             first, distance = f"{first} + GROUP * {distance}", f"2 * {distance}"
-        bm, group_m = self.schedule.block_m.data, self.schedule.group_m.data
-        rows = [f"M: tl.constexpr = {self.op.row_shape[0]}"] if self.op.is_transposed else []
+        bm = self.schedule.block_m.data
         return [
-            *rows,
+            *self.constant_extents,
             f"tiles = tl.cdiv(M, {bm}) * {self.tiles_n}",
             f"for program in range({first}, tiles, {distance}):",
-            *indented(
-                [
-                    f"tile_m, tile_n = grouped_tile("
-                    f"program, tl.cdiv(M, {bm}), {self.tiles_n}, {group_m})",
-                    *body,
-                ]
-            ),
+            *indented([self.tile_of("program", str(bm)), *body]),
         ]
-
-    def _branches(self, bodies: Sequence[Sequence[str]]) -> list[str]:
-        """The statements of each range under its condition, with `tile` its own tile number."""
-        lines: list[str] = []
-        start = 0
-        for (segment, columns), body in zip(self.ranges, bodies, strict=True):
-            end = start + columns.programs
-            number = [f"tile = tile_n - {start}"] if start else []
-            if body and columns.programs == self.tiles_n:
-                lines += body
-            elif body:
-                condition = tile_condition(start, end, self.tiles_n)
-                lines.append(range_comment(segment, columns, start, self.tiles_n))
-                lines += [f"if {condition}:", *indented([*number, *body])]
-            start = end
-        return lines
 
     # Computing
 
     def _emit_compute(self) -> list[str]:
         bodies: list[list[str]] = []
-        first: dict[int, int] = {}
         bm, bn, _ = self.schedule.tile
-        for index, (segment, columns) in enumerate(self.ranges):
-            key = id(segment)
-            total = sum(c.partials for s, c in self.ranges if s is segment)
+        accumulators = f"acc = accumulators({self.schedule.tile_warps}, {bm}, {bn})"
+        for segment, columns, start, first_partial in self.numbered_ranges():
             emitter = GroupSegmentEmitter(
                 segment=segment,
                 columns=columns,
-                first_partial=first.get(key, 0),
-                segment_partials=total,
+                first_partial=first_partial,
+                segment_partials=self.partials_of(segment),
                 arguments=self.arguments,
                 main_loop=None,
                 names=self.names.branch(),
@@ -238,20 +191,15 @@ class _Emitter:
                 descriptors=self.descriptors,
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
-            accumulators = f"acc = accumulators({self.schedule.tile_warps}, {bm}, {bn})"
-            body = emitter.emit_with(self._products(), self._tile(index))
-            bodies.append([accumulators, *body])
+            body = emitter.emit_with(self._products(), self._tile(start))
+            bodies.append(self._numbered(start, [accumulators, *body]))
             self.computing.append(emitter)
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
-            first[key] = first.get(key, 0) + columns.partials
         return [
             *self._before_tiles(),
             *self._tile_loop(
-                [
-                    f"first_row = tile_m * {bm}",
-                    *self._branches(bodies),
-                ],
+                [f"first_row = tile_m * {bm}", *self.branches(bodies)],
                 alternate=self.schedule.alternates,
             ),
         ]
@@ -290,11 +238,16 @@ class _Emitter:
     # Moving
 
     def _emit_move(self) -> list[str]:
-        bodies = [emitter.emit_moves() for emitter in self.computing]
+        bodies = [
+            self._numbered(start, emitter.emit_moves())
+            for emitter, (_, _, start, _) in zip(
+                self.computing, self.numbered_ranges(), strict=True
+            )
+        ]
         if not any(bodies):
             return []
         has_stores = any(emitter.tile_moves.stores for emitter in self.computing)
-        loop = [f"first_row = tile_m * {self.schedule.block_m.data}", *self._branches(bodies)]
+        loop = [f"first_row = tile_m * {self.schedule.block_m.data}", *self.branches(bodies)]
         return [
             '"""Load tiles that the epilogue needs, and store its results."""',
             f"{MOVED} = 0",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import indented, triton_type
+from coda_ir.backends.triton.kernel import call, indented, triton_type
 from coda_ir.backends.triton.ports import ArgumentList
-from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts, call, layout_text
+from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts, layout_text
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange

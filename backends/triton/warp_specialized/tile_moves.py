@@ -20,8 +20,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
-from coda_ir.backends.triton.kernel import indented
-from coda_ir.backends.triton.warp_specialized.gluon import call
+from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder
 from coda_ir.dialects.gemm.slots import Moves, Staging
 

@@ -108,5 +108,5 @@ def test_forward_kernels_have_no_loops_of_their_own() -> None:
     text = programs.input_gradient("bf16", (64,), 32, schedule("pointer", 16, 32, 16))
     (op,) = gemms_of(parse_module(text))
     kernel = emit_gemm(op, NameAllocator())
-    assert kernel.helpers == {"grouped_tile", "matmul_tile", "sum_rows", "to_bf16"}
+    assert kernel.helpers == {"SUM_TYPE", "grouped_tile", "multiply", "sum_rows", "to_bf16"}
     assert "for k in" not in kernel.source

@@ -1,0 +1,92 @@
+"""What the kernels of `gemm.fused` have in common: names, column ranges, tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from coda_ir.backends.triton.dependent_launch import Launch
+from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, tile_condition
+from coda_ir.backends.triton.kernel import KernelArgument, indented
+from coda_ir.backends.triton.names import LocalNames, NameAllocator
+from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
+from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.remarks import format_location
+
+
+class GemmEmitter:
+    """The parts of a kernel of `op` that do not depend on how its products are computed."""
+
+    def __init__(self, op: FusedOp, schedule: ScheduleAttr, module_names: NameAllocator):
+        self.op = op
+        self.schedule = schedule
+        self.name = module_names.fresh(gemm_kernel_name(op))
+        self.names = LocalNames()
+        self.helpers = {"grouped_tile"}
+        self.launch = Launch.of(op)
+        self.arguments = ArgumentList(op, self.names)
+        self.ranges = [
+            (segment, columns) for segment in op.segments() for columns in self._ranges(segment)
+        ]
+
+    def _ranges(self, segment: Segment) -> list[ColumnRange]:
+        try:
+            return column_ranges(segment, self.schedule, self.op.order)
+        except ValueError as error:
+            raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error
+
+    @property
+    def tiles_n(self) -> int:
+        """Tiles of all segments in one row of tiles."""
+        return sum(columns.programs for _, columns in self.ranges)
+
+    @property
+    def tiles(self) -> str:
+        """How many tiles there are: a template of the host's expression."""
+        bm = self.schedule.block_m.data
+        if self.op.is_transposed:
+            return str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
+        return f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
+
+    @property
+    def extent(self) -> KernelArgument:
+        """The extent that is known when the kernel is launched: K of transposed inputs, or M."""
+        return KernelArgument("K" if self.op.is_transposed else "M", "i32", "{rows}")
+
+    @property
+    def constant_extents(self) -> list[str]:
+        """The statement of the extent M that all calls have in common, if there is one."""
+        return [f"M: tl.constexpr = {self.op.row_shape[0]}"] if self.op.is_transposed else []
+
+    def tile_of(self, program: str, block_m: str) -> str:
+        """The statement that says which tile has the number `program`."""
+        place = f"tl.cdiv(M, {block_m}), {self.tiles_n}, {self.schedule.group_m.data}"
+        return f"tile_m, tile_n = grouped_tile({program}, {place})"
+
+    def numbered_ranges(self) -> Iterator[tuple[Segment, ColumnRange, int, int]]:
+        """Column ranges, each with its first tile and the partials of its segment before it."""
+        start = 0
+        partials: dict[int, int] = {}
+        for segment, columns in self.ranges:
+            yield segment, columns, start, partials.get(id(segment), 0)
+            start += columns.programs
+            partials[id(segment)] = partials.get(id(segment), 0) + columns.partials
+
+    def partials_of(self, segment: Segment) -> int:
+        """The partials of a row of all column ranges of a segment."""
+        return sum(columns.partials for each, columns in self.ranges if each is segment)
+
+    def branches(self, bodies: Sequence[Sequence[str]], *, spaced: bool = False) -> list[str]:
+        """The statements of each range, under its condition where there are several."""
+        space = [""] if spaced else []
+        lines: list[str] = []
+        ranges = zip(self.numbered_ranges(), bodies, strict=True)
+        for (segment, columns, start, _), body in ranges:
+            if body and columns.programs == self.tiles_n:
+                lines += [*space, *body]
+            elif body:
+                condition = tile_condition(start, start + columns.programs, self.tiles_n)
+                comment = range_comment(segment, columns, start, self.tiles_n)
+                lines += [*space, comment, f"if {condition}:", *indented(body)]
+        return lines
