@@ -9,17 +9,13 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
-from coda_ir.backends.triton.kernel import (
-    EmittedKernel,
-    KernelArgument,
-    triton_type,
-)
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
@@ -120,16 +116,15 @@ class _Kernel:
 
     # Extents
 
-    def _operand(self, value: SSAValue) -> str:
-        return f"{{operands[{list(self.op.operands).index(value)}]}}"
-
     def _batches(self) -> str:
         """How many batches there are: an expression of the host."""
-        return f"{self._operand(self.op.q)}.shape[0]" if len(shape_of(self.op.q)) == 3 else "1"
+        return (
+            f"{self.arguments.place(self.op.q)}.shape[0]" if len(shape_of(self.op.q)) == 3 else "1"
+        )
 
     def _extent_of(self, value: SSAValue) -> str:
         """The rows of a tensor of heads."""
-        return f"{self._operand(value)}.shape[{len(shape_of(value)) - 2}]"
+        return f"{self.arguments.place(value)}.shape[{len(shape_of(value)) - 2}]"
 
     def _heads(self) -> str:
         """All heads that have tiles."""
@@ -220,13 +215,12 @@ class _Kernel:
         if not self.is_tma or tensor.rows is None:
             return self.arguments.operand(value, tensor.name)
         extent, pitch = self._extent_of(value), self._pitch(value)
-        box = f"[1, {tensor.rows}, {self.schedule.tile[2]}]"
-        shape = f"[{self._batches()}, {extent}, {shape_of(value)[-1]}]"
-        strides = f"[{extent} * {pitch}, {pitch}, 1]"
-        return self.arguments.add(
-            f"{value.name_hint or tensor.name}_desc",
-            f"tensordesc<{triton_type(element_type_of(value))}{box}>",
-            f"TensorDescriptor({self._operand(value)}, {shape}, {strides}, {box})",
+        return self.arguments.descriptor(
+            value,
+            (self._batches(), extent, str(shape_of(value)[-1])),
+            (1, tensor.rows, self.schedule.tile[2]),
+            tensor.name,
+            strides=(f"{extent} * {pitch}", str(pitch), "1"),
         )
 
     def _epilogue(self) -> list[str]:

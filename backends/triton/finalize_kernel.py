@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from xdsl.ir import SSAValue
 
@@ -13,14 +14,15 @@ from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     EmittedKernel,
     KernelArgument,
-    indented,
     pointer_type,
 )
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
     next_power_of_2,
+    over_blocks,
     pointer_argument,
+    reduction,
     rounded,
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
@@ -139,7 +141,7 @@ class _FinalizeEmitter:
         sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(tiles), is_wide)
         total = self.names.fresh(f"{base}_{'sum' if kind == Combiner.ADD else kind.value}")
         if kind == Combiner.ADD:
-            sweep.reduce(total, "add", base, "0.0")
+            sweep.reduce(total, "sum", base, "0.0")
         elif kind == Combiner.MAX:
             sweep.reduce(total, "max", base, IDENTITY[kind])
         elif is_wide:
@@ -169,7 +171,7 @@ class _FinalizeEmitter:
         difference, logarithm = f"{base} - {shift}", f"tl.log({exponentials})"
         if sweep.is_wide:
             difference, logarithm = f"({difference}).to(tl.float32)", f"{logarithm}.to(tl.float64)"
-        sweep.reduce(exponentials, "add", f"tl.exp({difference})", IDENTITY[Combiner.LSE])
+        sweep.reduce(exponentials, "sum", f"tl.exp({difference})", IDENTITY[Combiner.LSE])
         self.lines.append(f"{total} = {shift} + {logarithm}")
 
     def _load_port(self, index: int) -> str:
@@ -210,34 +212,26 @@ class _Sweep:
     in_registers: str | None = None
     """What missing partials were read as, where one block holds all partials of an element."""
 
-    def reduce(self, total: str, kind: str, expression: str, identity: str) -> None:
-        """`total` = `expression` over all partials; missing partials read as `identity`."""
-        reduced = f"tl.sum({expression}, 1, keep_dims=True)"
-        if self.emitter.op.order is not None:
-            self.emitter.helpers.add("tree_sum")
-            reduced = f"tl.expand_dims(tree_sum({expression}, 1), 1)"
-        start_value, update = "0.0", f"{total} += {reduced}"
-        if kind == "max":
-            self.emitter.helpers |= {"maximum", "reduce_max"}
-            reduced = f"tl.expand_dims(reduce_max({expression}, 1), 1)"
-            start_value, update = 'float("-inf")', f"{total} = maximum({total}, {reduced})"
-        lines = self.emitter.lines
+    def reduce(
+        self, total: str, kind: Literal["sum", "max"], expression: str, missing: str
+    ) -> None:
+        """`total` = `expression` over all partials; missing partials read as `missing`."""
+        emitter = self.emitter
+        combined, update, identity = reduction(
+            kind, total, expression, emitter.helpers, is_ordered=emitter.op.order is not None
+        )
         if self.tiles is not None and self.tiles <= self.block:
-            if self.in_registers != identity:
-                lines += self._read(f"tl.arange(0, {self.block})", identity)
-                self.in_registers = identity
-            lines.append(f"{total} = {reduced}")
+            if self.in_registers != missing:
+                emitter.lines += self._read(f"tl.arange(0, {self.block})", missing)
+                self.in_registers = missing
+            emitter.lines.append(f"{total} = {combined}")
             return
         type = "tl.float64" if self.is_wide and kind == "max" else "tl.float32"
-        lines.append(f"{total} = tl.full(({self.emitter.block}, 1), {start_value}, {type})")
-        body = [*self._read(f"start + tl.arange(0, {self.block})", identity), update]
-        if self.tiles is not None:
-            lines.append(f"for start in range(0, {self.extent}, {self.block}):")
-            lines += indented(body)
-        else:
-            # Not a range: the interpreter's run-time integers are no bounds of one.
-            lines += ["start = 0", f"while start < {self.extent}:"]
-            lines += indented([*body, f"start += {self.block}"])
+        body = [*self._read(f"start + tl.arange(0, {self.block})", missing), update]
+        emitter.lines += [
+            f"{total} = tl.full(({emitter.block}, 1), {identity}, {type})",
+            *over_blocks(self.extent, self.block, body),
+        ]
 
     def _read(self, tiles: str, identity: str) -> list[str]:
         place = (

@@ -1,6 +1,7 @@
 """Text of loads, stores and signatures that kernels share; `emitted` makes a kernel of it."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute
@@ -101,6 +102,44 @@ def signature(
         options.append(f"do_not_specialize=[{', '.join(integers)}]")
     fixed = f"({', '.join(options)})" if options else ""
     return [f"@triton.jit{fixed}", *definition(name, names)]
+
+
+class Reduction(NamedTuple):
+    """How the elements of a block are combined over its columns, and then over blocks."""
+
+    combined: str
+    """The expression of one block: a column."""
+    update: str
+    """The statement that combines it with the blocks before."""
+    identity: str
+
+
+def reduction(
+    kind: Literal["sum", "max"],
+    name: str,
+    element: str,
+    helpers: set[str],
+    *,
+    is_ordered: bool = False,
+) -> Reduction:
+    """The sum or the maximum of `element` as the variable `name`; NaN wins."""
+    if kind == "max":
+        helpers |= {"maximum", "reduce_max"}
+        combined = f"tl.expand_dims(reduce_max({element}, 1), 1)"
+        return Reduction(combined, f"{name} = maximum({name}, {combined})", NEGATIVE_INFINITY)
+    combined = f"tl.sum({element}, 1, keep_dims=True)"
+    if is_ordered:
+        helpers.add("tree_sum")
+        combined = f"tl.expand_dims(tree_sum({element}, 1), 1)"
+    return Reduction(combined, f"{name} += {combined}", "0.0")
+
+
+def over_blocks(extent: str, block: int, body: Sequence[str]) -> list[str]:
+    """The loop over an extent, with `body` for the elements from `start` on."""
+    if extent.isdecimal():
+        return [f"for start in range(0, {extent}, {block}):", *indented(body)]
+    # Not a range: the interpreter's run-time integers are no bounds of one.
+    return ["start = 0", f"while start < {extent}:", *indented([*body, f"start += {block}"])]
 
 
 def next_power_of_2(extent: int) -> int:

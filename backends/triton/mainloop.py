@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import call, triton_type
+from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
@@ -83,11 +83,8 @@ class MainLoop(ABC):
             return str(self.op.depth(index))
         if not index:
             return "K"
-        x = self.op.inputs[index]
-        return self.arguments.add("K", "i32", f"{self._place(x)}.numel() // {shape_of(x)[-1]}")
-
-    def _place(self, value: SSAValue) -> str:
-        return f"{{operands[{list(self.op.operands).index(value)}]}}"
+        rows = self.arguments.flattened_rows(self.op.inputs[index])
+        return self.arguments.add("K", "i32", rows)
 
     def prologue(self) -> list[str]:
         """Statements before all column ranges."""
@@ -221,38 +218,19 @@ class TmaMainLoop(MainLoop):
         is_last: bool,
     ) -> str:
         """The parameter of a descriptor of `value` as `view`, with K as the last or the first."""
-        place, bk, depth = self._place(value), self.schedule.block_k.data, self._rows(term)
+        bk, depth = self.schedule.block_k.data, self._rows(term)
         extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
-        if self.op.is_transposed:
-            # There is no descriptor of nothing.
-            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
-        argument = descriptor(place, triton_type(element_type_of(value)), extents, boxes)
-        return self.arguments.add(f"{value.name_hint or default}_desc", *argument)
+        is_never_empty = not self.op.is_transposed
+        return self.arguments.descriptor(
+            value, extents, boxes, default, is_never_empty=is_never_empty
+        )
 
     def _rows(self, term: int) -> str:
         """The host's expression of K, at least 1 where it is known when the kernel is launched."""
         if not self.op.is_transposed:
             return self.depths[term]
-        rows = "{rows}"
-        if term:
-            argument = next(a for a in self.arguments.arguments if a.name == self.depths[term])
-            rows = f"({argument.value})"
+        rows = f"({self.arguments.flattened_rows(self.op.inputs[term])})" if term else "{rows}"
         return f"{rows} or 1"
-
-
-def descriptor(
-    place: str, type: str, extents: Sequence[str], box: Sequence[int]
-) -> tuple[str, str]:
-    """Signature type and host expression of a descriptor of contiguous memory as `extents`."""
-    strides = [1]
-    for extent in reversed(extents[1:]):
-        strides.insert(0, strides[0] * int(extent))
-    boxes = ", ".join(map(str, box))
-    shape, steps = ", ".join(extents), ", ".join(map(str, strides))
-    return (
-        f"tensordesc<{type}[{boxes}]>",
-        f"TensorDescriptor({place}, [{shape}], [{steps}], [{boxes}])",
-    )
 
 
 def corners(tile: ColumnTile, box: WeightBox) -> list[str]:

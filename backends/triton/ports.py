@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -13,12 +15,22 @@ from coda_ir.backends.triton.kernel import (
     KernelArgument,
     pointer_type,
     tl_type,
+    triton_type,
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, ResultKind, is_wide_partial
 from coda_ir.dialects.gemm.tiling import known_tiles
+
+
+class Layout(NamedTuple):
+    """The layout of boxes in shared memory."""
+
+    name: str
+    """The constant of the module that holds it."""
+    text: str
+    """As Gluon prints it."""
 
 
 @dataclass
@@ -32,30 +44,67 @@ class ArgumentList:
     """Elements from one row of a tile operand to the next, where these are not its columns."""
     _by_value: dict[str, str] = field(default_factory=dict[str, str])
 
+    def place(self, value: SSAValue) -> str:
+        """The host's tensor of an operand, or of a result that is none."""
+        operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
+        if value in operands:
+            return f"{{operands[{operands.index(value)}]}}"
+        return f"{{outputs[{results.index(value)}]}}"
+
+    def flattened_rows(self, value: SSAValue) -> str:
+        """The host's number of rows of an operand, with all dimensions but the last as one."""
+        return f"{self.place(value)}.numel() // {shape_of(value)[-1]}"
+
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
-        place = f"{{operands[{list(self.op.operands).index(value)}]}}"
         hint = f"{value.name_hint or default}_ptr"
-        return self.add(hint, pointer_type(element_type_of(value)), place)
+        return self.add(hint, pointer_type(element_type_of(value)), self.place(value))
 
     def output(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of a result."""
-        place = f"{{outputs[{list(self.op.results).index(value)}]}}"  # pyright: ignore[reportArgumentType]
         hint = f"{value.name_hint or default}_ptr"
         is_wide = is_wide_partial(value) and default == ResultKind.PARTIAL_ROW.value
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(value))
-        return self.add(hint, type, place)
+        return self.add(hint, type, self.place(value))
 
     def table_rows(self, value: SSAValue, default: str) -> str:
         """The number of rows of a table: a literal, or a parameter where it is dynamic."""
-        *leading, columns = shape_of(value)
+        leading = shape_of(value)[:-1]
         if DYNAMIC_INDEX not in leading:
-            rows = 1
-            for extent in leading:
-                rows *= extent
-            return str(rows)
-        place = f"{{operands[{list(self.op.operands).index(value)}]}}.numel() // {columns}"
-        return self.add(f"{value.name_hint or default}_rows", "i32", place)
+            return str(prod(leading))
+        return self.add(f"{value.name_hint or default}_rows", "i32", self.flattened_rows(value))
+
+    def descriptor(
+        self,
+        value: SSAValue,
+        extents: Sequence[str],
+        box: Sequence[int],
+        default: str,
+        *,
+        strides: Sequence[str] = (),
+        view: str = "",
+        is_never_empty: bool = True,
+        layout: Layout | None = None,
+    ) -> str:
+        """The parameter of a descriptor that loads a `box` of a tensor, seen as `extents`.
+
+        The memory is contiguous unless there are `strides`. `view` is what follows the tensor.
+        There is no descriptor of nothing: of another row, where the tensor may be empty. `layout`
+        is that of the box in shared memory, which Gluon states.
+        """
+        place, boxed = self.place(value), f"[{', '.join(map(str, box))}]"
+        if not is_never_empty:
+            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
+        if not strides:
+            sizes = [prod(map(int, extents[axis + 1 :])) for axis in range(len(extents))]
+            strides = [str(size) for size in sizes]
+        arguments = [f"{place}{view}", f"[{', '.join(extents)}]", f"[{', '.join(strides)}]", boxed]
+        type, made = f"{triton_type(element_type_of(value))}{boxed}", "TensorDescriptor"
+        if layout is not None:
+            type, made = f"{type.replace(', ', ',')},{layout.text}", "TileDescriptor"
+            arguments.append(layout.name)
+        hint = f"{value.name_hint or default}_desc"
+        return self.add(hint, f"tensordesc<{type}>", f"{made}({', '.join(arguments)})")
 
     def add(self, hint: str, type: str, value: str) -> str:
         """The parameter that passes `value`, which is added unless it exists."""

@@ -8,12 +8,14 @@ from typing import Literal
 
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
     next_power_of_2,
+    over_blocks,
     pointer_argument,
+    reduction,
     rounded,
 )
 
@@ -111,13 +113,7 @@ class RowKernelText:
             self.lines += body
             return
         lines[0] = f"column = start + tl.arange(0, {self.block})[None, :]"
-        if self.columns is not None:
-            self.lines.append(f"for start in range(0, {self.columns}, {self.block}):")
-            self.lines += indented([*lines, *body])
-        else:
-            # Not a range: the interpreter's run-time integers are no bounds of one.
-            self.lines += ["start = 0", "while start < N:"]
-            self.lines += indented([*lines, *body, f"start += {self.block}"])
+        self.lines += over_blocks(self.extent, self.block, [*lines, *body])
 
     def reduce(
         self,
@@ -131,14 +127,9 @@ class RowKernelText:
 
         `prepare` are statements that `element` needs.
         """
-        block = f"tl.sum({element}, 1, keep_dims=True)"
-        update, identity = f"{name} += {block}", "0.0"
-        if kind == "max":
-            self.helpers |= {"maximum", "reduce_max"}
-            block = f"tl.expand_dims(reduce_max({element}, 1), 1)"
-            update, identity = f"{name} = maximum({name}, {block})", 'float("-inf")'
+        combined, update, identity = reduction(kind, name, element, self.helpers)
         if self.is_one_block:
-            self.sweep(loads, [*prepare, f"{name} = {block}"])
+            self.sweep(loads, [*prepare, f"{name} = {combined}"])
             return
         shape = f"({self.rows_per_program}, 1)"
         self.lines.append(f"{name} = tl.full({shape}, {identity}, tl.float32)")

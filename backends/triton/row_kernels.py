@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
     emitted,
     load,
+    over_blocks,
     pointer_argument,
 )
 from coda_ir.backends.triton.row_kernel_text import Load, RowKernelText
@@ -263,6 +264,10 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     arguments.append(pointer_argument("out_ptr", f32, "{outputs[0]}"))
     arguments.append(KernelArgument("M", "i32", "{rows}"))
     ignored = op.ignore_index.value.data
+    body = [
+        f"row = start + tl.arange(0, {block})",
+        "total += tl.load(loss_ptr + row, mask=row < M, other=0.0)",
+    ]
     counting = [
         f"target = {_load_target(ignored)}",
         f"count += (target != {ignored}).to(tl.float32)",
@@ -270,12 +275,7 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     lines = [
         f"total = tl.zeros(({block},), tl.float32)",
         *([f"count = tl.zeros(({block},), tl.float32)"] if mean else []),
-        "start = 0",
-        "while start < M:",
-        f"    row = start + tl.arange(0, {block})",
-        "    total += tl.load(loss_ptr + row, mask=row < M, other=0.0)",
-        *(f"    {line}" for line in (counting if mean else [])),
-        f"    start += {block}",
+        *over_blocks("M", block, [*body, *(counting if mean else [])]),
         "result = tl.sum(total, 0)" + (" / tl.sum(count, 0)" if mean else ""),
         "tl.store(out_ptr, result)",
     ]
@@ -317,13 +317,11 @@ def pack_weight_kernel(
     ]
     if vector is not None:
         body.append(f"v = {load('v_ptr + k * stride_v', vector, f'k < {extent}')}")
-    body += [f"total += {'w' if vector is None else 'w * v'}", f"start += {block_k}"]
+    body.append(f"total += {'w' if vector is None else 'w * v'}")
     lines = [
         f"n = (tl.program_id(0) * {block_n} + tl.arange(0, {block_n})[:, None]).to(tl.int64)",
         f"total = tl.zeros(({block_n}, {block_k}), tl.float32)",
-        "start = 0",
-        f"while start < {extent}:",
-        *indented(body),
+        *over_blocks(extent, block_k, body),
         "tl.store(out_ptr + n, tl.sum(total, 1, keep_dims=True), mask=n < N)",
     ]
     summary = "sums of a weight" if vector is None else "weight times vector"

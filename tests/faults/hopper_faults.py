@@ -143,7 +143,7 @@ HOPPER_FAULTS = (
     ),
     KernelFault(
         "hopper: the second half is stored over the first",
-        f"{SEGMENT}_first_column",
+        f"{SEGMENT}_place_in_group",
         'return f"{start} + {half}" if is_second else start',
         "return start",
     ),

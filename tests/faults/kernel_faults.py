@@ -278,9 +278,9 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "packed weight: a block of the depth left out",
-        f"{T}row_kernels:pack_weight_kernel",
-        'f"while start < {extent}:"',
-        'f"while start + {block_k} < {extent}:"',
+        f"{T}kernel_text:over_blocks",
+        "range(0, {extent}, {block})",
+        "range(0, {extent} - {block}, {block})",
     ),
     KernelFault(
         "buffers: taken again while still in use",
@@ -336,15 +336,15 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "finalize: the maximum of many partials starts at 0",
-        f"{T}finalize_kernel:_Sweep.reduce",
-        "start_value, update = 'float(\"-inf\")'",
-        "start_value, update = '0.0'",
+        f"{T}kernel_text:reduction",
+        '{combined})", NEGATIVE_INFINITY)',
+        '{combined})", "0.0")',
     ),
     KernelFault(
         "finalize: of many partials the last ones are left",
-        f"{T}finalize_kernel:_Sweep.reduce",
-        'f"{total} += {reduced}"',
-        'f"{total} = {reduced}"',
+        f"{T}kernel_text:reduction",
+        'f"{name} += {combined}"',
+        'f"{name} = {combined}"',
     ),
     KernelFault(
         "eager-exact: what a softcap divides is not rounded",

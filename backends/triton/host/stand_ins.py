@@ -15,7 +15,7 @@ those of dense tensors are, and for numbers that it specializes on. Only strides
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from dataclasses import replace
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
@@ -23,9 +23,6 @@ from coda_ir.backends.triton.kernel_text import is_specialized
 
 NUMBER = "16"
 """Stands for extents, which no kernel is specialized on."""
-
-_TENSOR = re.compile(r"\{(?:operands|outputs)\[\d+\]\}")
-_POINTEE = re.compile(r"(?:\*|tensordesc<)(\w+)")
 
 
 def stand_in_launch(kernel: EmittedKernel) -> str | None:
@@ -41,6 +38,7 @@ def _stand_in(argument: KernelArgument) -> str:
     """What is passed for an argument: a template that mentions no tensor."""
     if argument.type == "i32":
         return NUMBER
-    pointee = _POINTEE.match(argument.type)
-    assert pointee is not None, f"{argument.type} is no type of a tensor"
-    return _TENSOR.sub(f'tensor("{pointee[1]}")', argument.value)
+    pointee = argument.type.removeprefix("*").removeprefix("tensordesc<").partition("[")[0]
+    stand_in = f'tensor("{pointee}")'
+    tensors = defaultdict[int, str](lambda: stand_in)
+    return argument.value.format(rows=NUMBER, operands=tensors, outputs=tensors)

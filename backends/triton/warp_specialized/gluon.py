@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.definitions import read_definitions, render, with_uses
 from coda_ir.backends.triton.kernel import triton_type
+from coda_ir.backends.triton.ports import Layout
 from coda_ir.backends.triton.prelude import device_definitions, render_prelude
 from coda_ir.backends.triton.syntax import Edit, edited
 from coda_ir.symbolic_shapes import element_bytes
@@ -100,6 +101,10 @@ class Layouts:
         """The constant that holds the layout of a box."""
         self.used.add((element, box))
         return f"BOX_{box[0]}x{box[1]}_{triton_type(element).upper()}"
+
+    def of(self, element: Attribute, box: Box) -> Layout:
+        """The layout of a box, by its name and as text."""
+        return Layout(self.name(element, box), layout_text(element, box))
 
     def constants(self) -> frozenset[str]:
         """The statements that define them."""

@@ -69,7 +69,7 @@ class _Emitter(GemmEmitter):
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")
         self.helpers |= {"accumulators", "accumulate", "finish"}
-        self.descriptors = BoxDescriptors(op, self.arguments)
+        self.descriptors = BoxDescriptors(self.arguments)
         self.depths = Depths(op, self.arguments)
         parts = [columns.parts for _, columns in self.ranges]
         self.protocol = protocol_of(staged, schedule.groups, parts)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import call, indented, triton_type
+from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.ports import ArgumentList
-from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts, layout_text
+from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
@@ -69,51 +69,44 @@ def _place_in_group(first: str, piece: int, group: int, half: int, columns: int)
 class BoxDescriptors:
     """The descriptors of a kernel: parameters that tell TMA where boxes of a tensor are."""
 
-    op: FusedOp
     arguments: ArgumentList
     layouts: Layouts = field(default_factory=Layouts)
 
     def matrix(self, value: SSAValue, extents: tuple[str, str], box: Box, default: str) -> str:
         """The descriptor of a contiguous operand or result as rows x columns."""
-        strides = (extents[1], "1")
-        return self._add(value, self._place(value), extents, strides, box, default)
+        return self._add(value, extents, box, default)
 
     def rows_of(self, value: SSAValue, rows: str, box: Box, default: str) -> str:
         """The descriptor of a contiguous operand that may have no rows: of others then."""
-        columns = str(shape_of(value)[-1])
-        place = self._place(value)
-        place = f"{place} if {place}.numel() else {place}.new_empty(1, {columns})"
-        extents = (f"{rows} or 1", columns)
-        return self._add(value, place, extents, (columns, "1"), box, default)
+        extents = (f"{rows} or 1", str(shape_of(value)[-1]))
+        return self._add(value, extents, box, default, is_never_empty=False)
 
     def every_other(self, weight: SSAValue, start: int, box: Box) -> str:
         """The descriptor of rows `start`, `start + 2`, ... of an N x K weight."""
         n, k = shape_of(weight)
-        view = f"{self._place(weight)}.view({n // 2}, {2 * k})[:, {start * k}:]"
-        return self._add(weight, view, (str(n // 2), str(k)), (str(2 * k), "1"), box, "w")
-
-    def _place(self, value: SSAValue) -> str:
-        operands = list(self.op.operands)
-        if value in operands:
-            return f"{{operands[{operands.index(value)}]}}"
-        return f"{{outputs[{list[SSAValue](self.op.results).index(value)}]}}"
+        view, strides = f".view({n // 2}, {2 * k})[:, {start * k}:]", (str(2 * k), "1")
+        return self._add(weight, (str(n // 2), str(k)), box, "w", view=view, strides=strides)
 
     def _add(
         self,
         value: SSAValue,
-        place: str,
-        extents: Sequence[str],
-        strides: Sequence[str],
+        extents: tuple[str, str],
         box: Box,
         default: str,
+        *,
+        strides: Sequence[str] = (),
+        view: str = "",
+        is_never_empty: bool = True,
     ) -> str:
-        element = element_type_of(value)
-        boxed = f"{triton_type(element)}[{box[0]},{box[1]}]"
-        return self.arguments.add(
-            f"{value.name_hint or default}_desc",
-            f"tensordesc<{boxed},{layout_text(element, box)}>",
-            f"TileDescriptor({place}, [{', '.join(extents)}], [{', '.join(strides)}], "
-            f"[{box[0]}, {box[1]}], {self.layouts.name(element, box)})",
+        return self.arguments.descriptor(
+            value,
+            extents,
+            box,
+            default,
+            strides=strides,
+            view=view,
+            is_never_empty=is_never_empty,
+            layout=self.layouts.of(element_type_of(value), box),
         )
 
 
@@ -133,9 +126,7 @@ class Depths:
         """The host's expression of the flattened rows of a transposed input."""
         if not term:
             return "{rows}"
-        x = self.op.inputs[term]
-        place = f"{{operands[{list(self.op.operands).index(x)}]}}"
-        return f"({place}.numel() // {shape_of(x)[-1]})"
+        return f"({self.arguments.flattened_rows(self.op.inputs[term])})"
 
     def steps(self, block_k: int) -> str:
         """Over all inputs, as an expression of the kernel."""

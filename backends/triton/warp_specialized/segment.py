@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import Float32Type
@@ -239,17 +239,26 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     # Tiles through slots
 
-    def _first_column(self, columns: ColumnIndex) -> str:
-        """The first of consecutive columns of a part, as an expression of `part_tile`."""
-        start = f"part_tile * {self.columns.lanes}"
-        if columns is self.lane_columns or not self.is_pair:
-            return f"{self.columns.offset} + {start}" if self.columns.offset else start
+    def _first_column(self, columns: ColumnIndex) -> Callable[[str], str]:
+        """The first of consecutive columns of a part, as an expression of its number."""
+        is_second = self.is_pair and columns is self.accumulator_columns[1]
+        is_of_lanes = columns is self.lane_columns or not self.is_pair
+
+        def first(part: str) -> str:
+            start = f"{part} * {self.columns.lanes}"
+            if is_of_lanes:
+                return f"{self.columns.offset} + {start}" if self.columns.offset else start
+            return self._place_in_group(start, is_second=is_second)
+
+        return first
+
+    def _place_in_group(self, start: str, *, is_second: bool) -> str:
+        """The column of pair `start`: of its first or second half."""
         group = self.segment.group_size
         assert group is not None, "neighbouring columns are not consecutive in their tensor"
         half = group // 2
         if group != self.segment.columns:
             start = f"{start} // {half} * {group} + {start} % {half}"
-        is_second = columns is self.accumulator_columns[1]
         return f"{start} + {half}" if is_second else start
 
     def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
@@ -313,18 +322,17 @@ class GroupSegmentEmitter(SegmentEmitter):
         is_transposed = self.segment.is_stored_transposed(port)
         shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
-        column = self._first_column(columns)
         if joined > 1:
             held = self.names.fresh("held")
             self.lines += self._hold(held, value, self.order.begins_holding(joined))
             value = self._joined(held, self.order.held(joined))
-            column = column.replace("part_tile", f"(part_tile - {joined - 1})")
         if is_transposed:
             value = f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
         descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
         slot = self._slot_of_store(shape, joined)
+        column = self._first_column(columns)
         box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:

@@ -14,7 +14,7 @@ all parts of the tile before have been seen, so that they are never ahead by mor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -38,8 +38,8 @@ class BoxMove:
     """A box of a port or of a result that moves with a part."""
 
     descriptor: str
-    column: str
-    """Its first column: an expression of `part_tile`."""
+    column: Callable[[str], str]
+    """Its first column: an expression, given that of the number of the first of its parts."""
     slot: str
     """Where it is in shared memory: an expression of `part`."""
     is_transposed: bool
@@ -50,7 +50,8 @@ class BoxMove:
 
     def corner(self, part_tile: str = "part_tile") -> str:
         """The first row and column of the box of a part."""
-        corner = ("first_row", self.column.replace("part_tile", part_tile))
+        first = part_tile if self.joined == 1 else f"({part_tile} - {self.joined - 1})"
+        corner = ("first_row", self.column(first))
         return f"[{', '.join(corner[::-1] if self.is_transposed else corner)}]"
 
 
