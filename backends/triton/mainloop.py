@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -59,7 +59,7 @@ class MainLoop(ABC):
     """Writes the loops over K of each input of `op`, which a device function has.
 
     acc = tl.zeros((BLOCK_M, 128), SUM_TYPE)
-    acc = multiply(acc, x_rows, w_ptr + column[None, :] * 4096, 0, 4096, 4096, 1, 1, BLOCK_K)
+    (acc,) = multiply((acc,), x_rows, (w_ptr + column[None, :],), 0, 64, 64, 1, 128, BLOCK_K)
     acc = acc.to(tl.float32)
     """
 
@@ -92,19 +92,18 @@ class MainLoop(ABC):
 
     def emit(self, tile: ColumnTile) -> list[str]:
         """Statements that assign the accumulators of a tile."""
-        names, function = list(tile.accumulators), self.FUNCTION
-        if len(names) == 2:
-            function += "_pair"
+        names = list(tile.accumulators)
         # Where the order of the steps is stated, so is what each of them is rounded to.
         sum = "tl.float32" if self.op.order is not None else "SUM_TYPE"
-        self.helpers |= {function, *({sum} - {"tl.float32"})}
+        self.helpers |= {self.FUNCTION, *({sum} - {"tl.float32"})}
         lines = [f"{name} = tl.zeros((BLOCK_M, {tile.width}), {sum})" for name in names]
         for term, weights in enumerate(tile.segment.terms):
             of_tile = [tile.weight(index, weights) for index in range(len(names))]
             before, bounds = self._bounds(term)
             operands = self.operands(term, tile, of_tile)
-            arguments = (*names, *operands, *bounds, *self.extents(term, tile))
-            lines += [*before, *call(f"{', '.join(names)} = {function}", arguments)]
+            arguments = (_tuple(names), *operands, *bounds, *self.extents(term, tile))
+            target = ", ".join(names) if len(names) > 1 else _tuple(names)
+            lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
@@ -157,7 +156,7 @@ class PointerMainLoop(MainLoop):
         columns = zip(weights, tile.weight_columns(), strict=True)
         return [
             self.rows[term],
-            *(
+            _tuple(
                 f"{self.arguments.operand(w, 'w')} + {column}[None, :]{step}"
                 for w, column in columns
             ),
@@ -185,13 +184,14 @@ class TmaMainLoop(MainLoop):
     IMPORTS = TENSOR_DESCRIPTOR
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
-        box, operands = usable_box(tile.segment, tile.columns), self._input(term)
-        for weight, corner in zip(weights, corners(tile, box), strict=True):
-            extents, block = tuple(map(str, box.view)), box.block
-            has_rows = tile.segment.layout == Layout.NK
-            descriptor = self._descriptor(weight, term, extents, block, "w", is_last=has_rows)
-            operands += [descriptor, corner]
-        return operands
+        box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
+        view = tuple(map(str, box.view))
+        a = self._input(term)
+        descriptors = [
+            self._descriptor(weight, term, view, box.block, "w", is_last=has_rows)
+            for weight in weights
+        ]
+        return [*a, _tuple(descriptors), _tuple(corners(tile, box))]
 
     def _input(self, term: int) -> list[str]:
         x, bm = self.op.inputs[term], self.schedule.block_m.data
@@ -231,6 +231,11 @@ class TmaMainLoop(MainLoop):
             return self.depths[term]
         rows = f"({self.arguments.flattened_rows(self.op.inputs[term])})" if term else "{rows}"
         return f"{rows} or 1"
+
+
+def _tuple(elements: Iterable[str]) -> str:
+    *others, last = elements
+    return f"({', '.join([*others, last])})" if others else f"({last},)"
 
 
 def corners(tile: ColumnTile, box: WeightBox) -> list[str]:

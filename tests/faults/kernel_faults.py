@@ -200,9 +200,9 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: both columns of a pair from the first weight",
-        f"{T}prelude:_HELPERS[multiply_pair]",
-        "load_depth(b_second, k,",
-        "load_depth(b_first, k,",
+        f"{T}prelude:_HELPERS[multiply]",
+        "load_depth(b_columns[i], k,",
+        "load_depth(b_columns[0], k,",
     ),
     KernelFault(
         "kernel: weight of the wrong layout",

@@ -285,7 +285,7 @@ def load_depth(
 
 @triton.jit
 def multiply(
-    acc,
+    accs,
     a_rows,
     b_columns,
     first,
@@ -296,41 +296,19 @@ def multiply(
     BLOCK_K: tl.constexpr,
     IS_KNOWN: tl.constexpr = True,
 ):
-    """acc + a @ b over K from `first` to `last`, from pointers to the rows of a and columns of b.
+    """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
 
-    A_STEP is the distance of two elements of a row, B_STEP of a column: 1 where b is stored as
-    N x K. Each step of BLOCK_K is rounded to the type of acc.
+    There is a b for each acc: two for pairs of columns. A_STEP is the distance of two elements of a
+    row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc.
     """
     for k in range(first, last, BLOCK_K):
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN)
-        b = load_depth(b_columns, k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
-        acc = dot(a, b, acc)
-    return acc
-
-
-@triton.jit
-def multiply_pair(
-    acc_first,
-    acc_second,
-    a_rows,
-    b_first,
-    b_second,
-    first,
-    last,
-    K,
-    A_STEP: tl.constexpr,
-    B_STEP: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    IS_KNOWN: tl.constexpr = True,
-):
-    """Two products that share a: with the first and the second columns of pairs."""
-    for k in range(first, last, BLOCK_K):
-        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN)
-        b = load_depth(b_first, k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
-        acc_first = dot(a, b, acc_first)
-        b = load_depth(b_second, k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
-        acc_second = dot(a, b, acc_second)
-    return acc_first, acc_second
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
+            sums = sums + (dot(a, b, accs[i]),)
+        accs = sums
+    return accs
 
 
 @triton.jit
@@ -351,11 +329,11 @@ def load_box(
 
 @triton.jit
 def tma_multiply(
-    acc,
+    accs,
     a,
     a_row,
-    b,
-    b_corner,
+    bs,
+    b_corners,
     first,
     last,
     A_K_IS_LAST: tl.constexpr,
@@ -364,43 +342,18 @@ def tma_multiply(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """acc + a @ b over K from `first` to `last`, from descriptors of a and of b, or of views.
+    """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
 
     K is the last dimension of a stored as M x K and of b stored as N x K.
     """
     for k in range(first, last, BLOCK_K):
         a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
-        b_tile = tl.trans(load_box(b, b_corner, k, BLOCK_N, BLOCK_K, B_K_IS_LAST))
-        acc = dot(a_tile, b_tile, acc)
-    return acc
-
-
-@triton.jit
-def tma_multiply_pair(
-    acc_first,
-    acc_second,
-    a,
-    a_row,
-    b_first,
-    first_corner,
-    b_second,
-    second_corner,
-    first,
-    last,
-    A_K_IS_LAST: tl.constexpr,
-    B_K_IS_LAST: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
-    """Two products that share a: with the first and the second columns of pairs."""
-    for k in range(first, last, BLOCK_K):
-        a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
-        b_tile = tl.trans(load_box(b_first, first_corner, k, BLOCK_N, BLOCK_K, B_K_IS_LAST))
-        acc_first = dot(a_tile, b_tile, acc_first)
-        b_tile = tl.trans(load_box(b_second, second_corner, k, BLOCK_N, BLOCK_K, B_K_IS_LAST))
-        acc_second = dot(a_tile, b_tile, acc_second)
-    return acc_first, acc_second
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b_tile = load_box(bs[i], b_corners[i], k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i]),)
+        accs = sums
+    return accs
 
 
 @triton.jit

@@ -19,7 +19,7 @@
 // KERNEL:      tile = tl.program_id(0) // SPLIT_K
 // KERNEL-NEXT: split = tl.program_id(0) % SPLIT_K
 // KERNEL:      first, last = depths_of_split(11008, split, SPLIT_K, BLOCK_K)
-// KERNEL-NEXT: acc_split = tma_multiply(
+// KERNEL-NEXT: (acc_split,) = tma_multiply(
 // KERNEL:      store_partial(partials + split * 1024, acc_split, row_mask)
 // KERNEL-NEXT: if is_last_of_tile(counters_ptr + tile, SPLIT_K):
 // KERNEL-NEXT:     acc = sum_of_partials(partials, row_mask, 64, 1024, SPLIT_K)
