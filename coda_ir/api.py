@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
-from coda_ir.compiled import CompiledFunction, Results, Target, unpack
+from coda_ir.calls.results import Results, unpack
+from coda_ir.compiled import CompiledFunction, Target
 from coda_ir.diagnostics import CodaError, expect_kind
-from coda_ir.lowering import Level, Lowering, TuningOptions, find_entry
+from coda_ir.functions import find_entry
+from coda_ir.lowering import Level, Lowering, TuningOptions
 from coda_ir.sources import read_source
 from coda_ir.training.save_policy import SavePolicy
 
@@ -324,7 +326,7 @@ class _Request:
     def _function(self, lowering: Lowering) -> CompiledFunction:
         if self.tuning is None:
             return CompiledFunction(lowering, self.entry, self.target, self.place)
-        from coda_ir.tuning.function import TunedFunction, TunedLowerings
+        from coda_ir.tuned import TunedFunction, TunedLowerings
 
         lowerings = TunedLowerings(self.lower, self.origin, self.tuning)
         return TunedFunction(lowering, self.entry, self.place, lowerings)

@@ -10,7 +10,9 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coda_ir.calls.copies import NotCopied
-from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
+from coda_ir.calls.results import Results, unpack
+from coda_ir.functions import count_operators, find_entry, used_arguments
+from coda_ir.lowering import Level, Lowering
 from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing, replaceable
 
 if TYPE_CHECKING:
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from coda_ir.calls.checks import CallCheck
     from coda_ir.launching.graphed import GraphedFunction
     from coda_ir.remarks import Remark
+    from coda_ir.signatures import signature_of
 
 Target: TypeAlias = Literal["triton", "reference"]
-Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
 FOLDED_WEIGHT = "gemm.scale_weight"
 """Name of the operator, whose class is not imported here."""
@@ -73,9 +75,8 @@ class CompiledFunction(NotCopied):
         """The arguments and the results."""
         if self.target == "triton":
             return self._artifact.signature
-        from coda_ir.calls.arguments import Signature
 
-        return Signature.of(find_entry(self._lowering.module("block"), self._function))
+        return signature_of(find_entry(self._lowering.module("block"), self._function))
 
     @property
     def name(self) -> str:
@@ -362,12 +363,3 @@ def _call(reference: weakref.ref[CompiledFunction], *args: Any, **kwargs: Any) -
     function = reference()
     assert function is not None
     return type(function).__call__(function, *args, **kwargs)
-
-
-def unpack(results: Results | list[torch.Tensor]) -> Results:
-    """A single result by itself, several as a tuple."""
-    if isinstance(results, list):
-        results = tuple(results)
-    if not isinstance(results, tuple):
-        return results
-    return results if len(results) != 1 else results[0]

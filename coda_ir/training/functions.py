@@ -20,17 +20,20 @@ import torch
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.calls.checks import CallCheck
 from coda_ir.calls.copies import NotCopied
+from coda_ir.calls.results import unpack
+from coda_ir.compiled import CompiledFunction, Target
 from coda_ir.context import make_context
 from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import TuningOptions
+from coda_ir.functions import find_entry
+from coda_ir.lowering import Level, Lowering, TuningOptions
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
+from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
@@ -70,7 +73,7 @@ class TrainableFunction(NotCopied):
         gradients of leaves to those that there are; see `coda_ir.training.gradient_accumulation`.
         """
         self.name = func.sym_name.data
-        self.signature: Signature = Signature.of(func)
+        self.signature: Signature = signature_of(func)
         self.target: Target = target
         self.device = device
         self.policy = policy
@@ -172,7 +175,7 @@ class TrainableFunction(NotCopied):
         untuned = self._lower(origin) if lowering is None else lowering
         if self._tuning is None:
             return lambda name: CompiledFunction(untuned, name, self.target, self.device)
-        from coda_ir.tuning.function import TunedFunction, TunedLowerings
+        from coda_ir.tuned import TunedFunction, TunedLowerings
 
         tuned = TunedLowerings(self._lower, origin, self._tuning)
         return lambda name: TunedFunction(untuned, name, self.device, tuned)
@@ -306,7 +309,7 @@ def _specialized(
 
         special = _only(lowering.module("block"), name)
         DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, special)
-        left = {spec.name for spec in Signature.of(_functions(special)[name]).results}
+        left = {spec.name for spec in signature_of(_functions(special)[name]).results}
         found = tuple(argument for argument in added if f"d_{argument}" in left)
         AccumulateGradientsPass(name, found).apply(lowering.context, special)
         return special

@@ -16,8 +16,9 @@ from coda_ir.api import parse
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.context import make_context
+from coda_ir.functions import find_entry
 from coda_ir.launching.kernels_ahead import compile_ahead, compile_launch
-from coda_ir.lowering import Lowering, find_entry
+from coda_ir.lowering import Lowering
 from coda_ir.passes.differentiate import DifferentiatePass
 
 LAYER = Path(__file__).parents[3] / "examples" / "llama_layer.coda"

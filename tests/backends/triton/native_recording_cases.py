@@ -21,7 +21,7 @@ from coda_ir.calls.arguments import ArgumentError
 from coda_ir.lowering import Lowering
 from coda_ir.native_calls import MOST_FAILURES, MOST_RECORDED, library, recording
 from coda_ir.native_calls.library import native_library, why_not
-from coda_ir.tuning.function import TunedFunction
+from coda_ir.tuned import TunedFunction
 
 
 def test_calls_of_several_sizes(layer: Layer):

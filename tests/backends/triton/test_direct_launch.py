@@ -16,9 +16,10 @@ import coda_ir
 from coda_ir.backends.triton import emit_module
 from coda_ir.cache.artifact import Artifact
 from coda_ir.diagnostics import CodaError
+from coda_ir.functions import find_entry
 from coda_ir.launching import direct_launch
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
-from coda_ir.lowering import Lowering, find_entry
+from coda_ir.lowering import Lowering
 from coda_ir.remarks import Remark
 
 ROOT = Path(__file__).parents[3]

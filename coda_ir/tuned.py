@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 import torch
 
-from coda_ir.api import CompiledFunction
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.checks import symbol_places
+from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.lowering import Lowering, TuningOptions
 from coda_ir.symbol_sizes import format_sizes
