@@ -79,20 +79,3 @@ def test_results_are_pruned_last(key: str):
     assert [file.path for file in cached_files()] == [tuning_path(key)]
     prune(max_bytes=10)
     assert not cached_files()
-
-
-def test_export_and_import(
-    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    archive, data = tmp_path / "results.cache", tuning_path(key).read_bytes()
-    assert "0 programs, 0 kernels of Triton, 1 result of tuning" in printed(
-        capsys, "export", str(archive)
-    )
-    assert main(["export", str(archive), "--no-tuning"]) == 1
-    tuning_path(key).unlink()
-    assert "1 result of tuning" in printed(capsys, "import", str(archive))
-    assert tuning_path(key).read_bytes() == data
-    tuning_path(key).unlink()
-    set_versions(monkeypatch, VERSIONS | {"torch": "0"})
-    assert "result" not in printed(capsys, "import", str(archive))
-    assert not tuning_path(key).exists()
