@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from threading import RLock
 from types import MappingProxyType, ModuleType
@@ -228,7 +229,7 @@ class CompiledFunction(NotCopied):
     @property
     def folds_weights(self) -> bool:
         """Whether calls read copies of weights into which others were folded."""
-        return self._lowering.fold_weights and FOLDED_WEIGHT in self.operators
+        return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:
         """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and
@@ -239,13 +240,9 @@ class CompiledFunction(NotCopied):
         from coda_ir.backends.triton import emit_program
         from coda_ir.backends.triton.aot import compile_kernels, find_architecture
 
-        block, options = self._lowering.module("block"), find_architecture(arch).schedule
-        lowering = Lowering(
-            block,
-            options,
-            pack_weights=self._lowering.pack_weights,
-            fold_weights=self._lowering.fold_weights,
-        )
+        schedule, given = find_architecture(arch).schedule, self._lowering.options
+        options = replace(given, schedule=schedule, architecture="cpu", tuning=None)
+        lowering = Lowering(self._lowering.module("block"), options)
         program = emit_program(lowering.module("scheduled"), self.name)
         return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
 
@@ -287,7 +284,7 @@ class CompiledFunction(NotCopied):
             from coda_ir.launching.kernels_ahead import compile_ahead
 
             if not torch.cuda.is_current_stream_capturing():
-                launches, jobs = self._artifact.launches, self._lowering.jobs
+                launches, jobs = self._artifact.launches, self._lowering.options.jobs
                 compile_ahead(self._generated, launches, self.device, jobs)
             self.__dict__[name] = run
             return run(*arguments)

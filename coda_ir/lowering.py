@@ -6,7 +6,7 @@ What lowers is imported where it is used: a program of the cache needs none of i
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -16,12 +16,12 @@ from coda_ir.diagnostics import (
     Diagnostic,
     collect_diagnostics,
     emit_diagnostic,
-    expect_kind,
 )
 from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.launching.compile_jobs import use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
-from coda_ir.tuning.context import BUDGET_S, current_device
+from coda_ir.options import CompileOptions
+from coda_ir.tuning.context import current_device
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -58,36 +58,6 @@ def _parse_passes(passes: str, schedule: str) -> Pipeline:
         ) from error
 
 
-@dataclass(frozen=True)
-class TuningOptions:
-    """How the schedules of a lowering are tuned; see docs/tuning.md."""
-
-    mode: Literal["measure", "stored"]
-    budget: float
-    """Seconds."""
-    sizes: str = ""
-    """What symbols stand for: `B=2,T=8192`."""
-
-    @staticmethod
-    def of(tune: bool | float | str) -> TuningOptions | None:
-        """What the argument `tune` of `coda_ir.compile` means. Raises CodaError for other texts."""
-        if tune is False:
-            return None
-        if isinstance(tune, str):
-            if tune != "stored":
-                raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
-            return TuningOptions("stored", BUDGET_S)
-        expect_kind("tune", tune, (int, float), "pass True, False, seconds, or 'stored'")
-        if tune <= 0:
-            raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
-        return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
-
-    def scheduling(self, schedule: str) -> str:
-        """Return the pass `tune` with these options, and with options of the pass `schedule`."""
-        budget = float(self.budget)
-        return f'tune{{{schedule} mode={self.mode} budget={budget!r} sizes="{self.sizes}"}}'
-
-
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for.
 
@@ -97,24 +67,10 @@ class Lowering:
     def __init__(
         self,
         program: ModuleOp | Origin,
-        schedule: str | None = "target=interpreter",
-        *,
-        pack_weights: bool = True,
-        fold_weights: bool = False,
-        architecture: str = "cpu",
-        tuning: TuningOptions | None = None,
-        jobs: int | None = None,
+        options: CompileOptions = CompileOptions(),  # noqa: B008  (it is immutable)
     ):
-        """`schedule` has options of the pass `schedule` beside those that fit `architecture`.
-        `jobs` is how many kernels are compiled at a time; see `compile_jobs`.
-        """
-        self.jobs = jobs
-        self._tuning = tuning
+        self.options = options
         self._origin = program if isinstance(program, Origin) else None
-        self._chosen_schedule = schedule
-        self.pack_weights = pack_weights
-        self.fold_weights = fold_weights
-        self._architecture = architecture
         self._modules: dict[Level, ModuleOp] = {}
         if not isinstance(program, Origin):
             self._modules["block"] = program
@@ -134,7 +90,7 @@ class Lowering:
     def _schedule(self) -> str:
         from coda_ir.backends.triton.aot import complete_schedule
 
-        return complete_schedule(self._chosen_schedule or "", self._architecture)
+        return complete_schedule(self.options.schedule or "", self.options.architecture)
 
     def module(self, level: Level) -> ModuleOp:
         """The module at `level`; it must not be changed."""
@@ -164,11 +120,11 @@ class Lowering:
         return module
 
     def _passes(self, level: Level) -> str:
-        options, tuning = self._schedule, self._tuning
+        schedule, tuning = self._schedule, self.options.tuning
         return PASSES[level].format(
-            schedule=f"schedule{{{options}}}" if tuning is None else tuning.scheduling(options),
-            fold_weights=str(self.fold_weights).lower(),
-            pack_weights=str(self.pack_weights).lower(),
+            schedule=f"schedule{{{schedule}}}" if tuning is None else tuning.scheduling(schedule),
+            fold_weights=str(self.options.fold_weights).lower(),
+            pack_weights=str(self.options.pack_weights).lower(),
         )
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
@@ -177,7 +133,7 @@ class Lowering:
 
         module = before.clone()
         pipeline = _parse_passes(passes, self._schedule)
-        with collect_remarks() as remarks, use_jobs(self.jobs):
+        with collect_remarks() as remarks, use_jobs(self.options.jobs):
             PassManager(pipeline, verify_each=False).run(self.context, module)
         self.remarks += remarks
         module.verify()
@@ -198,25 +154,26 @@ class Lowering:
         from coda_ir.cache.programs import Request, fetch
 
         options: dict[str, Any] = {
-            "schedule": self._chosen_schedule,
-            "pack_weights": self.pack_weights,
-            "fold_weights": self.fold_weights,
-            "direct_launch": direct_launch_is_on(self._architecture),
+            "schedule": self.options.schedule,
+            "pack_weights": self.options.pack_weights,
+            "fold_weights": self.options.fold_weights,
+            "direct_launch": direct_launch_is_on(self.options.architecture),
         }
-        if self._tuning is not None:
-            options["tuned"] = {"sizes": self._tuning.sizes, "device": current_device()}
-        request = Request(self._origin, function, self._architecture, options)
+        if self.options.tuning is not None:
+            options["tuned"] = {"sizes": self.options.tuning.sizes, "device": current_device()}
+        request = Request(self._origin, function, self.options.architecture, options)
         artifact = fetch(request, lambda: self._emit(function), self._is_final)
         if "scheduled" not in self._modules:
-            if self._tuning is not None:
+            if self.options.tuning is not None:
                 # Whoever looks at a level of a program that was found measures nothing.
-                self._tuning = replace(self._tuning, mode="stored")
+                stored = replace(self.options.tuning, mode="stored")
+                self.options = replace(self.options, tuning=stored)
             _tell(artifact)
         return artifact
 
     def _is_final(self) -> bool:
         """Whether there is nothing more to measure for the schedules."""
-        if self._tuning is None:
+        if self.options.tuning is None:
             return True
         from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, TunedAttr
 
@@ -237,9 +194,9 @@ class Lowering:
         func = find_entry(self.module("block"), function)
         name = func.sym_name.data
         scheduled = self.module("scheduled")
-        is_direct = direct_launch_is_on(self._architecture)
+        is_direct = direct_launch_is_on(self.options.architecture)
         program = emit_program(scheduled, name, direct_launch=is_direct)
-        missed = missed_direct_launch(func, self._architecture)
+        missed = missed_direct_launch(func, self.options.architecture)
         return Artifact(
             signature=signature_of(func),
             used_arguments=used_arguments(func),

@@ -16,6 +16,7 @@ from coda_ir.backends.reference import Precision, run_function
 from coda_ir.backends.triton import emit_module
 from coda_ir.devices import default_device
 from coda_ir.float64 import relative_error
+from coda_ir.options import CompileOptions
 from coda_ir.signatures import signature_of
 from support.emitted import load_module
 from support.inputs import random_inputs
@@ -58,7 +59,7 @@ class Example:
     def lowering(self) -> Lowering:
         file = self.name.partition(".")[0] + ".coda"
         module = parse(folder_in(self.dtype) / file, constants=dict(self.constants))
-        return Lowering(module, f"target={self.target}")
+        return Lowering(module, CompileOptions(f"target={self.target}"))
 
     def module(self, level: Level) -> ModuleOp:
         return self.lowering.module(level)
