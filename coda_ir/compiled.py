@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from coda_ir.calls.checks import CallCheck
     from coda_ir.launching.graphed import GraphedFunction
     from coda_ir.remarks import Remark
-    from coda_ir.signatures import signature_of
 
 Target: TypeAlias = Literal["triton", "reference"]
 
@@ -76,6 +75,7 @@ class CompiledFunction(NotCopied):
         """The arguments and the results."""
         if self.target == "triton":
             return self._artifact.signature
+        from coda_ir.signatures import signature_of
 
         return signature_of(find_entry(self._lowering.module("block"), self._function))
 

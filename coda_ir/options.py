@@ -28,7 +28,7 @@ class TuningOptions:
             return None
         if isinstance(tune, str):
             if tune != "stored":
-                raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
+                raise CodaError(f"tune is '{tune}'", "pass True, seconds, or 'stored'")
             return TuningOptions("stored", BUDGET_S)
         expect_kind("tune", tune, (int, float), "pass True, False, seconds, or 'stored'")
         if tune <= 0:
@@ -61,6 +61,7 @@ class CompileOptions:
         """Raise CodaError for options that contradict each other."""
         if self.fold_weights and not self.pack_weights:
             raise CodaError(
-                "folded weights are kept between calls, which pack_weights=False does not allow",
-                "leave out one of the two",
+                "fold_weights keeps copies of weights between calls, which pack_weights=False does "
+                "not allow",
+                "allow both where nobody writes weights through .data, or leave fold_weights out",
             )

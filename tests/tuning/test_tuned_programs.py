@@ -323,7 +323,7 @@ def test_sizes_can_be_tuned_ahead_of_calls():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"tune": "always"}, "unknown tune='always'"),
+        ({"tune": "always"}, "tune is 'always'"),
         ({"tune": True, "target": "reference"}, "not for reference"),
     ],
 )
