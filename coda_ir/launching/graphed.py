@@ -13,14 +13,17 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from coda_ir.compiled import CompiledFunction, unpack
+from coda_ir.calls.results import unpack
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.captures import captured
 from coda_ir.untraced import leave_untraced
+
+if TYPE_CHECKING:
+    from coda_ir.compiled import CompiledFunction
 
 MOST_GRAPHS = 64
 """Of a function; the one that was not used for longest goes first."""

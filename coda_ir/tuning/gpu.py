@@ -26,7 +26,7 @@ from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 from coda_ir.tuning.problem import ENTRY, Problem
 
 if TYPE_CHECKING:
-    from coda_ir.api import Results
+    from coda_ir.calls.results import Results
 
 MEASURED_MS = 20.0
 """Milliseconds that the calls of one measurement take together."""
