@@ -8,11 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-import torch.utils._pytree as _pytree
+from coda_ir.calls.pytree import pytree
 from torch.utils._python_dispatch import TorchDispatchMode
-
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -56,7 +53,7 @@ class _Float64Mode(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
-        if func is torch.ops.aten._grouped_mm.default:
+        if str(func) == "aten._grouped_mm.default":
             func = grouped_mm
         return func(*widened[0], **widened[1])
 

@@ -46,6 +46,4 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
 
 def _arguments_by_name(node: Node) -> dict[str, Any]:
     """What a node gives to each parameter of its operator; defaults are left out."""
-    target: Any = node.target
-    names = [parameter.name for parameter in target._schema.arguments]
-    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}

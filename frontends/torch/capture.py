@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-import torch.utils._pytree as _pytree
+from coda_ir.calls.pytree import pytree
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
@@ -118,7 +118,7 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
 @contextmanager
 def _marks_removed(arguments: object) -> Generator[None]:
     """Remove what tracing leaves on the example tensors: a later capture would read it."""
-    leaves: list[Any] = _pytree.tree_leaves(arguments)
+    leaves: list[Any] = pytree.tree_leaves(arguments)
     before = [(leaf, set(vars(leaf))) for leaf in leaves if isinstance(leaf, torch.Tensor)]
     try:
         yield
