@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from coda_ir.calls.pytree import pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from coda_ir.calls.pytree import pytree
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 

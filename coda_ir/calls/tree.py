@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias, cast
 
 import torch
-from coda_ir.calls.pytree import pytree
 
 from coda_ir.calls.differences import first_difference, name_of_leaf
+from coda_ir.calls.pytree import pytree
 from coda_ir.diagnostics import CodaError
 
 Constant: TypeAlias = bool | int | float | str | None

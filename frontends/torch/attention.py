@@ -8,7 +8,13 @@ from torch.fx import Node
 
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
-from coda_ir.frontends.torch.types import dims_attribute, dims_of, tensor_type, used_results
+from coda_ir.frontends.torch.types import (
+    dims_attribute,
+    dims_of,
+    parameter_names,
+    tensor_type,
+    used_results,
+)
 
 KERNELS = tuple(
     f"aten._scaled_dot_product_{name}.default"

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from coda_ir.calls.pytree import pytree
 from torch.export import ExportedProgram
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.calls.pytree import pytree
 from coda_ir.calls.tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError

@@ -223,6 +223,14 @@ def dotted_name(path: str, *, of_module: bool = True) -> str:
     return ".".join(name for name in names if name not in _ATTRIBUTES_OF_MODULES)
 
 
+def called_name(node: Node) -> str:
+    """The name of what a node calls: `detach` for `x.detach()` and `torch.detach(x)`."""
+    if node.op == "call_function" and node.target is getattr:
+        return str(node.args[1])
+    target: Any = node.target
+    return str(getattr(target, "__name__", target))
+
+
 def used_results(node: Node) -> dict[int, torch.Tensor]:
     """The tensors among the results of a node by position; of several, those that are used."""
     value: Any = node.meta["val"]
