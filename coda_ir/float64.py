@@ -49,6 +49,7 @@ def computing_in_float64() -> Generator[None]:
         torch.set_default_dtype(before)
 
 
+# PyTorch documents the class under its private module, in its notes on extending PyTorch.
 class _Float64Mode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None

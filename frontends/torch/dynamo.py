@@ -141,6 +141,7 @@ def _trace_whole(
 
 
 def _aot_autograd(**compilers: Any) -> Any:
+    # PyTorch documents it under this name, in its page on custom backends.
     return import_module("torch._dynamo.backends.common").aot_autograd(**compilers)
 
 

@@ -47,7 +47,7 @@ REASONS = {
     "dialects/gemm/assembly.py: _print_new_line": (
         "indents a line of assembly; without it lines are not indented"
     ),
-    "frontends/torch/dynamo.py: torch._dynamo.backends.common": (
+    "frontends/torch/dynamo.py: torch._dynamo.backends.common*": (
         "PyTorch documents aot_autograd under this name, in its page on custom backends"
     ),
     "frontends/torch/dynamo.py: torch._inductor*": (

@@ -106,11 +106,9 @@ class Scanner(ast.NodeVisitor):
                 _called(function) == "import_module"
             ):
                 return path
-            case ast.Call(
-                func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(n)), *_]
-            ):
+            case ast.Call(func=ast.Name(id="getattr"), args=[value, name, *_]) if _text(name):
                 path = self._path(value)
-                return None if path is None else f"{path}.{n}"
+                return None if path is None else f"{path}.{_text(name)}"
             case _:
                 return None
 
@@ -118,9 +116,8 @@ class Scanner(ast.NodeVisitor):
         return _is_of_packages(self._path(node))
 
     def _add_path(self, path: str | None) -> None:
-        if _is_of_packages(path):
-            if any(map(is_private, str(path).split("."))):
-                self.found.add(str(path))
+        if _is_of_packages(path) and any(map(is_private, str(path).split("."))):
+            self.found.add(str(path))
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:

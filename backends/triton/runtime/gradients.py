@@ -43,6 +43,7 @@ class DeterministicCalls:
             mode, fills = (WARN if any(self.running) and mode != ERROR else ERROR), False
         # torch.use_deterministic_algorithms would import Inductor, which takes seconds.
         torch.set_deterministic_debug_mode(mode)
+        # A setting that PyTorch documents as one to assign.
         torch.utils.deterministic.fill_uninitialized_memory = fills
 
 
