@@ -15,6 +15,7 @@ from coda_ir.calls.results import Results, unpack
 from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.lowering import Level, Lowering
 from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing, replaceable
+from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
     import torch
@@ -59,9 +60,6 @@ class CompiledFunction(NotCopied):
         self, lowering: Lowering, function: str | None, target: Target, device: torch.device
     ):
         """`function` may be None where the program has only one."""
-        from coda_ir.untraced import leave_untraced
-
-        leave_untraced(type(self).__call__)
         self.target: Target = target
         self.device = device
         self._lowering = lowering
@@ -103,6 +101,7 @@ class CompiledFunction(NotCopied):
             _ = self._run
 
     @replaceable
+    @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         fitting = self._arguments.find(args, kwargs)
         if fitting is not None:

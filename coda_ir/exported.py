@@ -21,7 +21,7 @@ from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
-from coda_ir.untraced import leave_untraced
+from coda_ir.untraced import untraced
 
 CALL_ATTRIBUTE = "coda.call"
 """Attribute of a saved module: the text of its CallTree."""
@@ -152,6 +152,7 @@ class CompiledModel:
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
 
+    @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._tree.flatten(args, kwargs)
         tensors_in = [x for x in inputs if isinstance(x, torch.Tensor)]
@@ -177,9 +178,6 @@ class CompiledModel:
     def source(self) -> str:
         """The text of the emitted Triton module."""
         return self.function.source
-
-
-leave_untraced(CompiledModel.__call__)
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:

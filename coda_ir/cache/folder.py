@@ -15,7 +15,7 @@ from secrets import token_hex
 
 from coda_ir.diagnostics import CodaError
 
-PROGRAMS, MODULES, TUNING, TOOLCHAIN = "programs", "modules", "tuning", "toolchain"
+PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
 
 PROGRAM_SUFFIX = ".json"
 
@@ -135,7 +135,7 @@ def cached_files() -> list[CachedFile]:
     Results of tuning come last: they are small, and take longest to make again.
     """
     root = cache_directory()
-    folders = (PROGRAMS, MODULES, TUNING, TOOLCHAIN)
+    folders = (PROGRAMS, MODULES, TUNING)
     found = [file for name in folders for file in _files_in(root / name)]
     return sorted(found, key=lambda file: (file.is_tuning, file.used, file.path.name))
 

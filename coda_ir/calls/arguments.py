@@ -211,16 +211,21 @@ def has_elements(tensor: torch.Tensor) -> bool:
     tracing or parallelism put in the place of others.
     """
     of_class: Any = type(tensor)
-    return of_class.__torch_dispatch__ is _PLAIN_DISPATCH and not _is_wrapped(tensor)
+    return of_class.__torch_dispatch__ is _PLAIN_DISPATCH and _has_memory(tensor)
 
 
-def _is_wrapped(tensor: torch.Tensor) -> bool:
-    internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-    return internals._functorch.is_functorch_wrapped_tensor(tensor)
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Whether PyTorch gives the address of a storage. Tensors of transforms have none."""
+    try:
+        tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentError:
-    if _is_wrapped(tensor):
+    of_class: Any = type(tensor)
+    if of_class.__torch_dispatch__ is _PLAIN_DISPATCH:
         return TransformedArgumentError(
             f"argument {spec.name} is a tensor of a transform of torch.func, such as vmap or grad, "
             "which cannot see into a compiled program",

@@ -39,7 +39,7 @@ from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
 from coda_ir.training.save_policy import SavePolicy
-from coda_ir.untraced import leave_untraced
+from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
     from coda_ir.backends.reference import Precision
@@ -87,6 +87,7 @@ class TrainableFunction(NotCopied):
     def __repr__(self) -> str:
         return f"<TrainableFunction {self.signature} for {self.target} on {self.device}>"
 
+    @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         fitting = self._arguments.find(args, kwargs)
         if fitting is not None:
@@ -281,9 +282,6 @@ class TrainableFunction(NotCopied):
     def saved_bytes(self) -> SymbolicSize:
         """The size of `saved`, by the symbols of the function."""
         return self.pair().saved_bytes
-
-
-leave_untraced(TrainableFunction.__call__)
 
 
 def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:

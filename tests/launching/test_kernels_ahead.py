@@ -18,7 +18,6 @@ import torch
 from support.fake_measurer import FakeMeasurer
 
 import coda_ir
-from coda_ir.cache import triton_key
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching import kernels_ahead, triton_start
@@ -144,11 +143,11 @@ def test_triton_starts_beside_the_lowering(monkeypatch: pytest.MonkeyPatch):
     """That there is no driver is not said here."""
     lowered, threads = threading.Event(), list[threading.Thread]()
 
-    def recall() -> None:
+    def find_key() -> None:
         assert lowered.wait(timeout=30)
         threads.append(threading.current_thread())
 
-    monkeypatch.setattr(triton_key, "recall_triton_key", recall)
+    monkeypatch.setattr("triton.runtime.cache.triton_key", find_key)
     triton_start.start_triton.cache_clear()
     try:
         assert not triton_start.start_triton().done()
