@@ -37,7 +37,7 @@ test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 SECONDS ?= 600
 SEED ?= 0
 
-faults: $(STAMP) ## Plant faults in passes and kernels: how many are seen?
+faults: $(STAMP) ## Plant all faults in passes and kernels (nightly): how many are seen?
 	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS)
 
 fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)

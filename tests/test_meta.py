@@ -95,13 +95,8 @@ class TestImports:
         assert forbidden_imports(path) == ["dialects.coda", "tests.core"]
 
     @pytest.mark.parametrize("path", python_files("dialects"), ids=relative)
-    def test_dialects_know_nothing_of_passes_frontends_and_backends(self, path: Path):
-        above = ("coda_ir.passes", "coda_ir.frontends", "coda_ir.backends", "torch", "triton")
-        assert [name for name in imported_modules(path) if name.startswith(above)] == []
-
-    @pytest.mark.parametrize("path", python_files("passes", "frontends"), ids=relative)
-    def test_passes_and_frontends_know_no_backend(self, path: Path):
-        assert [n for n in imported_modules(path) if n.startswith("coda_ir.backends")] == []
+    def test_dialects_know_no_library_that_starts_slowly(self, path: Path):
+        assert [n for n in imported_modules(path) if n.startswith(("torch", "triton"))] == []
 
 
 RUN = re.compile(r"RUN:(.*)")

@@ -14,7 +14,6 @@ from xdsl.ir import Operation
 from coda_ir.backends.reference import Trace
 from coda_ir.backends.triton import EmittedProgram, emit_program
 from coda_ir.cache.modules import load_source
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.devices import default_device, require_triton_for
 from coda_ir.diagnostics import CodaError, DefectError
@@ -29,6 +28,7 @@ from coda_ir.passes.schedule import SchedulePass
 from coda_ir.pipeline.instrumentation import PassInstrumentation
 from coda_ir.random_inputs import random_arguments
 from coda_ir.remarks import collect_remarks, format_location, source_position
+from coda_ir.signatures import signature_of
 
 LARGEST_REPEATED_RUN = 2**20
 """Elements of the arguments above which one draw has to do: the interpreter is slow."""
@@ -138,7 +138,7 @@ class _Emitted:
     def _name(self, results: EmittedResults, index: int) -> str:
         """The name of a result, and of the kernel that stored it."""
         kernel = results.kernels[index]
-        text = f"result {index} ({Signature.of(self.func).results[index].name})"
+        text = f"result {index} ({signature_of(self.func).results[index].name})"
         op = returned(self.func)[index].owner
         if isinstance(op, Operation) and source_position(op.location):
             text += f" at {format_location(op.location)}"

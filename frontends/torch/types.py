@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from torch.fx import Node
+from torch.fx.operator_schemas import get_signature_for_torch_op
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -223,6 +223,14 @@ def dotted_name(path: str, *, of_module: bool = True) -> str:
     return ".".join(name for name in names if name not in _ATTRIBUTES_OF_MODULES)
 
 
+def called_name(node: Node) -> str:
+    """The name of what a node calls: `detach` for `x.detach()` and `torch.detach(x)`."""
+    if node.op == "call_function" and node.target is getattr:
+        return str(node.args[1])
+    target: Any = node.target
+    return str(getattr(target, "__name__", target))
+
+
 def used_results(node: Node) -> dict[int, torch.Tensor]:
     """The tensors among the results of a node by position; of several, those that are used."""
     value: Any = node.meta["val"]
@@ -237,7 +245,19 @@ def used_results(node: Node) -> dict[int, torch.Tensor]:
 
 def is_higher_order(node: Node) -> bool:
     """Whether a node hands another operator, or a graph, to something that calls it."""
-    return isinstance(node.target, import_module("torch._ops").HigherOrderOperator)
+    return getattr(node.target, "__module__", None) == "torch.ops.higher_order"
+
+
+def is_operator(node: Node) -> bool:
+    """Whether a node calls an operator of PyTorch with a schema, such as `aten.add.Tensor`."""
+    return hasattr(node.target, "overloadpacket")
+
+
+def parameter_names(node: Node) -> list[str]:
+    """The names of the parameters of a node's operator, the first of which is `input`."""
+    target: Any = node.target
+    signatures = get_signature_for_torch_op(target)
+    return [] if not signatures else list(signatures[0].parameters)
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

@@ -12,6 +12,7 @@ import torch
 from coda_ir.api import CompiledFunction, parse
 from coda_ir.cache import load_source
 from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 
 PROGRAM = """
 fn layer(x: bf16[B, T, 64], weight first: bf16[64, 64], weight second: bf16[64, 64],
@@ -85,7 +86,7 @@ class Layer:
         self.fake = fake
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CODA_DIRECT_LAUNCH", "1")
-            lowering = Lowering(parse(program), schedule)
+            lowering = Lowering(parse(program), CompileOptions(schedule))
             self.function = CompiledFunction(lowering, None, "triton", torch.device("cpu"))
             source = self.function.source
         # Modules with the same text are one, and so would be what is known of their calls.

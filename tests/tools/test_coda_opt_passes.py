@@ -12,13 +12,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
     op_type_rewrite_pattern,
 )
 from xdsl.utils.target import Target
 
 from coda_ir.dialects.coda import SiluOp
+from coda_ir.pipeline import rewrite_module
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt import driver
 
@@ -69,7 +69,7 @@ class LoopPass(ModulePass):
     name = "loop"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PatternRewriteWalker(Renew()).rewrite_module(op)
+        rewrite_module(op, Renew())
 
 
 class Renew(RewritePattern):

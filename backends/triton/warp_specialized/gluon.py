@@ -13,7 +13,7 @@ from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.ports import Layout
 from coda_ir.backends.triton.prelude import device_definitions, render_prelude
 from coda_ir.backends.triton.syntax import Edit, edited
-from coda_ir.symbolic_shapes import element_bytes
+from coda_ir.dialects.coda.shapes import element_bytes
 
 IMPORTS = frozenset(
     {

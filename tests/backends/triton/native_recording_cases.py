@@ -21,7 +21,8 @@ from coda_ir.calls.arguments import ArgumentError
 from coda_ir.lowering import Lowering
 from coda_ir.native_calls import MOST_FAILURES, MOST_RECORDED, library, recording
 from coda_ir.native_calls.library import native_library, why_not
-from coda_ir.tuning.function import TunedFunction
+from coda_ir.options import CompileOptions
+from coda_ir.tuned import TunedFunction
 
 
 def test_calls_of_several_sizes(layer: Layer):
@@ -88,7 +89,7 @@ def test_tuned_functions(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPat
     def tuned(sizes: Mapping[str, int]) -> Lowering:
         made.append(sizes)
         tile = "64x64x64" if sizes["T"] > 4 else "128x64x64"
-        return Lowering(parse(PROGRAM), SCHEDULE.replace("64x64x64", tile))
+        return Lowering(parse(PROGRAM), CompileOptions(SCHEDULE.replace("64x64x64", tile)))
 
     function = TunedFunction(tuned({"T": 8}), None, torch.device("cpu"), tuned)
     for time in (3, 65, 3, 65):

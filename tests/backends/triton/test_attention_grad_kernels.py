@@ -25,6 +25,7 @@ from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.differentiate import DifferentiatePass
 from coda_ir.training.functions import TrainableFunction
@@ -155,7 +156,7 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
     module = parse_text(rotated_text(of, 256))
     DifferentiatePass().apply(make_context(), module)
     options = " mainloop=warp_specialized" if target == "sm_90" else ""
-    lowered = Lowering(module, f"target={target}{options}").module("scheduled")
+    lowered = Lowering(module, CompileOptions(f"target={target}{options}")).module("scheduled")
     kernels = emit_program(lowered, "f_backward").kernels
     of_attention = [kernel for kernel in kernels if kernel.name.startswith("attention_d")]
     assert [("tensordesc" in k.arguments[0].type) for k in of_attention] == [target == "sm_90"] * 2
