@@ -30,6 +30,14 @@ def temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["CODA_CACHE_LIMIT"] = "0"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        help="rewrite goldens that fail from what the tools print now; see `make goldens`",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not HAS_GPU:
         for item in items:
