@@ -79,7 +79,7 @@ class ToolProcess(Popen):
             self.returncode = _exit_code(import_module(module).main)
         # A process whose output is no terminal writes most of it at its end.
         for stream, number in ((err, stderr), (out, stdout)):
-            _send(cast(io.BytesIO, stream.buffer).getvalue(), number)
+            _send(stream.buffer.getvalue(), number)
         self.pid, self._child_created = os.getpid(), True
         self._close_pipe_fds(*pipes)
 
