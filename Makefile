@@ -13,7 +13,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test random zoo faults fuzz goldens filecheck lint format types check wheel clean
+.PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -33,6 +33,10 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+nightly: $(STAMP) ## Run all combinations of the tests' parameters, all faults and random programs
+	$(BIN)/python -m pytest -n auto --nightly $(PYTEST_ARGS)
+	$(MAKE) faults random
 
 SECONDS ?= 600
 SEED ?= 0
