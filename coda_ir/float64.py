@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from coda_ir.calls.pytree import pytree
+from coda_ir.pytree import pytree
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 

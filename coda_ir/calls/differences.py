@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coda_ir.calls.pytree import pytree
+from coda_ir.pytree import pytree
 
 
 def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:

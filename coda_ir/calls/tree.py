@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, cast
 import torch
 
 from coda_ir.calls.differences import first_difference, name_of_leaf
-from coda_ir.calls.pytree import pytree
 from coda_ir.diagnostics import CodaError
+from coda_ir.pytree import pytree
 
 Constant: TypeAlias = bool | int | float | str | None
 

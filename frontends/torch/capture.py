@@ -13,12 +13,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
-from coda_ir.calls.pytree import pytree
 from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, CaptureError, capture_error
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
+from coda_ir.pytree import pytree
 
 WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 

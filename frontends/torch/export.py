@@ -10,7 +10,6 @@ import torch
 from torch.export import ExportedProgram
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.calls.pytree import pytree
 from coda_ir.calls.tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
@@ -21,6 +20,7 @@ from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, Resul
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
+from coda_ir.pytree import pytree
 from coda_ir.remarks import collect_remarks
 
 

@@ -23,7 +23,7 @@ REASONS = {
     "backends/triton/runtime/packed_weights.py: _version": (
         "the version counter that PyTorch documents; without it weights are packed in each call"
     ),
-    "coda_ir/calls/pytree.py: torch.utils._pytree": (
+    "coda_ir/pytree.py: torch.utils._pytree": (
         "the trees in which torch.export states calls; PyTorch documents them under this name"
     ),
     "coda_ir/float64.py: torch.utils._python_dispatch.TorchDispatchMode": (
