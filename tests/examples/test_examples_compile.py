@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from support.daily import daily
 from support.examples import EXAMPLES
 from support.models import MODELS
 
@@ -14,6 +15,11 @@ from coda_ir.options import CompileOptions
 TARGETS = ("sm_80", "sm_90", "gfx942")
 
 
+WHOLE = ("llama_layer", "gpt2_block", "lm_head_cross_entropy")
+"""Together, these have every kind of kernel of the others."""
+
+
+@daily(lambda name, target: name in WHOLE or target == "sm_90")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_kernels_fit_and_do_not_spill(name: str, target: str):
