@@ -11,7 +11,7 @@ Triton spends tens of microseconds of Python on a launch. A direct launch repeat
 
     def run(x, w_down):
         ...
-        launch_gemm_residual(call, (B,), a, w_down, x, out)
+        launch_gemm_residual(stream, (B,), a, w_down, x, out)
 
 The function has the launch as Triton wants it. `direct` (runtime/direct.py) calls it where it has
 to, and else passes what an earlier call passed: numbers and addresses decide that.
@@ -73,7 +73,7 @@ class DirectLaunch:
         numbers = ", ".join(self.numbers.values())
         if len(self.numbers) == 1:
             numbers += ","
-        return f"{name}({', '.join(('call', f'({numbers})', *self.tensors.values()))})"
+        return f"{name}({', '.join(('stream', f'({numbers})', *self.tensors.values()))})"
 
 
 class LaunchFunctions:
