@@ -188,7 +188,10 @@ class ParameterLayout:
         offsets = iter([offset for offset, _ in found])
         self.parameters = [[(format, next(offsets)) for format in each] for each in formats]
         self.offsets = [offset for offset, _ in found]
-        self.bytes = sum(found[-1])
+        self.bytes = (sum(found[-1]) + 7) // 8 * 8
+        self.pointers = struct.Struct(f"{len(found)}Q")
+        size = TENSOR_MAP_ALIGNMENT + self.bytes + self.pointers.size
+        self.memory = ctypes.c_char * size
         needs = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid")
         is_plain = not any(getattr(self.metadata, need) for need in needs)
         is_expected = [size for _, size in found] == sizes and len(formats) == len(arguments)
@@ -256,7 +259,10 @@ class Template:
 
     def __init__(self, layout, grid, arguments, places):
         """`places` are those of the tensors among the addresses, by id."""
-        self.layout, self.grid = layout, (*grid, 1, 1)[:3]
+        metadata, block = layout.metadata, (32 * layout.metadata.num_warps, 1, 1)
+        grid, overlaps = (*grid, 1, 1)[:3], int(metadata.launch_pdl)
+        self.layout = layout
+        self.config = LaunchConfig(grid, block, metadata.shared, None, OVERLAPPED, overlaps)
         self.tensors = []
         maps, data = iter(layout.maps), bytearray(layout.bytes)
         for x, parameters in zip(arguments, layout.parameters):
@@ -268,40 +274,37 @@ class Template:
                 self.tensors.append((parameters[0][1], places[id(tensor_of(x))], tensor_map))
             for (format, offset), value in zip(parameters, values):
                 struct.pack_into(format, data, offset, value)
-        # What was prepared last: the parameters, and the addresses in them.
-        self.last = (bytes(data), None)
+        # The parameters that were prepared last, and the addresses in them.
+        self.last = (bytes(data), (None,) * len(arguments))
 
     def prepared(self, stream, addresses):
         """The launch with tensors at these addresses; None where the driver has no tensor map."""
         data, known = self.last
-        memory = (ctypes.c_char * (len(data) + TENSOR_MAP_ALIGNMENT))()
+        memory = self.layout.memory()
         first = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
-        end, start = first + len(data), ctypes.addressof(memory) + first
-        memory[first:end] = data
+        start, end = ctypes.addressof(memory) + first, first + len(data)
+        ctypes.memmove(start, data, len(data))
         for offset, place, tensor_map in self.tensors:
             address = addresses[place]
-            if known is not None and known[place] == address:
+            if known[place] == address:
                 continue
             if tensor_map is None:
                 struct.pack_into("Q", memory, first + offset, address)
             elif tensor_map.encode(start + offset, address):
                 return None
         self.last = (memory[first:end], addresses)
-        return PreparedLaunch(self.layout, self.grid, stream, memory, start)
+        pointers = [start + offset for offset in self.layout.offsets]
+        self.layout.pointers.pack_into(memory, end, *pointers)
+        config = LaunchConfig.from_buffer_copy(self.config)
+        config.stream = stream
+        return PreparedLaunch(self.layout.compiled, config, memory, start + len(data))
 
 
 class PreparedLaunch:
     """A launch as a function `run`, which gives an error of the driver, or 0."""
 
-    def __init__(self, layout, grid, stream, memory, start):
-        """The parameters begin at the address `start` in `memory`."""
-        metadata, count = layout.metadata, len(layout.offsets)
-        self.memory = memory
-        self.pointers = (ADDRESS * count)(*[start + offset for offset in layout.offsets])
-        overlaps = int(metadata.launch_pdl)
-        block = (32 * metadata.num_warps, 1, 1)
-        self.config = LaunchConfig(grid, block, metadata.shared, stream, OVERLAPPED, overlaps)
-        places = (ctypes.addressof(x) for x in (self.config, self.pointers))
-        config, pointers = places
-        launch = cuda_driver().cuLaunchKernelEx
-        self.run = functools.partial(launch, config, layout.compiled.function, pointers, None)
+    def __init__(self, compiled, config, memory, pointers):
+        """The parameters are in `memory`, and at the address `pointers` those to each of them."""
+        self.kept = (compiled, config, memory)
+        launch, place = cuda_driver().cuLaunchKernelEx, ctypes.addressof(config)
+        self.run = functools.partial(launch, place, compiled.function, pointers, None)
