@@ -62,7 +62,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 
 int cuLaunchKernelEx(const config_t *config, void *function, void **values, void **extra) {
-  if (fake_failing && --fake_failing == 0) return fake_error;
+  if (fake_failing) return fake_failing--, fake_error;
   if (!(config->grid[0] && config->grid[1] && config->grid[2])) return 1;
   fake_launches++;
   if (!fake_records) return 0;
@@ -172,9 +172,9 @@ class FakeCuda:
         """How many were encoded."""
         return ctypes.c_int.in_dll(self.library, "fake_maps").value
 
-    def fail(self, launch: int, error: int) -> None:
-        """Have a launch fail: 1 for the next one."""
-        ctypes.c_int.in_dll(self.library, "fake_failing").value = launch
+    def fail(self, launches: int, error: int) -> None:
+        """Have the next launches fail."""
+        ctypes.c_int.in_dll(self.library, "fake_failing").value = launches
         ctypes.c_int.in_dll(self.library, "fake_error").value = error
 
     def record(self) -> None:

@@ -2,17 +2,18 @@
 
     python benchmarks/host_cost.py --json host_cost.json
 
-`direct` is what calls on NVIDIA GPUs do, `triton` what they do with CODA_DIRECT_LAUNCH=0. On a GPU, calls are enqueued without waiting for them, so few at
-a time that the queue does not fill, in turn with those of eager PyTorch and of torch.compile, as it
-is and with CUDA graphs; the kernels of a call are counted by the profiler. `CUDA graph` is
-`CompiledFunction.graphed`. The results of all kinds of launch are compared with float64 and have to
-be the same bits. Without a GPU, kernels are compiled for an H100 and launched through a driver that
-does nothing (`fake_cuda.py`): what is left is the work of Python and of the launchers. Then
-`direct` has to pass the same parameters to the driver as `triton`.
+`direct` is what calls on NVIDIA GPUs do, `triton` what they do with CODA_DIRECT_LAUNCH=0. On a GPU,
+calls are enqueued without waiting for them, so few at a time that the queue does not fill, in turn
+with those of eager PyTorch and of torch.compile, as it is and with CUDA graphs; the kernels of a
+call are counted by the profiler. `CUDA graph` is `CompiledFunction.graphed`. The results of all
+kinds of launch are compared with float64 and have to be the same bits. Without a GPU, kernels are
+compiled for an H100 and launched through a driver that does nothing (`fake_cuda.py`): what is left
+is the work of Python and of the launchers. Then `direct` has to pass the same parameters to the
+driver as `triton`.
 
 The parts are the check of the arguments, the allocations (`run` without its launches), and the
-launches, which descriptors are part of. `new addresses` is a call whose
-tensors are where none were before, but for the weights.
+launches, which descriptors are part of. `new addresses` is a call whose tensors are where none were
+before, but for the weights.
 """
 
 from __future__ import annotations

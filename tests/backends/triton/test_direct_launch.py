@@ -23,8 +23,7 @@ from coda_ir.remarks import Remark
 
 ROOT = Path(__file__).parents[3]
 CASES = [
-    str(Path(__file__).with_name(f"{name}_cases.py"))
-    for name in ("direct_launch", "kernels_ahead", "native_calls", "native_recording")
+    str(Path(__file__).with_name(f"{name}_cases.py")) for name in ("direct_launch", "kernels_ahead")
 ]
 LAYER = EXAMPLES / "llama_layer.coda"
 SIZES = {"D": 64, "F": 96, "HEAD": 32}
