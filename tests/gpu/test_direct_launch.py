@@ -87,7 +87,9 @@ def test_results_are_the_same_bits(plain: CompiledFunction, direct: CompiledFunc
         assert_same(direct(*(tensor.clone() for tensor in inputs)), expected)
 
 
-@pytest.mark.parametrize("schedule", [None, "mainloop=pointer", "mainloop=tma", "pdl=true absorb=true"])
+@pytest.mark.parametrize(
+    "schedule", [None, "mainloop=pointer", "mainloop=tma", "pdl=true absorb=true"]
+)
 def test_launches_are_direct(schedule: str | None):
     plain, direct = compiled("0", schedule), compiled("1", schedule)
     inputs = inputs_of(direct, 64)

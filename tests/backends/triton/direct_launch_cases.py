@@ -238,14 +238,16 @@ PARAMETER = re.compile(r"\.param (?:\.align \d+ )?\.[a-z](\d+)[^\n,]*?(?:\[(\d+)
 def test_parameters_are_those_of_the_machine_code(program: Any):
     """PTX states them, with two addresses of scratch memory at the end."""
     program.run(*inputs_of(4))
-    launches = [x for x in vars(program).values() if isinstance(x, program.DirectLaunch)]
-    layouts = [layout for launch in launches for layout in launch.layouts.values()]
+    launches: list[Any] = [x for x in vars(program).values() if type(x) is program.DirectLaunch]
+    layouts: list[Any] = [layout for launch in launches for layout in launch.layouts.values()]
     assert layouts
     for layout in layouts:
-        ptx = layout.compiled.asm["ptx"]
+        ptx: str = layout.compiled.asm["ptx"]
         head = ptx[ptx.index(".entry") : ptx.index("\n)\n")] + "\n"
         stated = [int(bits) // 8 * int(count or 1) for bits, count in PARAMETER.findall(head)]
-        formats = [format for parameters in layout.parameters for format, _ in parameters]
+        formats: list[str] = [
+            format for parameters in layout.parameters for format, _ in parameters
+        ]
         assert stated == [*map(struct.calcsize, formats), 8, 8]
 
 
