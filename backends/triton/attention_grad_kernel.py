@@ -12,6 +12,7 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
+    ceiling,
     triton_type,
     with_final_names,
 )
@@ -110,7 +111,7 @@ class _Kernel:
             name=self.name,
             source=function(self.name, parameters, summary, lines),
             arguments=parameters,
-            grid=f"triton.cdiv({self._extent_of(self.op.rows_of)}, {bm}) * {self._heads()}",
+            grid=f"{ceiling(self._extent_of(self.op.rows_of), bm)} * {self._heads()}",
             helpers=frozenset(self.helpers),
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,

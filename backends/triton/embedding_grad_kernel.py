@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling, indented
 from coda_ir.backends.triton.kernel_text import (
     function,
     load,
@@ -81,7 +81,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         name=name,
         source=function(name, arguments, summary, lines),
         arguments=tuple(arguments),
-        grid=f"triton.cdiv({width}, {tiling.block}) * ({{rows}})",
+        grid=f"{ceiling(width, tiling.block)} * ({{rows}})",
         helpers=frozenset(helpers),
         num_warps=8,
         description=summary,

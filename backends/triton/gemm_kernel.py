@@ -17,6 +17,7 @@ from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
     SharedTiles,
+    ceiling,
     definition,
     indented,
     with_final_names,
@@ -145,7 +146,7 @@ class _GemmEmitter:
         bm = self.schedule.block_m.data
         if self.op.is_transposed:
             return str(-(-self.op.row_shape[0] // bm) * self.programs)
-        return f"triton.cdiv({{rows}}, {bm}) * {self.programs}"
+        return f"{ceiling('{rows}', bm)} * {self.programs}"
 
     def _shared_tiles(self) -> SharedTiles | None:
         if self.split is None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling, indented
 from coda_ir.backends.triton.kernel_text import (
     function,
     load,
@@ -169,7 +169,7 @@ class RowKernelText:
             source=function(self.name, self.arguments, summary, self.lines, asserts=asserts),
             arguments=tuple(self.arguments),
             asserts=asserts,
-            grid=f"triton.cdiv({{rows}}, {rows})" if rows > 1 else "{rows}",
+            grid=ceiling("{rows}", rows) if rows > 1 else "{rows}",
             helpers=frozenset(self.helpers),
             num_warps=8 if rows * self.block > 4096 else 4,
             description=summary,

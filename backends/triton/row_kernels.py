@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling, indented
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
     function,
@@ -338,6 +338,6 @@ def pack_weight_kernel(
         name=name,
         source=function(name, arguments, summary, lines),
         arguments=tuple(arguments),
-        grid=f"triton.cdiv({{rows}}, {block_n})",
+        grid=ceiling("{rows}", block_n),
         description=summary,
     )

@@ -45,8 +45,8 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: a row of tiles too few",
         f"{T}gemm_kernel:_GemmEmitter._tiles",
-        'f"triton.cdiv({{rows}}, {bm}) * {self.programs}"',
-        'f"max(1, {{rows}} // {bm}) * {self.programs}"',
+        "ceiling('{rows}', bm)",
+        "f'max(1, {{rows}} // {bm})'",
     ),
     KernelFault(
         "kernel: identity 0 for a maximum",
@@ -273,7 +273,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "map: a row of tiles too few",
         f"{T}map_kernel:emit_map",
-        'f"triton.cdiv({{rows}}, {tiling.rows})"',
+        'ceiling("{rows}", tiling.rows)',
         'f"max(1, {{rows}} // {tiling.rows})"',
     ),
     KernelFault(

@@ -19,37 +19,16 @@ to, and else passes what an earlier call passed: numbers and addresses decide th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import Formatter
 
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
-    KernelArgument,
     definition,
     indented,
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator, finished
-
-
-def launch_lines(
-    kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
-) -> list[str]:
-    """The launch of a kernel, with a grid of plain arithmetic."""
-    first, *rest = kernel.launch(rows, operands, outputs)
-    return [with_plain_ceilings(first), *rest]
-
-
-def with_plain_ceilings(expression: str) -> str:
-    """The expression without `triton.cdiv`, which takes microseconds."""
-
-    def ceiling(match: re.Match[str]) -> str:
-        extent, block = match[1], int(match[2])
-        if extent.isdecimal():
-            return str(-(-int(extent) // block))
-        return f"({extent} + {block - 1}) // {block}"
-
-    return re.sub(r"triton\.cdiv\(([^,]+), (\d+)\)", ceiling, expression)
 
 
 @dataclass(frozen=True)
@@ -98,40 +77,55 @@ class LaunchFunctions:
 def direct_launch(
     kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
 ) -> DirectLaunch:
-    """The direct form of `launch_lines`.
+    """The direct form of `EmittedKernel.launch`.
 
     Every number but a literal is a parameter, so that numbers and addresses decide the launch.
     Parameters are named after those of the kernel: equal launches have equal functions.
     """
-    names = LocalNames()
+    names, fields = LocalNames(), _fields(kernel)
     numbers, tensors = _Parameters(names), _Parameters(names)
-    arguments: list[KernelArgument] = []
-    count = numbers.of(rows, "rows")
-    for argument in kernel.arguments:
-        value = argument.value
-        if argument.type == "i32":
-            value = value.format(rows=rows, operands=operands, outputs=outputs)
-            value = numbers.of(value, argument.name)
-        arguments.append(replace(argument, value=value))
+
+    def parameter(field: str, value: str) -> str:
+        return tensors.of(value, _name_of(kernel, field)) if field in fields else value
+
+    count = numbers.of(rows, "rows") if "rows" in fields else rows
+    given = {"operands": operands, "outputs": outputs}
+    arguments = [
+        replace(each, value=numbers.of(each.value.format(rows=rows, **given), each.name))
+        if each.type == "i32"
+        else each
+        for each in kernel.arguments
+    ]
     inner = {
-        kind: [
-            tensors.of(value, _name_of(kernel, f"{{{kind}[{index}]}}"))
-            for index, value in enumerate(values)
-        ]
-        for kind, values in (("operands", operands), ("outputs", outputs))
+        kind: [parameter(f"{kind}[{index}]", value) for index, value in enumerate(values)]
+        for kind, values in given.items()
     }
     launched = replace(kernel, name="return kernel", arguments=tuple(arguments))
-    body = launch_lines(launched, count, **inner)
-    mentioned = set(re.findall(r"\w+", "\n".join(body)))
-    return DirectLaunch(kernel.name, tuple(body), numbers.used(mentioned), tensors.used(mentioned))
+    body = launched.launch(count, **inner)
+    return DirectLaunch(kernel.name, tuple(body), numbers.expressions, tensors.expressions)
+
+
+def _fields(kernel: EmittedKernel) -> set[str]:
+    """The fields of `EmittedKernel.launch` that a launch needs, other than for numbers of its own:
+    `rows`, `operands[0]`.
+    """
+    values = [each.value for each in kernel.arguments if each.type != "i32"]
+    values += [each.value for each in kernel.arguments if each.value == "{rows}"]
+    parts = (part for text in (kernel.grid, *values) for part in Formatter().parse(text))
+    return {field for _, field, _, _ in parts if field}
 
 
 class _Parameters:
-    """The parameters that stand for expressions of the host program."""
+    """The parameters for expressions of the host program."""
 
     def __init__(self, names: LocalNames):
         self._names = names
         self._by_value: dict[str, str] = {}
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """What is passed, by parameter."""
+        return {name: value for value, name in self._by_value.items()}
 
     def of(self, value: str, hint: str) -> str:
         """The parameter for an expression, or the literal that it is."""
@@ -141,15 +135,12 @@ class _Parameters:
             self._by_value[value] = self._names.fresh(hint)
         return self._by_value[value]
 
-    def used(self, mentioned: Collection[str]) -> dict[str, str]:
-        """The expressions by parameter, of those that are mentioned."""
-        return {name: value for value, name in self._by_value.items() if name in mentioned}
 
-
-def _name_of(kernel: EmittedKernel, place: str) -> str:
-    """What the kernel calls a tensor, without saying how it is passed."""
+def _name_of(kernel: EmittedKernel, field: str) -> str:
+    """The name of a tensor in a kernel, without how it is passed."""
+    place = f"{{{field}}}"
     for argument in kernel.arguments:
         descriptors = (f"TensorDescriptor({place},", f"TileDescriptor({place},")
         if argument.value == place or argument.value.startswith(descriptors):
             return argument.name.removesuffix("_ptr").removesuffix("_desc")
-    return "unused"
+    return "tensor"

@@ -17,6 +17,7 @@ from coda_ir.backends.triton.gemm_names import (
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
+    ceiling,
     definition,
     indented,
     with_final_names,
@@ -131,7 +132,7 @@ class _Emitter:
             self._entry(bodies, arguments),
         ]
         bm = self.schedule.block_m.data
-        tiles = f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
+        tiles = f"{ceiling('{rows}', bm)} * {self.tiles_n}"
         if self.op.is_transposed:
             tiles = str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
         return EmittedKernel(

@@ -238,7 +238,7 @@ PARAMETER = re.compile(r"\.param (?:\.align \d+ )?\.[a-z](\d+)[^\n,]*?(?:\[(\d+)
 def test_parameters_are_those_of_the_machine_code(program: Any):
     """PTX states them, with two addresses of scratch memory at the end."""
     program.run(*inputs_of(4))
-    names: dict[str, Any] = vars(program)
+    names: dict[str, Any] = program.__dict__
     launches = [x for name, x in names.items() if name.startswith("launch_")]
     layouts: list[Any] = [layout for launch in launches for layout in launch.layouts.values()]
     assert layouts
