@@ -41,6 +41,8 @@ class DirectLaunch:
     """What is passed for the first parameters: expressions of integers by parameter."""
     tensors: Mapping[str, str]
     """What is passed for the others."""
+    types: tuple[str, ...]
+    """Of the arguments of the kernel: Triton compiles it for them."""
 
     def function(self, name: str) -> str:
         """The source of the function."""
@@ -60,18 +62,17 @@ class LaunchFunctions:
 
     def __init__(self, names: NameAllocator):
         self._names = names
-        self._by_text: dict[str, str] = {}
+        self._known: dict[object, str] = {}
         self.sources: list[str] = []
         """Of the functions, in the order of their first launches."""
 
     def name_of(self, launch: DirectLaunch) -> str:
         """The name of the function of a launch."""
-        text = launch.function("launch")
-        if text not in self._by_text:
-            name = self._names.fresh(f"launch_{launch.kernel}")
-            self._by_text[text] = name
+        key = (launch.function("launch"), launch.types)
+        if key not in self._known:
+            name = self._known[key] = self._names.fresh(f"launch_{launch.kernel}")
             self.sources.append(launch.function(name))
-        return self._by_text[text]
+        return self._known[key]
 
 
 def direct_launch(
@@ -102,7 +103,8 @@ def direct_launch(
     }
     launched = replace(kernel, name="return kernel", arguments=tuple(arguments))
     body = launched.launch(count, **inner)
-    return DirectLaunch(kernel.name, tuple(body), numbers.expressions, tensors.expressions)
+    types = tuple(each.type for each in kernel.arguments)
+    return DirectLaunch(kernel.name, tuple(body), numbers.expressions, tensors.expressions, types)
 
 
 def _fields(kernel: EmittedKernel) -> set[str]:

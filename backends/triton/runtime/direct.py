@@ -5,7 +5,6 @@ The driver is called by ctypes, with what NVIDIA documents of it. A kernel whose
 the expected ones, and everything on other devices, is left to Triton. See `host/launches.py`.
 """
 
-import collections
 import ctypes
 import functools
 import itertools
@@ -137,16 +136,16 @@ class DirectLaunch:
             # Other objects for the same memory: a tensor may be passed twice.
             aliases = [tensor.detach() for tensor in tensors]
             grid, arguments, options = self.launch(RECORDER, *numbers, *aliases)
-            kind = (device, *map(specialization, arguments))
-            layout = self.layouts.get(kind)
-            if layout is None:
-                compiled = self.kernel[grid](*arguments, **options)
-                if kind not in self.layouts:
-                    self.keep(self.layouts, kind, parameter_layout(compiled, arguments))
-                return None
             places = {id(tensor): place for place, tensor in enumerate(aliases)}
-            template = Template(layout, grid, arguments, places)
-            self.keep(self.templates, key, template)
+            kind = (device, *map(specialization, arguments))
+            template = attempt(Template, self.layouts.get(kind), grid, arguments, places)
+            if template is not None:
+                self.keep(self.templates, key, template)
+                return template
+            compiled = self.kernel[grid](*arguments, **options)
+            if kind not in self.layouts:
+                layout = attempt(ParameterLayout, compiled, arguments)
+                self.keep(self.layouts, kind, layout)
         return template
 
     def keep(self, entries, key, value):
@@ -158,6 +157,14 @@ class DirectLaunch:
 
 def direct(kernel):
     return functools.partial(DirectLaunch, kernel)
+
+
+def attempt(make, *arguments):
+    """What `make` gives; None where something is not as it is expected."""
+    try:
+        return make(*arguments)
+    except (AttributeError, LookupError, TypeError, ValueError, StopIteration, struct.error):
+        return None
 
 
 def specialization(x):
@@ -174,7 +181,7 @@ def tensor_of(x):
 
 class ParameterLayout:
     """The parameters of a compiled kernel: for each argument a list of formats, those of `struct`,
-    and offsets. Raises an error for a kernel that needs more than these.
+    and offsets. Raises some error for a kernel that needs more than these.
     """
 
     def __init__(self, compiled, arguments):
@@ -221,24 +228,14 @@ def driver_parameters(function):
         yield offset.value, size.value
 
 
-def parameter_layout(compiled, arguments):
-    """The ParameterLayout of a kernel that was launched with these arguments; None where Triton has
-    to launch it.
-    """
-    try:
-        layout = ParameterLayout(compiled, arguments)
-        Template(layout, (1,), arguments, collections.defaultdict(int))
-    except (AttributeError, LookupError, TypeError, ValueError, StopIteration, struct.error):
-        return None
-    return layout
-
-
 class TensorMap:
     """The tensor map of a descriptor, for any address of its tensor."""
 
     def __init__(self, descriptor, layout):
         size, rank = descriptor.base.dtype.itemsize, len(descriptor.shape)
-        if layout["elem_size"] != size or layout["fp4_padded"]:
+        # Later versions of Triton round what a descriptor loads, where it is asked to.
+        rounds = getattr(descriptor, "round_f32_to_tf32", False)
+        if layout["elem_size"] != size or layout["fp4_padded"] or rounds:
             raise ValueError("the tensor map has other elements")
         extents = (ctypes.c_uint64 * rank)(*descriptor.shape[::-1])
         strides = (ctypes.c_uint64 * rank)(*[size * x for x in descriptor.strides[-2::-1]])
@@ -255,7 +252,9 @@ class TensorMap:
 
 
 class Template:
-    """A launch with numbers, whose tensors may be at any addresses."""
+    """A launch with numbers, whose tensors may be at any addresses. Raises some error where the
+    arguments do not fit the layout.
+    """
 
     def __init__(self, layout, grid, arguments, places):
         """`places` are those of the tensors among the addresses, by id."""
@@ -275,7 +274,7 @@ class Template:
             for (format, offset), value in zip(parameters, values):
                 struct.pack_into(format, data, offset, value)
         # The parameters that were prepared last, and the addresses in them.
-        self.last = (bytes(data), (None,) * len(arguments))
+        self.last = (bytes(data), (None,) * len(places))
 
     def prepared(self, stream, addresses):
         """The launch with tensors at these addresses; None where the driver has no tensor map."""

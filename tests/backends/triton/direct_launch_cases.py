@@ -181,12 +181,26 @@ def test_descriptors(fake: fake_cuda.FakeCuda, kernels: Any):
             assert both(fake, launch, (rows, columns), x, torch.zeros(256))
 
 
+def test_a_tensor_that_the_launch_makes_is_left_to_triton(
+    fake: fake_cuda.FakeCuda, kernels: Any, monkeypatch: pytest.MonkeyPatch
+):
+    launch, other = kernels.launch_add_rows, torch.zeros(64)
+    inner = launch.launch
+
+    def launch_other(kernel: Any, *arguments: Any) -> Any:
+        return inner(kernel, *arguments[:-1], other)
+
+    monkeypatch.setattr(launch, "launch", launch_other)
+    assert not both(fake, launch, (2, 16, 7), torch.zeros(64), torch.zeros(64))
+
+
 def test_tensor_maps_that_change_are_encoded(fake: fake_cuda.FakeCuda, kernels: Any):
     launch, tensors = kernels.launch_copy_box, [torch.zeros(16, 16) for _ in range(2)]
-    both(fake, launch, (16, 16), tensors[0], torch.zeros(256))
-    for x, maps in ((tensors[0], 0), (tensors[1], 1), (tensors[1], 0), (tensors[0], 1)):
+    first, *others = [torch.zeros(256) for _ in range(5)]
+    both(fake, launch, (16, 16), tensors[0], first)
+    for out, place, maps in zip(others, (0, 1, 1, 0), (0, 1, 0, 1), strict=True):
         before = fake.tensor_maps
-        launch(STREAM, (16, 16), x, torch.zeros(256))
+        launch(STREAM, (16, 16), tensors[place], out)
         assert fake.tensor_maps - before == maps
 
 
@@ -416,14 +430,21 @@ def test_other_kernels_are_left_to_triton(
 ):
     arguments = boxed_arguments(kernels)
     compiled = kernels.copy_box[(1,)](*arguments, num_warps=1)
-    assert kernels.parameter_layout(compiled, arguments) is not None
+    assert template(kernels, compiled, arguments) is not None
     other = SimpleNamespace(
         src=compiled.src,
         function=compiled.function,
         metadata=compiled.metadata._replace(**{name: value}),
     )
-    assert kernels.parameter_layout(other, arguments) is None
-    assert kernels.parameter_layout(None, arguments) is None
+    assert template(kernels, other, arguments) is None
+    assert template(kernels, None, arguments) is None
+
+
+def template(kernels: Any, compiled: Any, arguments: tuple[Any, ...]) -> object | None:
+    """A launch of a kernel that Triton has compiled; None where Triton has to launch it."""
+    places = {id(kernels.tensor_of(x)): 0 for x in arguments if not isinstance(x, int)}
+    layout = kernels.attempt(kernels.ParameterLayout, compiled, arguments)
+    return kernels.attempt(kernels.Template, layout, (1,), arguments, places)
 
 
 def boxed_arguments(kernels: Any) -> tuple[Any, ...]:
@@ -437,9 +458,9 @@ def test_other_parameters_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: 
     compiled = kernels.add_rows[(1,)](x, out, 1, 16, 7, num_warps=1)
     boxed = kernels.copy_box[(1,)](*boxed_arguments(kernels), num_warps=1)
     other = SimpleNamespace(src=compiled.src, function=boxed.function, metadata=compiled.metadata)
-    assert kernels.parameter_layout(compiled, (x, out, 1, 16, 7)) is not None
-    assert kernels.parameter_layout(compiled, (x, out, 1, 16)) is None
-    assert kernels.parameter_layout(other, (x, out, 1, 16, 7)) is None
+    assert template(kernels, compiled, (x, out, 1, 16, 7)) is not None
+    assert template(kernels, compiled, (x, out, 1, 16)) is None
+    assert template(kernels, other, (x, out, 1, 16, 7)) is None
 
 
 def test_what_the_driver_refuses_is_left_to_triton(fake: fake_cuda.FakeCuda, kernels: Any):
