@@ -13,7 +13,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test random zoo faults fuzz filecheck lint format types check wheel clean
+.PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -34,15 +34,22 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
+nightly: $(STAMP) ## Run all combinations of the tests' parameters, all faults and random programs
+	$(BIN)/python -m pytest -n auto --nightly $(PYTEST_ARGS)
+	$(MAKE) faults random
+
 SECONDS ?= 600
 SEED ?= 0
 
-faults: $(STAMP) ## Plant faults in passes and kernels: how many are seen?
+faults: $(STAMP) ## Plant all faults in passes and kernels (nightly): how many are seen?
 	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS)
 
 fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
 	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
+
+goldens: $(STAMP) ## Rewrite the goldens that fail from what the tools print now
+	$(BIN)/python -m pytest -q -n 0 --update-goldens tests/test_filecheck.py tests/frontends/coda_text/test_errors.py
 
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck

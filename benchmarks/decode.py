@@ -46,18 +46,19 @@ from rich.console import Console
 from rich.table import Table
 
 import coda_ir
+from coda_ir.backends.triton.aot import default_schedule
 from coda_ir.cache import load_source
-from coda_ir.cache.decision import Configured
 from coda_ir.cost_model import Ranked, rank
 from coda_ir.cost_model.configurations import SPLITS
 from coda_ir.cost_model.rows import RowCounts
-from coda_ir.devices import architecture_name, default_schedule
+from coda_ir.devices import architecture_name
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.passes.schedule import SchedulePass
 from coda_ir.pipeline import parse_pipeline
 from coda_ir.pipeline.spec import format_pass
 from coda_ir.registry import get_all_passes
 from coda_ir.symbol_sizes import format_sizes
+from coda_ir.tuning.configured import configured
 from coda_ir.tuning.gpu import GpuMeasurer
 from coda_ir.tuning.inputs import make_inputs as make_operands
 from coda_ir.tuning.measurer import Candidate, Deadline
@@ -176,7 +177,7 @@ def print_variants(title: str, found: Mapping[str, tuple[Variants, Times]], rate
         memory = variants.moved / rate
         for variant, us in times.items():
             ranked = variants.ranked.get(variant)
-            schedule = "" if ranked is None else str(Configured.of(ranked.schedule))
+            schedule = "" if ranked is None else str(configured(ranked.schedule))
             predicted = "" if ranked is None else f"{ranked.us:.1f}"
             ratios = f"{us / times[LIBRARY]:.3f}", f"{us / memory:.2f}"
             table.add_row(name, variant, f"{us:.1f}", *ratios, predicted, schedule)

@@ -9,11 +9,10 @@ layers, compiled to the loaded module without a call. The imports of torch and t
 use of the GPU and making the tensors are not counted. Seconds on the processor are those of the
 process and of those that it starts (Triton's assembler, the C compiler).
 
-The cold process has empty caches, CODA IR's and Triton's; the warm one has what that left; the
-third has caches that `coda-cache import` filled from an archive. All three have to give the same
-bits. `--tune` adds a process with empty caches that tunes the layer, and one that finds what that
-stored, which have other schedules. Without a GPU, kernels run in Triton's interpreter on few rows:
-then only `compile` counts.
+The cold process has empty caches, CODA IR's and Triton's; the warm one has what that left. Both
+have to give the same bits. `--tune` adds a process with empty caches that tunes the layer, and one
+that finds what that stored, which have other schedules. Without a GPU, kernels run in Triton's
+interpreter on few rows: then only `compile` counts.
 """
 
 from __future__ import annotations
@@ -124,18 +123,9 @@ def caches(folder: Path) -> Mapping[str, str]:
     }
 
 
-def coda_cache(folder: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "coda_ir.tools.coda_cache", *words]
-    subprocess.run(command, env=os.environ | caches(folder), check=True, stdout=sys.stderr)
-
-
 def compare(program: str, folder: Path) -> dict[str, dict[str, Any]]:
     """The measurements in each state of the caches, by state."""
-    here, there, archive = folder / "here", folder / "there", folder / "archive"
-    results = {state: in_new_process(program, here) for state in ("cold", "warm")}
-    coda_cache(here, "export", str(archive))
-    coda_cache(there, "import", str(archive))
-    results["imported"] = in_new_process(program, there)
+    results = {state: in_new_process(program, folder) for state in ("cold", "warm")}
     digests = {result["digest"] for result in results.values()}
     if len(digests) != 1:
         raise SystemExit(f"{program}: a cached program computes something else: {digests}")

@@ -43,6 +43,7 @@ from coda_ir.api import CompiledFunction
 from coda_ir.cache import load_source
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 
 KINDS = {"triton": "0", "direct": "1"}
 """Kinds of launches by the value of CODA_DIRECT_LAUNCH."""
@@ -174,7 +175,7 @@ def make_layer(
     os.environ["CODA_DIRECT_LAUNCH"] = KINDS[kind]
     constants = shape.constants
     if is_fake:
-        lowering = Lowering(coda_ir.parse(PROGRAM, constants=constants), schedule)
+        lowering = Lowering(coda_ir.parse(PROGRAM, constants=constants), CompileOptions(schedule))
         function = CompiledFunction(lowering, None, "triton", torch.device("cpu"))
     else:
         function = coda_ir.compile(PROGRAM, constants=constants, device="cuda", schedule=schedule)

@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
 from coda_ir.cache.origin import Origin
-from coda_ir.compiled import CompiledFunction, Results, Target, unpack
+from coda_ir.calls.results import Results, unpack
+from coda_ir.compiled import CompiledFunction, Target
 from coda_ir.diagnostics import CodaError, expect_kind
-from coda_ir.lowering import Level, Lowering, TuningOptions, find_entry
+from coda_ir.functions import find_entry
+from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.lowering import Level, Lowering
+from coda_ir.options import CompileOptions, Tune, TuningOptions
 from coda_ir.sources import read_source
 from coda_ir.training.save_policy import SavePolicy
 
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from coda_ir.training.functions import TrainableFunction
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
-Tune: TypeAlias = "bool | float | Literal['stored']"
 Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 
 __all__ = [
@@ -235,18 +237,22 @@ def compile(
     """
     tuning = _tuning(tune, target)
     origin = _origin(program, constants, numerics)
-    _check_folding(fold_weights, pack_weights=pack_weights, training=training)
-    place, lower = _lowerings(
-        device, schedule, jobs, pack_weights=pack_weights, fold_weights=fold_weights
+    _check_folding(fold_weights, training=training)
+    place, architecture = _place(device)
+    options = CompileOptions(
+        schedule=_checked_schedule(schedule),
+        architecture=architecture,
+        pack_weights=pack_weights,
+        fold_weights=fold_weights,
+        tuning=tuning,
+        jobs=compile_jobs(jobs),
     )
-    request = _Request(origin, entry, target, place, lower, tuning)
+    request = _Request(origin, entry, target, place, options)
     policy = SavePolicy.of(memory_budget, save, recompute, stream_logits)
     if not training:
         _check_untrained(policy, fuse_gradient_accumulation)
         return request.compiled()
-    return request.trainable(
-        policy, pack_weights=pack_weights, fuse_gradient_accumulation=fuse_gradient_accumulation
-    )
+    return request.trainable(policy, fuse_gradient_accumulation)
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
@@ -267,42 +273,27 @@ def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> No
         raise CodaError("what is saved matters to programs that are trained", "pass training=True")
 
 
-def _check_folding(fold_weights: bool, *, pack_weights: bool, training: bool) -> None:
-    """Raises CodaError where weights are to be folded that change, or that must not be kept."""
+def _check_folding(fold_weights: bool, *, training: bool) -> None:
+    """Raises CodaError where weights are to be folded that change."""
     if fold_weights and training:
         raise CodaError(
             "fold_weights is for programs that are not trained: each step changes the weights, and "
             "their gradients are of the weights as they are",
             "leave fold_weights out, and compile once more without training to run the program",
         )
-    if fold_weights and not pack_weights:
-        raise CodaError(
-            "folded weights are kept between calls, which pack_weights=False does not allow",
-            "leave out one of the two",
-        )
 
 
-def _lowerings(
-    device: str | torch.device | None,
-    schedule: str | None,
-    jobs: int | None,
-    **weights: bool,
-) -> tuple[torch.device, Callable[..., Lowering]]:
-    """The device that is meant, and what makes lowerings for it."""
+def _place(device: str | torch.device | None) -> tuple[torch.device, str]:
+    """The device that is meant, and its architecture."""
     from coda_ir.devices import architecture_name, default_device, resolve_device
-    from coda_ir.launching.compile_jobs import compile_jobs
 
-    expect_kind("schedule", schedule or "", str, "pass a text, such as 'mainloop=tma warps=8'")
     place = default_device() if device is None else resolve_device(device)
-    architecture = architecture_name(place)
-    lower = partial(
-        Lowering,
-        schedule=schedule,
-        architecture=architecture,
-        jobs=compile_jobs(jobs),
-        **weights,
-    )
-    return place, lower
+    return place, architecture_name(place)
+
+
+def _checked_schedule(schedule: str | None) -> str | None:
+    expect_kind("schedule", schedule or "", str, "pass a text, such as 'mainloop=tma warps=8'")
+    return schedule
 
 
 @dataclass(frozen=True)
@@ -313,23 +304,24 @@ class _Request:
     entry: str | None
     target: Target
     place: torch.device
-    lower: Callable[..., Lowering]
-    tuning: TuningOptions | None
+    options: CompileOptions
 
     def compiled(self) -> CompiledFunction:
-        compiled = self._function(self.lower(self.origin))
+        compiled = self._function()
         compiled.prepare()
         return compiled
 
-    def _function(self, lowering: Lowering) -> CompiledFunction:
-        if self.tuning is None:
+    def _function(self) -> CompiledFunction:
+        tuning = self.options.tuning
+        lowering = Lowering(self.origin, replace(self.options, tuning=None))
+        if tuning is None:
             return CompiledFunction(lowering, self.entry, self.target, self.place)
-        from coda_ir.tuning.function import TunedFunction, TunedLowerings
+        from coda_ir.tuned import TunedFunction, TunedLowerings
 
-        lowerings = TunedLowerings(self.lower, self.origin, self.tuning)
+        lowerings = TunedLowerings(self.origin, self.options, tuning)
         return TunedFunction(lowering, self.entry, self.place, lowerings)
 
-    def trainable(self, policy: SavePolicy, **options: Any) -> TrainableFunction:
+    def trainable(self, policy: SavePolicy, fuse_gradient_accumulation: bool) -> TrainableFunction:
         from coda_ir.training.functions import TrainableFunction, find_trained
 
         module = self.origin.module()
@@ -338,10 +330,9 @@ class _Request:
             find_trained(module, self.entry),
             self.target,
             self.place,
-            self.lower,
+            self.options,
             policy,
-            tuning=self.tuning,
-            **options,
+            fuse_gradient_accumulation=fuse_gradient_accumulation,
         )
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coda_ir.calls.copies import NotCopied
-from coda_ir.lowering import Level, Lowering, count_operators, find_entry, used_arguments
+from coda_ir.calls.results import Results, unpack
+from coda_ir.functions import count_operators, find_entry, used_arguments
+from coda_ir.lowering import Level, Lowering
+from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from coda_ir.remarks import Remark
 
 Target: TypeAlias = Literal["triton", "reference"]
-Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 
 FOLDED_WEIGHT = "gemm.scale_weight"
 """Name of the operator, whose class is not imported here."""
@@ -55,9 +58,6 @@ class CompiledFunction(NotCopied):
         self, lowering: Lowering, function: str | None, target: Target, device: torch.device
     ):
         """`function` may be None where the program has only one."""
-        from coda_ir.untraced import leave_untraced
-
-        leave_untraced(type(self).__call__)
         self.target: Target = target
         self.device = device
         self._lowering = lowering
@@ -68,9 +68,9 @@ class CompiledFunction(NotCopied):
         """The arguments and the results."""
         if self.target == "triton":
             return self._artifact.signature
-        from coda_ir.calls.arguments import Signature
+        from coda_ir.signatures import signature_of
 
-        return Signature.of(find_entry(self._lowering.module("block"), self._function))
+        return signature_of(find_entry(self._lowering.module("block"), self._function))
 
     @property
     def name(self) -> str:
@@ -95,6 +95,7 @@ class CompiledFunction(NotCopied):
         if self.target == "triton":
             _ = self._run
 
+    @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         fitting = self._arguments.find(args, kwargs)
         if fitting is not None:
@@ -220,7 +221,7 @@ class CompiledFunction(NotCopied):
     @property
     def folds_weights(self) -> bool:
         """Whether calls read copies of weights into which others were folded."""
-        return self._lowering.fold_weights and FOLDED_WEIGHT in self.operators
+        return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:
         """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and
@@ -231,13 +232,9 @@ class CompiledFunction(NotCopied):
         from coda_ir.backends.triton import emit_program
         from coda_ir.backends.triton.aot import compile_kernels, find_architecture
 
-        block, options = self._lowering.module("block"), find_architecture(arch).schedule
-        lowering = Lowering(
-            block,
-            options,
-            pack_weights=self._lowering.pack_weights,
-            fold_weights=self._lowering.fold_weights,
-        )
+        schedule, given = find_architecture(arch).schedule, self._lowering.options
+        options = replace(given, schedule=schedule, architecture="cpu", tuning=None)
+        lowering = Lowering(self._lowering.module("block"), options)
         program = emit_program(lowering.module("scheduled"), self.name)
         return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
 
@@ -279,7 +276,7 @@ class CompiledFunction(NotCopied):
             from coda_ir.launching.kernels_ahead import compile_ahead
 
             if not torch.cuda.is_current_stream_capturing():
-                launches, jobs = self._artifact.launches, self._lowering.jobs
+                launches, jobs = self._artifact.launches, self._lowering.options.jobs
                 compile_ahead(self._generated, launches, self.device, jobs)
             self.__dict__[name] = run
             return run(*arguments)
@@ -329,12 +326,3 @@ class CompiledFunction(NotCopied):
         """The results for a size of 0; those with elements (a mean of nothing) by the reference."""
         empty = self.signature.empty_results(bindings, self.device)
         return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
-
-
-def unpack(results: Results | list[torch.Tensor]) -> Results:
-    """A single result by itself, several as a tuple."""
-    if isinstance(results, list):
-        results = tuple(results)
-    if not isinstance(results, tuple):
-        return results
-    return results if len(results) != 1 else results[0]

@@ -7,7 +7,7 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.math import Math
 from xdsl.dialects.tensor import Tensor
 
-from coda_ir.registry import get_all_dialects
+from coda_ir.dialects import get_all_dialects
 
 
 def make_context() -> Context:

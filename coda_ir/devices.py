@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
 from importlib import import_module
@@ -96,32 +95,6 @@ def _is_interpreting() -> bool:
     """Whether triton's own library functions were made for the interpreter."""
     library = import_module("triton.language.standard")
     return type(library.sigmoid).__name__ == "InterpretedFunction"
-
-
-def default_schedule(architecture: str) -> str:
-    """The options of the pass `schedule` that fit what `architecture_name` gives."""
-    from coda_ir.backends.triton.aot import ARCHITECTURES
-
-    if architecture == "cpu":
-        return "target=interpreter"
-    known = ARCHITECTURES.get(architecture)
-    return "target=portable" if known is None else known.schedule
-
-
-_OPTION = re.compile(r'([\w-]+)(?:=("[^"]*"|\S*))?')
-
-
-def complete_schedule(options: str, architecture: str) -> str:
-    """`options` of the pass `schedule`, and for what they leave open those that fit the device.
-
-    Those for another target stand alone.
-    """
-    default = default_schedule(architecture)
-    chosen, fitting = (dict(_OPTION.findall(text)) for text in (options, default))
-    if chosen.get("target", fitting["target"]) != fitting["target"]:
-        return options
-    missing = [f"{name}={value}" for name, value in fitting.items() if name not in chosen]
-    return " ".join([*missing, options])
 
 
 def architecture_name(device: torch.device) -> str:

@@ -14,13 +14,14 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
-from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
+from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.remarks import Remark
-from coda_ir.untraced import leave_untraced
+from coda_ir.signatures import signature_of
+from coda_ir.untraced import untraced
 
 CALL_ATTRIBUTE = "coda.call"
 """Attribute of a saved module: the text of its CallTree."""
@@ -151,6 +152,7 @@ class CompiledModel:
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
 
+    @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._tree.flatten(args, kwargs)
         tensors_in = [x for x in inputs if isinstance(x, torch.Tensor)]
@@ -176,9 +178,6 @@ class CompiledModel:
     def source(self) -> str:
         """The text of the emitted Triton module."""
         return self.function.source
-
-
-leave_untraced(CompiledModel.__call__)
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
@@ -230,13 +229,13 @@ def load(
         )
     func, tree = find_entry(module), CallTree.loads(text.data)
     _check_tree(func, tree, text_file)
-    specs = [spec for spec in Signature.of(func).arguments if spec.is_weight]
+    specs = [spec for spec in signature_of(func).arguments if spec.is_weight]
     return ExportedModel(module, load_weights(tensor_file, specs, device), tree)
 
 
 def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
     """Raises CodaError where a module was changed so that it no longer fits its call."""
-    signature = Signature.of(func)
+    signature = signature_of(func)
     inputs = [spec.name for spec in signature.arguments if not spec.is_weight]
     weights_last = [spec.is_weight for spec in signature.arguments]
     named = [leaf.name for leaf in tree.inputs if leaf.name is not None]

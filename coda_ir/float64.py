@@ -8,11 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-import torch.utils._pytree as _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
+from coda_ir.pytree import pytree
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -51,12 +49,13 @@ def computing_in_float64() -> Generator[None]:
         torch.set_default_dtype(before)
 
 
+# PyTorch documents the class under its private module, in its notes on extending PyTorch.
 class _Float64Mode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         widened: Any = pytree.tree_map(_widened, (tuple(args), dict(kwargs or {})))
-        if func is torch.ops.aten._grouped_mm.default:
+        if str(func) == "aten._grouped_mm.default":
             func = grouped_mm
         return func(*widened[0], **widened[1])
 

@@ -6,9 +6,7 @@ What lowers is imported where it is used: a program of the cache needs none of i
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -18,15 +16,16 @@ from coda_ir.diagnostics import (
     Diagnostic,
     collect_diagnostics,
     emit_diagnostic,
-    expect_kind,
 )
+from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.launching.compile_jobs import use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
+from coda_ir.options import CompileOptions
+from coda_ir.tuning.context import current_device
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.dialects.func import FuncOp
 
     from coda_ir.cache.artifact import Artifact
     from coda_ir.pipeline import Pipeline
@@ -36,51 +35,14 @@ Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
 PASSES: dict[Level, str] = {
     "gemm": "coda-to-gemm{{fold-weights={fold_weights} pack-weights={pack_weights}}}",
-    "scheduled": "schedule{{{schedule}}},plan-buffers",
+    "scheduled": "{schedule},plan-buffers",
 }
 """The passes that lead to each level from the one before."""
 
 
-def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The public function named `entry`, or the only one. Raises CodaError where there is none."""
-    from xdsl.dialects.func import FuncOp
-
-    functions = {
-        op.sym_name.data: op
-        for op in module.ops
-        if isinstance(op, FuncOp) and not op.is_declaration and not _is_private(op)
-    }
-    if entry is None and len(functions) == 1:
-        return next(iter(functions.values()))
-    if not functions:
-        raise CodaError("the program has no function", "define one with fn")
-    if entry is None:
-        raise CodaError(
-            f"the program has {len(functions)} functions",
-            f"pass entry (--entry of coda-opt), one of {', '.join(functions)}",
-        )
-    if entry not in functions:
-        raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
-    return functions[entry]
-
-
-def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:
-    """How many operators of each name a function has, those in regions included."""
-    return Counter(op.name for op in find_entry(module, function).walk())
-
-
-def used_arguments(func: FuncOp) -> tuple[bool, ...]:
-    """For each argument whether the function needs it."""
-    return tuple(bool(argument.uses) for argument in func.args)
-
-
-def _is_private(func: FuncOp) -> bool:
-    return func.sym_visibility is not None and func.sym_visibility.data == "private"
-
-
 def check_schedule(schedule: str) -> None:
     """Raises CodaError for a text that has other options than those of the pass `schedule`."""
-    _parse_passes(PASSES["scheduled"].format(schedule=schedule), schedule)
+    _parse_passes(f"schedule{{{schedule}}}", schedule)
 
 
 def _parse_passes(passes: str, schedule: str) -> Pipeline:
@@ -96,36 +58,6 @@ def _parse_passes(passes: str, schedule: str) -> Pipeline:
         ) from error
 
 
-@dataclass(frozen=True)
-class TuningOptions:
-    """How the schedules of a lowering are tuned; see docs/tuning.md."""
-
-    mode: Literal["measure", "stored"]
-    budget: float
-    """Seconds."""
-    sizes: str = ""
-    """What symbols stand for: `B=2,T=8192`."""
-
-    @staticmethod
-    def of(tune: bool | float | str) -> TuningOptions | None:
-        """What the argument `tune` of `coda_ir.compile` means. Raises CodaError for other texts."""
-        from coda_ir.tuning.context import BUDGET_S
-
-        if tune is False:
-            return None
-        if isinstance(tune, str):
-            if tune != "stored":
-                raise CodaError(f"unknown tune='{tune}'", "pass True, seconds, or 'stored'")
-            return TuningOptions("stored", BUDGET_S)
-        expect_kind("tune", tune, (int, float), "pass True, False, seconds, or 'stored'")
-        if tune <= 0:
-            raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
-        return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
-
-    def schedule_options(self) -> str:
-        return f' tune={self.mode} budget={float(self.budget)!r} sizes="{self.sizes}"'
-
-
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for.
 
@@ -135,24 +67,10 @@ class Lowering:
     def __init__(
         self,
         program: ModuleOp | Origin,
-        schedule: str | None = "target=interpreter",
-        *,
-        pack_weights: bool = True,
-        fold_weights: bool = False,
-        architecture: str = "cpu",
-        tuning: TuningOptions | None = None,
-        jobs: int | None = None,
+        options: CompileOptions = CompileOptions(),  # noqa: B008  (it is immutable)
     ):
-        """`schedule` has options of the pass `schedule` beside those that fit `architecture`.
-        `jobs` is how many kernels are compiled at a time; see `compile_jobs`.
-        """
-        self.jobs = jobs
-        self._tuning = tuning
+        self.options = options
         self._origin = program if isinstance(program, Origin) else None
-        self._chosen_schedule = schedule
-        self.pack_weights = pack_weights
-        self.fold_weights = fold_weights
-        self._architecture = architecture
         self._modules: dict[Level, ModuleOp] = {}
         if not isinstance(program, Origin):
             self._modules["block"] = program
@@ -170,10 +88,9 @@ class Lowering:
 
     @cached_property
     def _schedule(self) -> str:
-        from coda_ir.devices import complete_schedule
+        from coda_ir.backends.triton.aot import complete_schedule
 
-        options = complete_schedule(self._chosen_schedule or "", self._architecture)
-        return options if self._tuning is None else options + self._tuning.schedule_options()
+        return complete_schedule(self.options.schedule or "", self.options.architecture)
 
     def module(self, level: Level) -> ModuleOp:
         """The module at `level`; it must not be changed."""
@@ -203,10 +120,11 @@ class Lowering:
         return module
 
     def _passes(self, level: Level) -> str:
+        schedule, tuning = self._schedule, self.options.tuning
         return PASSES[level].format(
-            schedule=self._schedule,
-            fold_weights=str(self.fold_weights).lower(),
-            pack_weights=str(self.pack_weights).lower(),
+            schedule=f"schedule{{{schedule}}}" if tuning is None else tuning.scheduling(schedule),
+            fold_weights=str(self.options.fold_weights).lower(),
+            pack_weights=str(self.options.pack_weights).lower(),
         )
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
@@ -215,7 +133,7 @@ class Lowering:
 
         module = before.clone()
         pipeline = _parse_passes(passes, self._schedule)
-        with collect_remarks() as remarks, use_jobs(self.jobs):
+        with collect_remarks() as remarks, use_jobs(self.options.jobs):
             PassManager(pipeline, verify_each=False).run(self.context, module)
         self.remarks += remarks
         module.verify()
@@ -236,28 +154,26 @@ class Lowering:
         from coda_ir.cache.programs import Request, fetch
 
         options: dict[str, Any] = {
-            "schedule": self._chosen_schedule,
-            "pack_weights": self.pack_weights,
-            "fold_weights": self.fold_weights,
-            "direct_launch": direct_launch_is_on(self._architecture),
+            "schedule": self.options.schedule,
+            "pack_weights": self.options.pack_weights,
+            "fold_weights": self.options.fold_weights,
+            "direct_launch": direct_launch_is_on(self.options.architecture),
         }
-        if self._tuning is not None:
-            from coda_ir.tuning.context import current_device
-
-            options["tuned"] = {"sizes": self._tuning.sizes, "device": current_device()}
-        request = Request(self._origin, function, self._architecture, options)
+        if self.options.tuning is not None:
+            options["tuned"] = {"sizes": self.options.tuning.sizes, "device": current_device()}
+        request = Request(self._origin, function, self.options.architecture, options)
         artifact = fetch(request, lambda: self._emit(function), self._is_final)
         if "scheduled" not in self._modules:
-            if self._tuning is not None:
+            if self.options.tuning is not None:
                 # Whoever looks at a level of a program that was found measures nothing.
-                self._tuning = replace(self._tuning, mode="stored")
-                self.__dict__.pop("_schedule", None)
+                stored = replace(self.options.tuning, mode="stored")
+                self.options = replace(self.options, tuning=stored)
             _tell(artifact)
         return artifact
 
     def _is_final(self) -> bool:
         """Whether there is nothing more to measure for the schedules."""
-        if self._tuning is None:
+        if self.options.tuning is None:
             return True
         from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, TunedAttr
 
@@ -273,16 +189,16 @@ class Lowering:
     def _emit(self, function: str | None) -> Artifact:
         from coda_ir.backends.triton import emit_program
         from coda_ir.cache.artifact import Artifact, encoded
-        from coda_ir.calls.arguments import Signature
+        from coda_ir.signatures import signature_of
 
         func = find_entry(self.module("block"), function)
         name = func.sym_name.data
         scheduled = self.module("scheduled")
-        is_direct = direct_launch_is_on(self._architecture)
+        is_direct = direct_launch_is_on(self.options.architecture)
         program = emit_program(scheduled, name, direct_launch=is_direct)
-        missed = missed_direct_launch(func, self._architecture)
+        missed = missed_direct_launch(func, self.options.architecture)
         return Artifact(
-            signature=Signature.of(func),
+            signature=signature_of(func),
             used_arguments=used_arguments(func),
             source=program.source,
             kernels=tuple(kernel.name for kernel in program.kernels),

@@ -1,11 +1,27 @@
-"""The registries of everything that can be named on a command line.
+"""Everything that can be named on a command line, for those who know all stages: `coda-opt`, the
+language server, the entry point of xDSL, and what lowers programs.
 
-Each maps a name to a function that imports the thing when it is used, so that a tool that
-lists them all starts without importing any of them.
+Each name has a function that imports the thing when it is used: a tool that lists them all starts
+without importing any of them.
 """
 
+from collections.abc import Callable
+
+from xdsl.passes import ModulePass
+
+from coda_ir import passes
 from coda_ir.backends import get_all_targets
 from coda_ir.dialects import get_all_dialects
-from coda_ir.passes import get_all_passes
 
 __all__ = ["get_all_dialects", "get_all_passes", "get_all_targets"]
+
+
+def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """Map each pass name to a function that imports the pass: those of `passes`, and `tune`."""
+
+    def get_tune() -> type[ModulePass]:
+        from coda_ir.tuning.stage import TunePass
+
+        return TunePass
+
+    return passes.get_all_passes() | {"tune": get_tune}

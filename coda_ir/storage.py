@@ -16,10 +16,9 @@ from coda_ir.dialects.coda import (
     SliceOp,
     TransposeOp,
 )
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.torch import CallOp
-from coda_ir.symbolic_shapes import element_bytes
 
 DONATED = "coda.donated"
 """The attribute of an argument that its caller gives up: results may be stored in its memory."""

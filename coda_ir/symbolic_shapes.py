@@ -14,18 +14,15 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
-    FixedBitwidthType,
-    IndexType,
     IntegerAttr,
     StringAttr,
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.hints import isa
 
 from coda_ir.dialects.coda import ConstantOp
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.shape_rules import UNKNOWN, Dim, Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize, as_size
 
@@ -37,24 +34,9 @@ __all__ = [
     "as_size",
     "declared_dims",
     "dims_attribute",
-    "element_bytes",
 ]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-
-
-def element_bytes(type: Attribute) -> int:
-    """Bytes of one element of a tensor type, or of an element type (1 for i1).
-
-    Raises TypeError for a type without a size.
-    """
-    if isa(type, TensorType[Attribute]):
-        type = type.element_type
-    if isinstance(type, IndexType):
-        return 8
-    if not isinstance(type, FixedBitwidthType):
-        raise TypeError(f"an element of type {type} has no size in bytes")
-    return max(1, type.bitwidth // 8)
 
 
 def declared_dims(attributes: DictionaryAttr | None) -> Dims | None:

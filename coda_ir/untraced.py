@@ -1,26 +1,34 @@
 """Calls that TorchDynamo leaves as they are.
 
-A function that is compiled by `torch.compile` may call one of ours. TorchDynamo then ends a graph
-before the call; by itself it would go on with the Python behind it, and trace the launches.
+A function that `torch.compile` compiles may call one of ours. TorchDynamo would go on with the
+Python behind the call, and trace the launches. A call with the decorator `untraced` ends the graph
+instead, and runs as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-import torch
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def leave_untraced(call: Callable[..., Any]) -> None:
-    """Let TorchDynamo trace neither `call`, a function in Python, nor what that calls."""
-    function: Any = call
-    function._torchdynamo_disable = True
-    function._torchdynamo_disable_msg = "it runs a program that is compiled already"
-    internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-    frames = internals._dynamo.eval_frame
-    # PyTorch 2.6 has no such thing, and traces.
-    if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameAction.SKIP
-        strategy = frames._FrameExecStrategy(skip, skip)
-        frames.set_code_exec_strategy(function.__code__, strategy)
+def untraced(call: Callable[P, R]) -> Callable[P, R]:
+    """A function that does what `call` does, and that TorchDynamo does not trace."""
+    disabled: list[Callable[P, R]] = []
+
+    @wraps(call)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        import torch
+
+        if not torch.compiler.is_compiling():
+            return call(*args, **kwargs)
+        # Made here, since it imports TorchDynamo, which takes more than a second.
+        if not disabled:
+            compiler: Any = torch.compiler
+            disabled.append(compiler.disable(call))
+        return disabled[0](*args, **kwargs)
+
+    return run

@@ -10,6 +10,7 @@ PASS_CLASSES = {
     "accumulate-gradients": "AccumulateGradientsPass",
     "accumulate-in-place": "AccumulateInPlacePass",
     "align-scales": "AlignScalesPass",
+    "canonicalize": "CanonicalizePass",
     "coda-to-gemm": "CodaToGemmPass",
     "convert-attention-grad-to-gemm": "ConvertAttentionGradToGemmPass",
     "convert-float64-to-torch": "ConvertFloat64ToTorchPass",

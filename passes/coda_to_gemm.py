@@ -6,13 +6,13 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.align_scales import AlignScalesPass
+from coda_ir.passes.canonicalize import CanonicalizePass
 from coda_ir.passes.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
 from coda_ir.passes.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass

@@ -6,10 +6,10 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.canonicalize import CanonicalizePass
 from coda_ir.passes.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.move_norm_gradient_sums import MoveNormGradientSumsPass

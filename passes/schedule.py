@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
@@ -12,7 +12,6 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import (
     DEVICES,
     MAIN_LOOPS,
@@ -20,7 +19,6 @@ from coda_ir.cost_model import (
     Ranked,
     Space,
     attention_schedule,
-    described,
     explanation,
     rank,
 )
@@ -28,18 +26,18 @@ from coda_ir.cost_model.configurations import Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, AttentionSumOp, FusedOp, LibraryOp, MapOp
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.overlap_launches import OverlapLaunchesPass
-from coda_ir.passes.support.unfusing import BY, unfuse
+from coda_ir.passes.support.unfusing import BY
 from coda_ir.passes.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 from coda_ir.symbol_sizes import parse_sizes
 
-if TYPE_CHECKING:
-    from coda_ir.tuning import Answer
+FORMS = ("fused", *BY)
 
-FUSED: tuple[Form, ...] = ("fused",)
+Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
+"""GEMMs with keys, which are equal where a schedule does not distinguish between them."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,6 @@ class SchedulePass(ModulePass):
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
     `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`).
-
-    With `tune=measure` the best few are measured on the GPU for those `sizes`, within `budget`
-    seconds, and results are stored; `tune=stored` measures nothing (docs/tuning.md).
     """
 
     name: ClassVar[str] = "schedule"
@@ -80,13 +75,11 @@ class SchedulePass(ModulePass):
     sizes: str | None = None
     explain: bool = False
     gemms: str | None = None
-    tune: str | None = None
-    budget: int | float = 50.0
     absorb: bool = False
     pdl: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        self._check_options()
+        self.check_options()
         if self.gemms is not None and self.gemms in BY:
             UnfuseGemmsPass(BY[self.gemms]).apply(ctx, op)
         gemms = [gemm for gemm in op.walk() if isinstance(gemm, FusedOp) and gemm.schedule is None]
@@ -97,9 +90,7 @@ class SchedulePass(ModulePass):
         for key, gemm in zip(keys, gemms, strict=True):
             first.setdefault(key, gemm)
         choices = {key: self._choose(gemm, rows.of(gemm)) for key, gemm in first.items()}
-        tuned: dict[Hashable, Answer] = {} if self.tune is None else self._tuned(first, rows)
-        for key, gemm in zip(keys, gemms, strict=True):
-            self._take(gemm, choices[key], tuned.get(key), rows.of(gemm))
+        self.set_schedules(list(zip(keys, gemms, strict=True)), choices, rows)
         for sums in op.walk():
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
                 self._set_attention(sums)
@@ -118,47 +109,20 @@ class SchedulePass(ModulePass):
         )
         emit_remark(self._analysis(op, text))
 
-    def _take(self, op: FusedOp, choice: Ranked, answer: Answer | None, rows: int | None) -> None:
-        """Give `op` the schedule that was tuned, else the model's."""
-        if answer is not None:
-            for text in answer.texts():
-                self._tell(op, text)
-            if answer.decision is not None:
-                found = answer.decision.chosen
-                for gemm in self._in_form(op, found.form):
-                    gemm.attributes[TUNED_ATTRIBUTE] = answer.attribute()
-                    if isinstance(gemm, FusedOp):
-                        self._set(gemm, described(gemm, found.schedule(), self.device, rows))
-                return
-        self._set(op, choice)
+    def set_schedules(
+        self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
+    ) -> None:
+        """Give each GEMM the choice of the cost model for its key."""
+        for key, gemm in gemms:
+            self.set_choice(gemm, choices[key])
 
-    def _set(self, op: FusedOp, choice: Ranked) -> None:
+    def set_choice(self, op: FusedOp, choice: Ranked) -> None:
+        """Give one GEMM a schedule, and emit a remark that describes it."""
         op.schedule = choice.schedule
         emit_remark(self._remark(op, choice))
 
-    def _in_form(self, op: FusedOp, form: Form) -> list[FusedOp | LibraryOp]:
-        """The GEMMs that `op` becomes in a form."""
-        if form == "fused":
-            return [op]
-        parts = unfuse(op, BY[form]).ops
-        return [each for each in parts if not isinstance(each, MapOp)]
-
-    def _tuned(self, gemms: Mapping[Hashable, FusedOp], rows: RowCounts) -> dict[Hashable, Answer]:
-        """What measurements say, for the GEMMs whose sizes are known."""
-        from coda_ir.tuning import Problem, Request, tune
-
-        requests: dict[Hashable, Request] = {}
-        for key, gemm in gemms.items():
-            problem = Problem.of(gemm, rows)
-            if problem is None:
-                self._tell(gemm, "not tuned: sizes does not say how many rows there are")
-                continue
-            name, forms = " x ".join(_shape(gemm)), FORMS if self.gemms is None else FUSED
-            requests[key] = Request(problem, name, self.space(), self.device, forms)
-        answers = tune(list(requests.values()), self.tune or "measure", self.budget)
-        return dict(zip(requests, answers, strict=True))
-
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Raise CodaError for a value that an option does not have."""
         if self.target not in DEVICES:
             raise CodaError(
                 f"schedule: unknown target '{self.target}'", f"use one of {', '.join(DEVICES)}"
@@ -168,8 +132,6 @@ class SchedulePass(ModulePass):
                 f"schedule: unknown main loop '{self.mainloop}'",
                 f"use one of {', '.join(MAIN_LOOPS)}",
             )
-        if self.tune not in (None, "measure", "stored"):
-            raise CodaError(f"schedule: unknown tune={self.tune}", "use measure or stored")
         if self.gemms is not None and self.gemms not in FORMS:
             raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
         loop = MAIN_LOOPS[self.mainloop]
@@ -215,12 +177,12 @@ class SchedulePass(ModulePass):
             raise CodaError(f"{place}: {error}", "leave the choice to the cost model") from error
         if not ranking:
             raise CodaError(
-                f"{place}: schedule: no tile of gemm.fused {'x'.join(_shape(op))} fits "
+                f"{place}: schedule: no tile of gemm.fused {'x'.join(gemm_shape(op))} fits "
                 f"{self.target}",
                 self._remedy(),
             )
         if self.explain:
-            self._tell(op, explanation(ranking))
+            self.remark(op, explanation(ranking))
         return ranking[0]
 
     def _remark(self, op: FusedOp, choice: Ranked) -> Remark:
@@ -229,7 +191,7 @@ class SchedulePass(ModulePass):
         count = estimate.configuration.programs
         programs = "1 program" if count == 1 else f"{count} programs"
         text = (
-            f"{' x '.join(_shape(op))} in tiles of {bm} x {bn} x {bk}, "
+            f"{' x '.join(gemm_shape(op))} in tiles of {bm} x {bn} x {bk}, "
             f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} main "
             f"loop: {programs} per row of tiles, {estimate.padding:.0%} padding"
         )
@@ -243,15 +205,16 @@ class SchedulePass(ModulePass):
             text += f"{most >> 10} KiB of {self.target}"
         return self._analysis(op, text)
 
-    def _tell(self, op: FusedOp, text: str) -> None:
-        emit_remark(self._analysis(op, f"{' x '.join(_shape(op))}: {text}"))
+    def remark(self, op: FusedOp, text: str) -> None:
+        """Emit a remark about one GEMM."""
+        emit_remark(self._analysis(op, f"{' x '.join(gemm_shape(op))}: {text}"))
 
     def _analysis(self, op: FusedOp | AttentionSumOp, text: str) -> Remark:
         function = enclosing_function(op)
-        return Remark("analysis", self.name, op.name, op.location, text, function=function)
+        return Remark("analysis", SchedulePass.name, op.name, op.location, text, function=function)
 
 
-def _shape(op: FusedOp) -> tuple[str, str, str]:
+def gemm_shape(op: FusedOp) -> tuple[str, str, str]:
     n = sum(segment.columns for segment in op.segments())
     if op.is_transposed:
         return str(op.row_shape[0]), str(n), "K"

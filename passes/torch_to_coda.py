@@ -6,10 +6,10 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.canonicalize import CanonicalizePass
 from coda_ir.passes.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raise_activations import RaiseActivationsPass

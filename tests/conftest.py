@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.daily import is_daily
 from support.interpreter import speed_up as speed_up_interpreter
 
 # The tests run on all cores already, and their tensors are small.
@@ -30,7 +31,25 @@ def temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["CODA_CACHE_LIMIT"] = "0"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        help="rewrite goldens that fail from what the tools print now; see `make goldens`",
+    )
+
+    parser.addoption(
+        "--nightly",
+        action="store_true",
+        help="run all combinations of parameters, also those that are not `daily`",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("nightly"):
+        daily = {item: is_daily(item) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if not daily[item]])
+        items[:] = [item for item in items if daily[item]]
     if not HAS_GPU:
         for item in items:
             if item.get_closest_marker("gpu"):

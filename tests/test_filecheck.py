@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from support.refresh import refresh_golden, refreshed
 
 ROOT = Path(__file__).parent / "filecheck"
 
@@ -53,6 +54,46 @@ def _run_lit(selected: Sequence[Path], report: Path) -> None:
 
 
 @pytest.mark.parametrize("golden", GOLDENS)
-def test_golden(golden: str, lit_results: dict[str, dict[str, str]]):
+def test_golden(
+    golden: str,
+    lit_results: dict[str, dict[str, str]],
+    pytestconfig: pytest.Config,
+    tmp_path: Path,
+):
     result = lit_results[golden]
+    if result["code"] != "PASS" and pytestconfig.getoption("update_goldens"):
+        refresh_golden(ROOT / golden)
+        _run_lit([ROOT / golden], tmp_path / "lit.json")
+        (result,) = json.loads((tmp_path / "lit.json").read_text())["tests"]
     assert result["code"] == "PASS", result["output"]
+
+
+GOLDEN = """// RUN: coda-opt %s | filecheck %s
+// CHECK:      func.func @f(
+// CHECK-NEXT:   %y = coda.silu %x
+// CHECK-NEXT:   func.return %{{.*}} : tensor<?x8xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @gone(
+// CHECK-NEXT: }
+"""
+PRINTED = """  func.func @f(%x: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
+    %y = coda.relu %x {sizes = [[2]]}
+
+    func.return %y : tensor<?x8xbf16>
+  }
+"""
+REFRESHED = """// RUN: coda-opt %s | filecheck %s
+// CHECK:      func.func @f(
+// CHECK-NEXT:   %y = coda.relu %x {sizes = {{\\[\\[}}2]]}
+// CHECK-EMPTY:
+// CHECK-NEXT:   func.return %{{.*}} : tensor<?x8xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @gone(
+// CHECK-NEXT: }
+"""
+
+
+def test_refreshed_goldens_keep_patterns_and_what_is_not_printed():
+    lines = refreshed(GOLDEN.splitlines(), "CHECK", PRINTED.splitlines())
+    assert lines == REFRESHED.splitlines()
+    assert refreshed(lines, "CHECK", PRINTED.splitlines()) == lines

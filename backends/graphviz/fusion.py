@@ -21,7 +21,7 @@ from xdsl.utils.hints import isa
 
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
-from coda_ir.registry import get_all_passes
+from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.remarks import Remark, collect_remarks
 
 VIEWS = (ReshapeOp, SliceOp, TransposeOp)
@@ -94,7 +94,7 @@ def analyze_fusion(module: ModuleOp, func: FuncOp) -> Fusion:
         op.location = FileLineColLoc(StringAttr(_MARK), IntAttr(index), IntAttr(0))
     after = before.clone()
     with collect_remarks() as remarks:
-        get_all_passes()["coda-to-gemm"]()().apply(Context(), after)
+        CodaToGemmPass().apply(Context(), after)
     fused = _function(after, func.sym_name.data)
     kernels = tuple(op for op in fused.body.block.ops if not isinstance(op, (*VIEWS, *NOT_DRAWN)))
     return Fusion(

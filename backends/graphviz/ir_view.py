@@ -32,7 +32,7 @@ from coda_ir.dialects.gemm import (
     ScaleWeightOp,
     Segment,
 )
-from coda_ir.registry import get_all_passes
+from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.remarks import Remark, collect_remarks
 
 GEMM_LEVEL = (FusedOp, MapOp, FinalizeOp, AttentionSumOp, PackWeightOp, ScaleWeightOp)
@@ -210,7 +210,7 @@ def unfused_remarks(func: FuncOp) -> list[Remark]:
     """Why operators of a function on the GEMM level run outside of a GEMM by design."""
     module = ModuleOp([func.clone()])
     with collect_remarks() as remarks:
-        get_all_passes()["report-unfused"]()().apply(Context(), module)
+        ReportUnfusedPass().apply(Context(), module)
     return remarks
 
 

@@ -11,7 +11,6 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
-from coda_ir.api import find_entry
 from coda_ir.backends.reference.attention_sums import ATTENTION_HANDLERS
 from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
 from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
@@ -21,7 +20,6 @@ from coda_ir.backends.reference.numerics import (
     Numerics,
     Precision,
     place,
-    stated_dtype,
 )
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
@@ -36,6 +34,8 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp as TorchCallOp
 from coda_ir.dialects.torch import VjpOp
+from coda_ir.functions import find_entry
+from coda_ir.signatures import stated_dtype
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
 Tensors: TypeAlias = Sequence[torch.Tensor]

@@ -3,57 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import torch
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
     Float32Type,
-    Float64Type,
     FloatAttr,
-    IntegerType,
-    Signedness,
-    TensorType,
 )
 from xdsl.ir import Attribute, Operation
 
-from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import NumericsMode, exact_number
 from coda_ir.remarks import format_location, source_position
+from coda_ir.signatures import stated_dtype
 
 Precision: TypeAlias = Literal["float64", "stated"]
-
-_FLOATS: dict[type[Attribute], torch.dtype] = {
-    BFloat16Type: torch.bfloat16,
-    Float16Type: torch.float16,
-    Float32Type: torch.float32,
-    Float64Type: torch.float64,
-}
-_INTEGERS = {1: torch.bool, 8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
-
-
-def stated_dtype(type: Attribute) -> torch.dtype:
-    """The torch type of an element type, or of the elements of a tensor type.
-
-    Raises CodaError for a type that PyTorch does not have.
-    """
-    # Not `isa`: it builds a constraint per call, which dominated the time of small programs.
-    if isinstance(type, TensorType):
-        type = cast(AnyTensor, type).element_type
-    if isinstance(type, IntegerType) and type.bitwidth in _INTEGERS:
-        if type == IntegerType(8, Signedness.UNSIGNED):
-            return torch.uint8
-        return _INTEGERS[type.bitwidth]
-    for known, dtype in _FLOATS.items():
-        if isinstance(type, known):
-            return dtype
-    raise CodaError(
-        f"element type {type} has no counterpart in PyTorch",
-        "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
-    )
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from coda_ir.backends.reference.fused_attention import fused_attention, fused_attention_grad
-from coda_ir.backends.reference.numerics import place, stated_dtype
+from coda_ir.backends.reference.numerics import place
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.float64 import grouped_mm
+from coda_ir.signatures import stated_dtype
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicSize
 
 Tensors = Sequence[torch.Tensor]

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from textwrap import wrap
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from coda_ir.api import find_entry
 from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
@@ -24,10 +22,9 @@ from coda_ir.backends.triton.names import final_names, renamed
 from coda_ir.backends.triton.operators.emit import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.registry import get_all_passes
+from coda_ir.functions import find_entry
 from coda_ir.remarks import format_location, source_position
 from coda_ir.symbolic_shapes import Dims, declared_dims
 
@@ -65,9 +62,6 @@ def emit_program(
 ) -> EmittedProgram:
     """What `emit_module` gives, and the kernels as data."""
     func = find_entry(module, entry)
-    name = func.sym_name.data
-    if _has_linear_maps(func):
-        func = find_entry(_with_linear_maps_lowered(module, func), name)
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
             raise _no_schedule(op)
@@ -85,22 +79,6 @@ def _no_schedule(op: FusedOp) -> CodaError:
         f"{format_location(op.location)}: gemm.fused has no schedule",
         "run the pass 'schedule' before the target triton",
     )
-
-
-def _has_linear_maps(func: FuncOp) -> bool:
-    return any(isinstance(op, LinearOp | MatmulOp) for op in func.body.block.ops)
-
-
-def _with_linear_maps_lowered(module: ModuleOp, func: FuncOp) -> ModuleOp:
-    """A copy of `module` in which linear maps are scheduled GEMMs with an empty epilogue."""
-    for op in func.body.block.ops:
-        if isinstance(op, FusedOp) and op.schedule is None:
-            raise _no_schedule(op)
-    module = module.clone()
-    context = Context()
-    for name in ("convert-linear-to-gemm", "state-reduction-order", "schedule"):
-        get_all_passes()[name]()().apply(context, module)
-    return module
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import Lowering
 from coda_ir.devices import architecture_name, default_device, require_triton_for
+from coda_ir.options import CompileOptions
 
 
 def prepare() -> None:
@@ -43,7 +44,7 @@ def _round_exponentials_once() -> None:
 
 def lowering_for_device(module: ModuleOp) -> Lowering:
     """The levels of a program as they are for the device that emitted programs run on."""
-    return Lowering(module, "", architecture=architecture_name(default_device()))
+    return Lowering(module, CompileOptions("", architecture=architecture_name(default_device())))
 
 
 def run_emitted(

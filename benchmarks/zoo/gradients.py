@@ -30,6 +30,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.signatures import signature_of
 from zoo.accuracy import tensors_of, worst_ratio
 from zoo.architecture import Architecture, Example
 from zoo.emitted import lowering_for_device, run_emitted
@@ -216,7 +217,7 @@ class _Derived:
     def __init__(self, exported: ExportedModel, arguments: Mapping[str, str]):
         """`arguments` names the argument of every weight of the model."""
         self.exported, self.arguments = exported, arguments
-        self.signature = Signature.of(find_entry(exported.module))
+        self.signature = signature_of(find_entry(exported.module))
         module = exported.module.clone()
         wrt = tuple(dict.fromkeys(self._wanted().values()))
         DifferentiatePass(function=FUNCTION, wrt=wrt).apply(make_context(), module)
@@ -242,7 +243,7 @@ class _Derived:
     def _run(self, level: str, name: str, values: Tensors) -> Tensors:
         """The results of a function by their names, from arguments by theirs."""
         func = find_entry(self.lowering.module("gemm" if level == "gemm" else "block"), name)
-        signature = Signature.of(func)
+        signature = signature_of(func)
         arguments = [values[spec.name] for spec in signature.arguments]
         if level == "triton":
             results = run_emitted(self.lowering, name, arguments)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
-
-if TYPE_CHECKING:
-    from coda_ir.dialects.gemm import ScheduleAttr
+from typing import Any, Literal, TypeAlias, get_args
 
 Form: TypeAlias = Literal["fused", "unfused", "library"]
 """How a GEMM with an epilogue is computed: by one kernel; by one that stores products, and
@@ -30,27 +27,6 @@ class Configured:
     group_m: int
     split_k: int = 1
     form: Form = "fused"
-
-    @staticmethod
-    def of(schedule: ScheduleAttr, form: Form = "fused") -> Configured:
-        return Configured(
-            schedule.mainloop,
-            schedule.tile,
-            schedule.warps.data,
-            schedule.stages.data,
-            schedule.group_m.data,
-            schedule.split_k.data,
-            form,
-        )
-
-    def schedule(self) -> ScheduleAttr:
-        """That of a kernel; the library's GEMM has none. Raises ValueError for a main loop that
-        there is not, VerifyException for a wrong tile.
-        """
-        from coda_ir.dialects.gemm import ScheduleAttr
-
-        sizes = {name: getattr(self, name) for name in _SIZES}
-        return ScheduleAttr.get(self.mainloop, self.tile, **sizes)
 
     def __str__(self) -> str:
         if self == LIBRARY:

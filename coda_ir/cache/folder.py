@@ -7,16 +7,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
 
 from coda_ir.diagnostics import CodaError
 
-PROGRAMS, MODULES, TUNING, TOOLCHAIN = "programs", "modules", "tuning", "toolchain"
+PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
 
 PROGRAM_SUFFIX = ".json"
 
@@ -90,24 +89,15 @@ def tuning_path(key: str) -> Path:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing. Raises OSError."""
-    with whole_file(path) as file:
-        file.write(data)
-
-
-@contextmanager
-def whole_file(path: Path) -> Generator[BinaryIO]:
-    """A file to write, which is at `path` when the `with` block ends well, and else nowhere.
-
-    Raises OSError where it cannot be written.
-    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name[:150]}.{os.getpid()}.{token_hex(4)}{TEMPORARY}")
-    with ExitStack() as undo:
-        undo.callback(_remove, temporary)
+    try:
         with open(temporary, "xb") as file:
-            yield file
+            file.write(data)
         os.replace(temporary, path)
-        undo.pop_all()
+    except BaseException:
+        _remove(temporary)
+        raise
 
 
 def mark_used(path: Path) -> None:
@@ -145,7 +135,7 @@ def cached_files() -> list[CachedFile]:
     Results of tuning come last: they are small, and take longest to make again.
     """
     root = cache_directory()
-    folders = (PROGRAMS, MODULES, TUNING, TOOLCHAIN)
+    folders = (PROGRAMS, MODULES, TUNING)
     found = [file for name in folders for file in _files_in(root / name)]
     return sorted(found, key=lambda file: (file.is_tuning, file.used, file.path.name))
 

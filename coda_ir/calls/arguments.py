@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.symbolic_size import SymbolicSize
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import DictionaryAttr
-    from xdsl.dialects.func import FuncOp
-    from xdsl.ir import Attribute
 
 
 class ArgumentError(CodaError):
@@ -93,19 +88,6 @@ class Signature:
     name: str
     arguments: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
-
-    @staticmethod
-    def of(func: FuncOp) -> Signature:
-        """The signature from the types and the metadata of `func`.
-
-        Raises CodaError for an argument or a result that is not a tensor.
-        """
-        types = func.function_type
-        return Signature(
-            func.sym_name.data,
-            _specs(types.inputs.data, func.arg_attrs.data if func.arg_attrs else (), "arg"),
-            _specs(types.outputs.data, func.res_attrs.data if func.res_attrs else (), "result"),
-        )
 
     def __str__(self) -> str:
         results = ", ".join(map(str, self.results))
@@ -183,38 +165,6 @@ class Signature:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _specs(
-    types: Sequence[Attribute], attributes: Sequence[DictionaryAttr], prefix: str
-) -> tuple[TensorSpec, ...]:
-    # A program of the cache has its specs: it needs no IR.
-    from xdsl.dialects.builtin import StringAttr, TensorType
-    from xdsl.ir import Attribute
-    from xdsl.utils.hints import isa
-
-    from coda_ir.backends.reference.numerics import stated_dtype
-    from coda_ir.dialects.coda.weights import WEIGHT
-    from coda_ir.symbolic_shapes import known_dims
-
-    specs: list[TensorSpec] = []
-    for index, type in enumerate(types):
-        if not isa(type, TensorType[Attribute]):
-            raise CodaError(
-                f"{prefix}{index} has type {type}, expected a tensor",
-                "pass a scalar as a tensor<f32>",
-            )
-        metadata = attributes[index] if index < len(attributes) else None
-        named = None if metadata is None else metadata.data.get("coda.name")
-        specs.append(
-            TensorSpec(
-                named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
-                known_dims(type, metadata),
-                stated_dtype(type),
-                metadata is not None and WEIGHT in metadata.data,
-            )
-        )
-    return tuple(specs)
 
 
 def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:

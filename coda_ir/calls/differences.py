@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch.utils._pytree as _pytree
-
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
+from coda_ir.pytree import pytree
 
 
 def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:

@@ -11,13 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias, cast
 
 import torch
-import torch.utils._pytree as _pytree
 
 from coda_ir.calls.differences import first_difference, name_of_leaf
 from coda_ir.diagnostics import CodaError
-
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
+from coda_ir.pytree import pytree
 
 Constant: TypeAlias = bool | int | float | str | None
 

@@ -7,10 +7,9 @@ from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, Segment
 from coda_ir.dialects.gemm.tiling import group_sizes
-from coda_ir.symbolic_shapes import element_bytes
 
 NOMINAL_ROWS = 16384
 """Rows that a symbolic number of rows is taken for: two sequences of 8192 tokens."""

@@ -10,12 +10,12 @@ import torch
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.calls.arguments import Signature
 from coda_ir.equivalence.comparison import Difference
 from coda_ir.equivalence.localization import Origin, defining_op
 from coda_ir.equivalence.mismatch import Mismatch
 from coda_ir.equivalence.samples import returned
 from coda_ir.remarks import format_location, source_position
+from coda_ir.signatures import signature_of
 from coda_ir.tensor_files import write_tensors
 
 SHOWN_ELEMENTS = 8
@@ -76,7 +76,7 @@ def describe_failure(
         name = _result_name(before, mismatch.result) or value.name_hint
         op = defining_op(value)
         location = None if op is None else op.location
-    names = [spec.name for spec in Signature.of(before).arguments]
+    names = [spec.name for spec in signature_of(before).arguments]
     named = dict(zip(names, arguments, strict=True))
     return Counterexample(
         before.sym_name.data, mismatch, name, location, dict(sizes), named, origin

@@ -12,8 +12,8 @@ import torch
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.triton import EmittedProgram
-from coda_ir.calls.arguments import Signature
 from coda_ir.equivalence.guarded_memory import GuardedMemory, StrayWriteError
+from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED, DONATED
 
 Tensors = Sequence[torch.Tensor]
@@ -80,7 +80,7 @@ def run_emitted(
     Raises EmittedFaultError where it fails, writes outside of a tensor, or changes an argument that
     its caller keeps.
     """
-    memory, specs = GuardedMemory(), Signature.of(func).arguments
+    memory, specs = GuardedMemory(), signature_of(func).arguments
     given = [
         memory.place(tensor, f"argument {spec.name}")
         for spec, tensor in zip(specs, arguments, strict=True)

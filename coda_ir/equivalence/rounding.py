@@ -16,9 +16,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.reference import run_function, trace_function
-from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.dialects.coda import LayerNormOp
 from coda_ir.float64 import relative_error
+from coda_ir.signatures import stated_dtype
 
 FACTOR = 4.0
 """How many times the error of the reference backend in stated precision is allowed."""

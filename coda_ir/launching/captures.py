@@ -37,9 +37,12 @@ def captured(graph: Any, pool: Any = None) -> Generator[None]:
 
 def _end_capture(cuda: Any, pool: Any) -> None:
     """End what a capture began, as far as it has not ended."""
-    with suppress(RuntimeError):
-        library: Any = import_module("torch._C")
-        library._cuda_endAllocateToPool(cuda.current_device(), pool)
+    # PyTorch has no documented way to end the allocations of a capture that failed. Without this
+    # function they go on in the memory of the capture.
+    end = getattr(import_module("torch._C"), "_cuda_endAllocateToPool", None)
+    if end is not None:
+        with suppress(RuntimeError):
+            end(cuda.current_device(), pool)
     # The generator takes numbers from the captures that use it: one that succeeds gives it back.
     with warnings.catch_warnings(), suppress(RuntimeError):
         warnings.simplefilter("ignore")

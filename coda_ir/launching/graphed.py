@@ -13,14 +13,17 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from coda_ir.compiled import CompiledFunction, unpack
+from coda_ir.calls.results import unpack
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.captures import captured
-from coda_ir.untraced import leave_untraced
+from coda_ir.untraced import untraced
+
+if TYPE_CHECKING:
+    from coda_ir.compiled import CompiledFunction
 
 MOST_GRAPHS = 64
 """Of a function; the one that was not used for longest goes first."""
@@ -41,9 +44,8 @@ class Recording:
 
     def replay(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The results for other inputs, in the memory of the last ones."""
-        if inputs:
-            copy_all: Any = getattr(torch, "_foreach_copy_")  # noqa: B009  (it has no type)
-            copy_all(self.inputs, inputs)
+        for mine, given in zip(self.inputs, inputs, strict=True):
+            mine.copy_(given)
         self.graph.replay()
         return self.results
 
@@ -81,6 +83,7 @@ class GraphedFunction:
     def __repr__(self) -> str:
         return f"<GraphedFunction {self.function.signature} on {self.function.device}>"
 
+    @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         tensors = self.function.fitting(args, kwargs)
         if not tensors or torch.cuda.is_current_stream_capturing():
@@ -124,6 +127,3 @@ class GraphedFunction:
         with torch.no_grad(), captured(graph):
             results = self.function.unchecked(*arguments)
         return Recording(graph, copies, results)
-
-
-leave_untraced(GraphedFunction.__call__)

@@ -1,7 +1,7 @@
 """What Triton does once in a process, done beside the lowering of a program.
 
-It hashes its own files (see `coda_ir.cache.triton_key`) and makes the library that it calls the
-driver through, the first time with a C compiler: about a second, without Python's lock.
+It hashes its own files, and makes the library that it calls the driver through, the first time
+with a C compiler: about a second, without Python's lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def wait_for_triton() -> None:
 
 
 def _start() -> None:
-    from coda_ir.cache.triton_key import recall_triton_key
-
-    recall_triton_key()
+    find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
+    if find_key is not None:
+        find_key()
     _ = import_module("triton.runtime").driver.active

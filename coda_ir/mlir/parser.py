@@ -2,6 +2,9 @@
 
 Some short texts stand for something exponentially large or deep: an alias of aliases, a dense
 literal, the width of an integer. They are syntax errors here.
+
+xDSL documents no hooks for this. The classes override methods of its parser and its lexer that
+begin with `_`, which is why pyproject.toml admits one version of xDSL.
 """
 
 from __future__ import annotations

@@ -1,31 +1,27 @@
 """An end to rewriting that would never end by itself.
 
 xDSL's `PatternRewriteWalker` applies patterns until none matches. Two patterns that undo each
-other never stop. `limit_rewrites` counts the rewrites of every walker that runs inside it and ends
-them at a limit, with an error that names the patterns.
+other never stop. `rewrite_module` runs a walker whose rewrites are counted. Inside
+`limit_rewrites` it stops at a limit, with an error that names the patterns.
 
-A walker is made inside a pass, so that nothing can be handed to it from outside, and xDSL has no
-hook for all walkers. Therefore this module wraps, once, the public method
-`PatternRewriteWalker.rewrite_region`, through which every walk goes: inside `limit_rewrites` the
-walker's public field `pattern` is a counting one for the duration of the walk. Outside, and in
-other threads, walkers are as they were, since the limit is a context variable. Counting decides
-nothing: the same patterns are tried on the same operators in the same order.
+Counting decides nothing: the walker tries the same patterns on the same operators in the same
+order. The limit is a context variable, so it does not reach other threads.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import Operation, Region
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
     PatternRewriter,
+    PatternRewriterListener,
     PatternRewriteWalker,
     RewritePattern,
 )
@@ -82,12 +78,12 @@ _budget: ContextVar[_Budget | None] = ContextVar("coda_ir_rewrite_budget", defau
 
 @contextmanager
 def limit_rewrites(module: ModuleOp, limit: int | None = None) -> Generator[None]:
-    """At most `limit` rewrites by patterns in the `with` block; by default, many for the size of
-    `module`. Raises RewriteLoopError beyond that; the module is then as the last rewrite left it.
+    """Allow at most `limit` rewrites by `rewrite_module` in the `with` block. The default is high
+    for the size of `module`. Raises RewriteLoopError beyond the limit; the module is then as the
+    last rewrite left it.
     """
     if limit is None:
         limit = BASE_LIMIT + LIMIT_PER_OPERATOR * sum(1 for _ in module.walk())
-    _count_in_walkers()
     budget = _Budget(limit)
     token = _budget.set(budget)
     try:
@@ -96,6 +92,19 @@ def limit_rewrites(module: ModuleOp, limit: int | None = None) -> Generator[None
         raise RewriteLoopError(str(budget)) from None
     finally:
         _budget.reset(token)
+
+
+def rewrite_module(
+    module: ModuleOp,
+    pattern: RewritePattern,
+    post_walk: Callable[[Region, PatternRewriterListener], bool] | None = None,
+) -> bool:
+    """Apply `pattern` to all operators of `module` until it matches none of them, and `post_walk`
+    after each round. Returns whether anything changed. `limit_rewrites` limits the rewrites.
+    """
+    budget = _budget.get()
+    counted = pattern if budget is None else _counted(pattern, budget)
+    return PatternRewriteWalker(counted, post_walk_func=post_walk).rewrite_module(module)
 
 
 @dataclass(eq=False, repr=False)
@@ -146,21 +155,3 @@ def _counted(pattern: RewritePattern, budget: _Budget) -> RewritePattern:
             return _Counted(replace(pattern, rewrite_patterns=inner), FOLDING, budget)
         case _:
             return _Counted(pattern, type(pattern).__name__, budget)
-
-
-@cache
-def _count_in_walkers() -> None:
-    """Wrap `PatternRewriteWalker.rewrite_region`; cached, so that it is wrapped once."""
-    rewrite_region = PatternRewriteWalker.rewrite_region
-
-    def counted_walk(self: PatternRewriteWalker, region: Region) -> bool:
-        budget, pattern = _budget.get(), self.pattern
-        if budget is None:
-            return rewrite_region(self, region)
-        self.pattern = _counted(pattern, budget)
-        try:
-            return rewrite_region(self, region)
-        finally:
-            self.pattern = pattern
-
-    PatternRewriteWalker.rewrite_region = counted_walk

@@ -11,8 +11,6 @@ import torch
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.reference.numerics import stated_dtype
-from coda_ir.calls.arguments import Signature
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs.roles import (
@@ -23,6 +21,7 @@ from coda_ir.random_inputs.roles import (
     RotaryTable,
     roles_of,
 )
+from coda_ir.signatures import signature_of, stated_dtype
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, declared_dims
 
 DEFAULT_SIZE = 16
@@ -60,7 +59,7 @@ def random_inputs(
     The same for the same sizes and seed; see `random_arguments`. Symbols that `sizes` lacks are
     16. Raises CodaError for a size of a symbol that the function does not have.
     """
-    signature = Signature.of(func)
+    signature = signature_of(func)
     symbols = symbols_of(func)
     for symbol in sizes or {}:
         if symbol not in symbols:

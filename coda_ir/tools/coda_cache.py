@@ -1,4 +1,4 @@
-"""`coda-cache`: list the compiled programs of the cache, prune them, move them between machines."""
+"""`coda-cache`: list the compiled programs of the cache, and prune them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from coda_ir.cache.archive import Contents, export_cache, import_cache
 from coda_ir.cache.folder import (
     CachedFile,
     cache_directory,
@@ -27,10 +25,9 @@ from coda_ir.cache.folder import (
 from coda_ir.cache.programs import Header, read_header
 from coda_ir.cache.sealed import DamagedEntryError
 from coda_ir.cache.toolchain import toolchain
-from coda_ir.cache.triton_files import triton_cache_directory
 from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.diagnostics import CodaError
-from coda_ir.tools.completion import FileAction, add_print_completion
+from coda_ir.tools.completion import add_print_completion
 
 SUCCESS, FAILURE, USAGE, DEFECT = 0, 1, 2, 3
 
@@ -92,17 +89,6 @@ def _parser() -> argparse.ArgumentParser:
     add("stats", _stats, "say how much there is")
     pruning = add("prune", _prune, "remove what was not used for long; by default beyond the limit")
     _add_pruning_arguments(pruning)
-    exporting = add("export", _export, "write programs and their compiled kernels to an archive")
-    exporting.add_argument("file", action=FileAction, metavar="FILE", help="the archive")
-    exporting.add_argument(
-        "--function", action="append", default=[], metavar="NAME", help="only programs of NAME"
-    )
-    exporting.add_argument(
-        "--no-kernels", action="store_true", help="without what Triton has compiled"
-    )
-    exporting.add_argument("--no-tuning", action="store_true", help="without the results of tuning")
-    importing = add("import", _import, "add an archive, which is code: import what you trust")
-    importing.add_argument("file", action=FileAction, metavar="FILE", help="the archive")
     return parser
 
 
@@ -243,7 +229,6 @@ def _stats(_: argparse.Namespace) -> None:
     print(f"tuned      {_total([file for file in files if file.is_tuning])}")
     share = f"{total / limit:.0%} of {format_size(limit)}" if limit else "the cache is off"
     print(f"together   {format_size(total)}: {share}")
-    print(f"kernels    in Triton's cache {triton_cache_directory()}")
 
 
 def _total(files: Sequence[CachedFile]) -> str:
@@ -265,33 +250,6 @@ def _prune(options: argparse.Namespace) -> None:
         f"removed {_count(removed, 'file')} ({format_size(removed_bytes)}), "
         f"{done.left} are left ({format_size(done.left_bytes)})"
     )
-
-
-def _export(options: argparse.Namespace) -> None:
-    contents = export_cache(
-        Path(options.file),
-        options.function,
-        with_kernels=not options.no_kernels,
-        with_tuning=not options.no_tuning,
-    )
-    print(f"{options.file}: {_what(contents)}")
-
-
-def _import(options: argparse.Namespace) -> None:
-    contents = import_cache(Path(options.file))
-    print(f"imported {_what(contents)}")
-    if contents.outdated:
-        print(
-            f"coda-cache: warning: left out {_count(contents.outdated, 'program')} that other "
-            "versions of CODA IR, xDSL, Triton or PyTorch made",
-            file=sys.stderr,
-        )
-
-
-def _what(contents: Contents) -> str:
-    programs, kernels = _count(contents.programs, "program"), _count(contents.kernels, "kernel")
-    tuned = f", {_count(contents.tuned, 'result')} of tuning" if contents.tuned else ""
-    return f"{programs}, {kernels} of Triton{tuned}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,12 +11,13 @@ from typing import Literal
 import torch
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.api import find_entry
 from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, format_dims, short_name
 from coda_ir.devices import require_triton_for, resolve_device
 from coda_ir.diagnostics import CodaError
 from coda_ir.equivalence.rounding import Rounding, describe_excess
+from coda_ir.functions import find_entry
 from coda_ir.random_inputs import random_inputs
+from coda_ir.signatures import signature_of
 from coda_ir.tensor_files import check_suffix, read_tensors, write_tensors
 
 SHOWN_ELEMENTS = 4
@@ -72,7 +73,7 @@ def run_module(module: ModuleOp, options: RunOptions) -> Outcome:
     if options.save_outputs is not None:
         check_suffix(Path(options.save_outputs))
     func = find_entry(module, options.entry)
-    signature, device = Signature.of(func), resolve_device(options.device)
+    signature, device = signature_of(func), resolve_device(options.device)
     if options.inputs is None:
         named = random_inputs(func, options.sizes, seed=options.seed, device=device)
         tensors, _ = signature.check(signature.collect((), named), device)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,22 +20,26 @@ import torch
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.api import CompiledFunction, Level, Lowering, Target, find_entry, unpack
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.calls.checks import CallCheck
 from coda_ir.calls.copies import NotCopied
+from coda_ir.calls.results import unpack
+from coda_ir.compiled import CompiledFunction, Target
 from coda_ir.context import make_context
 from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import TuningOptions
+from coda_ir.functions import find_entry
+from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
+from coda_ir.options import CompileOptions
 from coda_ir.remarks import Remark
+from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
 from coda_ir.training.save_policy import SavePolicy
-from coda_ir.untraced import leave_untraced
+from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
     from coda_ir.backends.reference import Precision
@@ -59,24 +63,21 @@ class TrainableFunction(NotCopied):
         func: FuncOp,
         target: Target,
         device: torch.device,
-        lower: Callable[..., Lowering],
+        options: CompileOptions,
         policy: SavePolicy,
         *,
-        tuning: TuningOptions | None = None,
-        pack_weights: bool = True,
         fuse_gradient_accumulation: bool = False,
     ):
-        """`lower` takes an origin and `tuning=`. With `fuse_gradient_accumulation`, GEMMs add the
-        gradients of leaves to those that there are; see `coda_ir.training.gradient_accumulation`.
+        """With `fuse_gradient_accumulation`, GEMMs add the gradients of leaves to those that there
+        are; see `coda_ir.training.gradient_accumulation`.
         """
         self.name = func.sym_name.data
-        self.signature: Signature = Signature.of(func)
+        self.signature: Signature = signature_of(func)
         self.target: Target = target
         self.device = device
         self.policy = policy
         self.fuse_gradient_accumulation = fuse_gradient_accumulation
-        self._module, self._lower, self._pack_weights = module, lower, pack_weights
-        self._tuning = tuning
+        self._module, self._options = module, options
         if target == "triton":
             # Before anything else imports triton: on the CPU it has to interpret.
             require_triton_for(device)
@@ -86,6 +87,7 @@ class TrainableFunction(NotCopied):
     def __repr__(self) -> str:
         return f"<TrainableFunction {self.signature} for {self.target} on {self.device}>"
 
+    @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         fitting = self._arguments.find(args, kwargs)
         if fitting is not None:
@@ -147,7 +149,7 @@ class TrainableFunction(NotCopied):
         names = (f"{self.name}_forward", f"{self.name}_backward")
         is_given = set(names) <= _functions(self._module).keys()
         origin = self._given(*names) if is_given else self._derived(wrt, sizes)
-        lowering = self._lower(origin)
+        lowering = self._untuned(origin)
         compiled = self._compiler(origin, lowering)
         forward, backward = map(compiled, names)
 
@@ -169,13 +171,16 @@ class TrainableFunction(NotCopied):
 
         Functions of one program are tuned together.
         """
-        untuned = self._lower(origin) if lowering is None else lowering
-        if self._tuning is None:
+        untuned, tuning = lowering or self._untuned(origin), self._options.tuning
+        if tuning is None:
             return lambda name: CompiledFunction(untuned, name, self.target, self.device)
-        from coda_ir.tuning.function import TunedFunction, TunedLowerings
+        from coda_ir.tuned import TunedFunction, TunedLowerings
 
-        tuned = TunedLowerings(self._lower, origin, self._tuning)
+        tuned = TunedLowerings(origin, self._options, tuning)
         return lambda name: TunedFunction(untuned, name, self.device, tuned)
+
+    def _untuned(self, origin: Origin) -> Lowering:
+        return Lowering(origin, replace(self._options, tuning=None))
 
     @cached_property
     def _text(self) -> str:
@@ -199,7 +204,7 @@ class TrainableFunction(NotCopied):
             "function": self.name,
             "wrt": wrt,
             "extents": ",".join(f"{name}={size}" for name, size in sizes.items() if size),
-            "pack_weights": self._pack_weights,
+            "pack_weights": self._options.pack_weights,
             **asdict(self.policy),
         }
         identity = {"module": self._text, "differentiate": options}
@@ -279,9 +284,6 @@ class TrainableFunction(NotCopied):
         return self.pair().saved_bytes
 
 
-leave_untraced(TrainableFunction.__call__)
-
-
 def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
     """The function that is meant, which may have a forward and a backward program beside it.
 
@@ -306,7 +308,7 @@ def _specialized(
 
         special = _only(lowering.module("block"), name)
         DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, special)
-        left = {spec.name for spec in Signature.of(_functions(special)[name]).results}
+        left = {spec.name for spec in signature_of(_functions(special)[name]).results}
         found = tuple(argument for argument in added if f"d_{argument}" in left)
         AccumulateGradientsPass(name, found).apply(lowering.context, special)
         return special

@@ -21,7 +21,9 @@ from coda_ir.calls.arguments import Signature, TensorSpec, short_name
 
 logger = logging.getLogger("coda_ir.gradient_accumulation")
 
-_INTERNALS: Any = import_module("torch._C")
+UNKNOWN = object()
+"""The hooks of a tensor where PyTorch does not show them."""
+
 _GRAPH: Any = import_module("torch.autograd.graph")
 
 
@@ -112,11 +114,20 @@ def _unfit(leaf: torch.Tensor, gradient: torch.Tensor, spec: TensorSpec) -> str 
 
 
 def _watched(leaf: Any, target: object) -> str | None:
-    """Whether somebody waits for the increment instead of the sum."""
-    if leaf._backward_hooks or leaf._post_accumulate_grad_hooks:
+    """Why the increment is needed beside the sum; None where it is not."""
+    # PyTorch documents neither a way to see the hooks of a tensor, nor what a backward pass is for.
+    # A version without these names adds the gradients as usual.
+    will_execute = getattr(import_module("torch._C"), "_will_engine_execute_node", None)
+    hooks = (
+        getattr(leaf, "_backward_hooks", UNKNOWN),
+        getattr(leaf, "_post_accumulate_grad_hooks", UNKNOWN),
+    )
+    if will_execute is None or UNKNOWN in hooks:
+        return "this version of PyTorch does not say what the gradient is for"
+    if any(hooks):
         return "it has a hook"
     try:
-        is_executed: bool = _INTERNALS._will_engine_execute_node(target)
+        is_executed: bool = will_execute(target)
     except RuntimeError:
         # PyTorch has no other word for a leaf that `torch.autograd.grad` returns the gradient of.
         is_executed = False

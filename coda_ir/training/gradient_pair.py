@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from coda_ir.api import CompiledFunction
 from coda_ir.calls.arguments import Signature, TensorSpec
+from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize

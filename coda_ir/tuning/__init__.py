@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from coda_ir.tuning.candidates import Request, candidates_of
     from coda_ir.tuning.choice import NOISE, choose
     from coda_ir.tuning.context import BUDGET_S, use_measurer
-    from coda_ir.tuning.function import TunedFunction
     from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
     from coda_ir.tuning.problem import Problem
     from coda_ir.tuning.tuner import Answer, tune
@@ -29,7 +28,6 @@ _MODULES = {
     "Problem": "tuning.problem",
     "Request": "tuning.candidates",
     "Tried": "cache.decision",
-    "TunedFunction": "tuning.function",
     "bucket": "tuning.buckets",
     "candidates_of": "tuning.candidates",
     "choose": "tuning.choice",
@@ -50,7 +48,6 @@ __all__ = [
     "Problem",
     "Request",
     "Tried",
-    "TunedFunction",
     "bucket",
     "candidates_of",
     "choose",

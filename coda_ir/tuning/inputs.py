@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.random_inputs.draw import INTEGER_LIMIT, size_of
 from coda_ir.random_inputs.roles import GemmWeight, roles_of
+from coda_ir.signatures import stated_dtype
 from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.tuning.problem import Problem
 

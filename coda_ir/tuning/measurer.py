@@ -10,6 +10,7 @@ from typing import Protocol
 from coda_ir.cache.decision import LIBRARY, Configured, Form
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
+from coda_ir.tuning.configured import configured
 from coda_ir.tuning.problem import Problem
 
 
@@ -30,7 +31,7 @@ class Candidate:
     @property
     def configured(self) -> Configured:
         """Form and schedule as plain data."""
-        return LIBRARY if self.schedule is None else Configured.of(self.schedule, self.form)
+        return LIBRARY if self.schedule is None else configured(self.schedule, self.form)
 
 
 @dataclass(frozen=True)

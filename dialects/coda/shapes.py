@@ -7,14 +7,17 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     BFloat16Type,
+    FixedBitwidthType,
     Float16Type,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerType,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 AnyTensor: TypeAlias = TensorType[Attribute]
 
@@ -36,6 +39,20 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def element_type_of(value: SSAValue) -> Attribute:
     return tensor_type(value).element_type
+
+
+def element_bytes(type: Attribute) -> int:
+    """Bytes of one element of a tensor type, or of an element type (1 for i1).
+
+    Raises TypeError for a type without a size.
+    """
+    if isa(type, TensorType[Attribute]):
+        type = type.element_type
+    if isinstance(type, IndexType):
+        return 8
+    if not isinstance(type, FixedBitwidthType):
+        raise TypeError(f"an element of type {type} has no size in bytes")
+    return max(1, type.bitwidth // 8)
 
 
 def is_float(type: Attribute) -> bool:

@@ -39,6 +39,16 @@ class ParsedSegments:
     bodies: list[Region] = field(default_factory=list[Region])
 
 
+def print_new_line(printer: Printer) -> None:
+    """Begin a line with the indentation of the printer."""
+    # xDSL's printer indents by this method alone. Without it lines are not indented.
+    begin_line = getattr(printer, "_print_new_line", None)
+    if begin_line is None:
+        printer.print_string("\n")
+    else:
+        begin_line()
+
+
 def print_typed_values(printer: Printer, values: list[SSAValue]) -> None:
     def print_one(value: SSAValue) -> None:
         printer.print_ssa_value(value)
@@ -112,7 +122,7 @@ def print_segment(printer: Printer, segment: Segment) -> None:
         segment.pairing.print_parameters(printer)
     print_ports(printer, segment.ports)
     with printer.indented():
-        printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+        print_new_line(printer)
         printer.print_string("-> ")
         with printer.in_parens():
             printer.print_list(segment.results, lambda r: _print_result(printer, *r))

@@ -43,6 +43,7 @@ from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
     parse_segment,
     parse_typed_value,
+    print_new_line,
     print_segment,
     print_typed_values,
     segment_attr,
@@ -217,7 +218,7 @@ class AttentionSumOp(AttentionLike, ABC):
         printer.print_op_attributes(options)
         with printer.indented():
             if self.schedule is not None:
-                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                print_new_line(printer)
                 printer.print_string("schedule")
                 self.schedule.print_parameters(printer)
             print_segment(printer, self.segment())

@@ -33,6 +33,7 @@ from coda_ir.dialects.gemm.assembly import (
     parse_segment,
     parse_sum,
     parse_typed_value,
+    print_new_line,
     print_ports,
     print_segment,
     print_sum,
@@ -184,15 +185,15 @@ class FusedOp(GemmInputs, IRDLOperation):
         print_sum(printer, self.inputs)
         with printer.indented():
             if self.schedule is not None:
-                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                print_new_line(printer)
                 printer.print_string("schedule")
                 self.schedule.print_parameters(printer)
             if self.order is not None:
-                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                print_new_line(printer)
                 printer.print_string("order")
                 self.order.print_parameters(printer)
             for segment in self.segments():
-                printer._print_new_line()  # pyright: ignore[reportPrivateUsage]
+                print_new_line(printer)
                 print_segment(printer, segment)
         printer.print_op_attributes(self.attributes, print_keyword=True)
 

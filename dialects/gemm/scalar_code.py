@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_bytes, element_type_of
 from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder
-from coda_ir.symbolic_shapes import element_bytes
 
 Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
 

@@ -8,7 +8,13 @@ from torch.fx import Node
 
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
-from coda_ir.frontends.torch.types import dims_attribute, dims_of, tensor_type, used_results
+from coda_ir.frontends.torch.types import (
+    dims_attribute,
+    dims_of,
+    parameter_names,
+    tensor_type,
+    used_results,
+)
 
 KERNELS = tuple(
     f"aten._scaled_dot_product_{name}.default"
@@ -46,6 +52,4 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
 
 def _arguments_by_name(node: Node) -> dict[str, Any]:
     """What a node gives to each parameter of its operator; defaults are left out."""
-    target: Any = node.target
-    names = [parameter.name for parameter in target._schema.arguments]
-    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from importlib import import_module
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import torch
-import torch.utils._pytree as _pytree
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
@@ -19,8 +18,12 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, CaptureError, capture_error
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
+from coda_ir.pytree import pytree
 
 WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+_ONE_AT_A_TIME = RLock()
+"""Keeps other threads from capturing: PyTorch patches itself while it does so."""
 
 KEPT_OPERATORS = frozenset(
     {
@@ -73,7 +76,7 @@ def capture(
     interpret_without_gpu()
     _check_call(model, args, kwargs or {})
     try:
-        with _one_at_a_time(), torch.enable_grad(), _marks_removed((args, kwargs)):
+        with _ONE_AT_A_TIME, torch.enable_grad(), _marks_removed((args, kwargs)):
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -100,25 +103,18 @@ def _check_call(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str
         ) from error
 
 
-def _one_at_a_time() -> AbstractContextManager[Any]:
-    """Keeps other threads from capturing, and from compiling by TorchDynamo: PyTorch patches
-    itself while it does so.
-    """
-    return import_module("torch._dynamo.convert_frame").compile_lock
-
-
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """An exported program with the operators that the importer knows."""
     program = with_stopped_gradients(program)
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
-    with _one_at_a_time():
+    with _ONE_AT_A_TIME:
         return decompose(_decompositions())
 
 
 @contextmanager
 def _marks_removed(arguments: object) -> Generator[None]:
     """Remove what tracing leaves on the example tensors: a later capture would read it."""
-    leaves: list[Any] = _pytree.tree_leaves(arguments)
+    leaves: list[Any] = pytree.tree_leaves(arguments)
     before = [(leaf, set(vars(leaf))) for leaf in leaves if isinstance(leaf, torch.Tensor)]
     try:
         yield

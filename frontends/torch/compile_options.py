@@ -12,6 +12,7 @@ from coda_ir.defects import Errors
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
+from coda_ir.options import CompileOptions, Tune, TuningOptions
 from coda_ir.remarks import REMARK_KINDS, RemarkKind
 from coda_ir.training.save_policy import SavePolicy
 
@@ -57,7 +58,7 @@ class Options:
     """Parts in which logits are computed again for their gradient, so that they are not saved."""
     fuse_gradient_accumulation: bool = False
     """Have the GEMMs of gradients add to the `.grad` that parameters have."""
-    tune: bool | float | Literal["stored"] = False
+    tune: Tune = False
     """Measure schedules on the GPU (docs/tuning.md): for at most a minute per graph, or so many
     seconds; `"stored"` uses results that are there. Where there is no GPU, nothing is measured.
     """
@@ -102,23 +103,16 @@ class Options:
         _check_choice("backward", self.backward, get_args(Backward))
         _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
-        _check_tune(self.tune)
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
         _check_type("fold_weights", self.fold_weights, bool, "True or False")
-        self._check_folding()
+        self._check_graphs()
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
         self._check_of_programs()
         if self.numerics is not None:
             _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
         _ = self.shown_remarks
 
-    def _check_folding(self) -> None:
-        if self.fold_weights and not self.pack_weights:
-            raise OptionError(
-                "option fold_weights keeps copies of weights between calls, which miss writes "
-                "through .data",
-                "add 'pack_weights': True where nobody writes weights like that",
-            )
+    def _check_graphs(self) -> None:
         if self.fold_weights and self.cuda_graphs:
             raise OptionError(
                 "option fold_weights is not for cuda_graphs: each replay would fold them again",
@@ -128,6 +122,8 @@ class Options:
     def _check_of_programs(self) -> None:
         """What compiled programs check as well: a graph that failed for it would only fall back."""
         try:
+            TuningOptions.of(self.tune)
+            CompileOptions(pack_weights=self.pack_weights, fold_weights=self.fold_weights)
             SavePolicy(memory_budget=self.memory_budget, stream_logits=self.stream_logits)
             if self.schedule:
                 check_schedule(self.schedule)
@@ -148,12 +144,6 @@ class Options:
 def _check_choice(name: str, value: object, choices: Any) -> None:
     if value not in choices:
         raise OptionError(f"unknown {name} '{value}'", f"use {', '.join(choices)}")
-
-
-def _check_tune(value: object) -> None:
-    is_time = isinstance(value, int | float) and value > 0
-    if not (is_time or value is False or value == "stored"):
-        raise OptionError(f"option tune is {value!r}", "use True, False, seconds, or 'stored'")
 
 
 def _check_type(name: str, value: object, expected: type, example: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Literal, TypedDict
@@ -30,18 +30,17 @@ from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
+    ModelInput,
     NothingToDo,
     decompositions,
     described_graph,
     fix_numbers_of_modules,
-    input_names,
     keep_operators_whole,
+    model_inputs,
     needs_gradients,
-    weight_positions,
 )
 from coda_ir.frontends.torch.graph_runner import GraphRunner, Run, TrainingRunner
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
-from coda_ir.frontends.torch.inductor_fallback import compile_with_inductor
 from coda_ir.frontends.torch.input_updates import make_updates_results, storing_updates
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.regions import (
@@ -54,9 +53,8 @@ from coda_ir.frontends.torch.regions import (
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
-    check_traced,
+    check_outputs,
     forward_graph,
-    inputs_with_gradients,
 )
 from coda_ir.frontends.torch.transforms import transforms_itself
 from coda_ir.frontends.torch.types import Runner
@@ -101,22 +99,23 @@ def coda(
     `mode` is one of `MODES` and `options` are those of `Options`. Raises OptionError for others.
     """
     chosen = Options.of(mode, options)
-    names = input_names(graph)
+    inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     is_whole = not transforms_itself(graph)
     if is_whole and not needs_gradients(graph, example_inputs):
-        return _trace_whole(GraphCompiler(chosen, names), graph, example_inputs)
+        return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)
     if is_whole and chosen.backward == "derived":
         try:
             with torch.no_grad():
-                compiler = TrainingCompiler(chosen, names)
-                return _trace_whole(compiler, forward_graph(graph), example_inputs)
+                forward = forward_graph(graph)
+                compiler = TrainingCompiler(chosen, inputs, forward)
+                return _trace_whole(compiler, forward, example_inputs)
         except NotDerivedError as reason:
             logger.info("the gradients of a graph are left to autograd: %s", reason)
     backend = _aot_autograd(
-        fw_compiler=GraphCompiler(chosen, names),
-        bw_compiler=GraphCompiler(chosen, names, is_backward=True),
+        fw_compiler=GraphCompiler(chosen, inputs),
+        bw_compiler=GraphCompiler(chosen, inputs, is_backward=True),
     )
     return backend(graph, example_inputs)
 
@@ -142,6 +141,7 @@ def _trace_whole(
 
 
 def _aot_autograd(**compilers: Any) -> Any:
+    # PyTorch documents it under this name, in its page on custom backends.
     return import_module("torch._dynamo.backends.common").aot_autograd(**compilers)
 
 
@@ -151,10 +151,12 @@ class GraphCompiler:
     updates_inputs = True
     """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
 
-    def __init__(self, options: Options, names: Sequence[str] = (), *, is_backward: bool = False):
-        """`names` is what `input_names` gives of the graph of TorchDynamo."""
+    def __init__(
+        self, options: Options, inputs: Sequence[ModelInput] = (), *, is_backward: bool = False
+    ):
+        """`inputs` are those of the graph of TorchDynamo."""
         self.options = options
-        self._names = names
+        self._inputs = inputs
         self._is_backward = is_backward
         self._refusals = logging.WARNING
 
@@ -166,7 +168,7 @@ class GraphCompiler:
         updated = make_updates_results(graph)
         compiled = self._try_to_compile(graph, updated)
         if compiled is None:
-            return storing_updates(self._fall_back(graph, inputs), updated)
+            return storing_updates(self._fall_back(graph), updated)
         eager = storing_updates(_eager(graph), updated)
         return self._guarded(compiled, eager, graph, changes_inputs=bool(updated))
 
@@ -204,21 +206,18 @@ class GraphCompiler:
 
     def _compile_regions(self, split: GraphModule) -> Runner:
         options = replace(self.options, cuda_graphs=False)
-        compiler = GraphCompiler(options, self._names, is_backward=True)
+        compiler = GraphCompiler(options, self._inputs, is_backward=True)
         compiler._refusals = logging.INFO
         for node, region in regions_in(split):
             call = compiler._compile_or_fall_back(region, inputs_of(region))
             setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
         return lambda inputs: split.forward(*inputs)
 
-    def _fall_back(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Runner:
-        if self.options.fallback == "inductor":
-            return compile_with_inductor(graph, example_inputs)
-        return _eager(graph)
+    def _fall_back(self, graph: GraphModule) -> Runner:
+        return _inductor(graph) if self.options.fallback == "inductor" else _eager(graph)
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        weights = () if self._is_backward else weight_positions()
-        captured = DynamoGraph(graph, weights, updated, self._names)
+        captured = DynamoGraph(graph, self._inputs, updated, is_backward=self._is_backward)
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
         with _tensors_with_data():
@@ -288,10 +287,15 @@ class TrainingCompiler(GraphCompiler):
 
     updates_inputs = False
 
+    def __init__(self, options: Options, inputs: Sequence[ModelInput], forward: GraphModule):
+        """`forward` is the graph of TorchDynamo."""
+        super().__init__(options, inputs)
+        self._forward = forward
+
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
         """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
         try:
-            check_traced()
+            check_outputs(self._forward, graph)
             return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
         except NotDerivedError:
             raise
@@ -305,7 +309,7 @@ class TrainingCompiler(GraphCompiler):
             raise NotDerivedError("a defect of coda_ir", "report it") from error
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, weight_positions(), updated, self._names)
+        captured = DynamoGraph(graph, self._inputs, updated)
         imported, remarks = self._import(captured)
         wrt = _with_gradients(captured, imported)
         with _tensors_with_data():
@@ -327,6 +331,19 @@ def _eager(graph: GraphModule) -> Runner:
     return lambda inputs: graph.forward(*inputs)
 
 
+def _inductor(graph: GraphModule) -> Runner:
+    """A functional ATen graph that Inductor compiles in its first call, as one operator."""
+    torch_compiler: Any = torch.compiler  # it has no complete type
+
+    @torch_compiler.allow_in_graph
+    def whole(*inputs: Any) -> Any:
+        return graph.forward(*inputs)
+
+    compile_graph: Any = torch.compile
+    compiled = compile_graph(lambda *inputs: whole(*inputs))
+    return lambda inputs: compiled(*inputs)
+
+
 def _eager_with_gradients(graph: GraphModule) -> Runner:
     def run(inputs: list[Any]) -> Sequence[Any]:
         with torch.enable_grad():
@@ -337,16 +354,17 @@ def _eager_with_gradients(graph: GraphModule) -> Runner:
 
 def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:
     """The names of the arguments that require gradients."""
-    required = inputs_with_gradients()
     named = zip(imported.inputs, captured.inputs, strict=True)
-    return [name for name, given in named if name and required[captured.position(given.node)]]
+    return [name for name, given in named if name and captured.requires_grad(given.node)]
 
 
 def _tensors_with_data() -> AbstractContextManager[None]:
     """Leaves the mode in which AOTAutograd traces: its tensors have no data to measure on, or to
     be passed in a call.
     """
-    return import_module("torch._subclasses.fake_tensor").unset_fake_temporarily()
+    # PyTorch documents no other way. Without it the graph runs through the fallback.
+    fake_tensor = import_module("torch._subclasses.fake_tensor")
+    return getattr(fake_tensor, "unset_fake_temporarily", nullcontext)()
 
 
 def _boxed(runner: Runner) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.utils._pytree as _pytree
 from torch.export import ExportedProgram
 from xdsl.dialects.builtin import ModuleOp
 
@@ -21,10 +20,8 @@ from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, Resul
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
+from coda_ir.pytree import pytree
 from coda_ir.remarks import collect_remarks
-
-# PyTorch's trees have no complete types.
-pytree: Any = _pytree
 
 
 class TrainingModeWarning(UserWarning):

@@ -10,20 +10,22 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 _REGION = "wrap_with_set_grad_enabled"
-"""The operator of `torch.export` for a region under `torch.no_grad` or `torch.enable_grad`.
-Regions are not nested.
+"""The operator of `torch.export` for a region under `torch.no_grad` or `torch.enable_grad`, which
+is a graph. Regions are not nested.
 """
 
 
 def with_stopped_gradients(program: ExportedProgram) -> ExportedProgram:
-    """A program that detaches what its regions without gradients return: decompositions inline
-    these regions, and would lose them. A program without such regions is returned as it is.
+    """A program in which regions without gradients are inlined, and their results detached.
+
+    Decompositions would inline them, too, and lose where gradients stop and where the operators
+    come from. A program without such regions is returned as it is.
     """
-    if not _results_without_gradients(program.graph_module):
+    if not _regions(program.graph_module):
         return program
     graph_module: GraphModule = copy.deepcopy(program.graph_module)
-    for result in _results_without_gradients(graph_module):
-        _detach(result)
+    for region in _regions(graph_module):
+        _inline(graph_module, region)
     graph_module.recompile()
     given: Any = program
     return ExportedProgram(
@@ -39,26 +41,34 @@ def with_stopped_gradients(program: ExportedProgram) -> ExportedProgram:
     )
 
 
-def _results_without_gradients(graph_module: GraphModule) -> list[Node]:
-    """The nodes that take a result of floats out of a region without gradients."""
-    regions = [
-        node
-        for node in graph_module.graph.nodes
-        if getattr(node.target, "__name__", "") == _REGION and node.args[0] is False
-    ]
-    results = (user for region in regions for user in region.users)
-    return [node for node in results if _is_float(node)]
+def _regions(graph_module: GraphModule) -> list[Node]:
+    """The calls of regions without gradients."""
+    nodes = graph_module.graph.nodes
+    calls = (node for node in nodes if getattr(node.target, "__name__", "") == _REGION)
+    return [node for node in calls if node.args[0] is False]
 
 
-def _is_float(node: Node) -> bool:
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+def _inline(graph_module: GraphModule, region: Node) -> None:
+    """Compute a region in place. Its results keep their names, which the signature may have."""
+    body: Any = region.args[1]
+    called: GraphModule = graph_module.get_submodule(body.target)
+    inputs = [node for node in called.graph.nodes if node.op == "placeholder"]
+    values: dict[Node, Any] = dict(zip(inputs, region.args[2:], strict=True))
+    with region.graph.inserting_before(region):
+        results: Any = region.graph.graph_copy(called.graph, values)
+        for node in called.graph.nodes:
+            if node.op == "get_attr":
+                _adopt(graph_module, called, values[node])
+    for result in list(region.users):
+        result.target = torch.ops.aten.detach.default
+        result.args = (results[result.args[1]],)
+    region.graph.erase_node(region)
+    if not body.users:
+        region.graph.erase_node(body)
 
 
-def _detach(result: Node) -> None:
-    """Let a node detach what it gave before; it keeps its name, which the signature may have."""
-    graph = result.graph
-    with graph.inserting_before(result):
-        given = graph.node_copy(result, lambda node: node)
-    result.target = torch.ops.aten.detach.default
-    result.args = (given,)
+def _adopt(graph_module: GraphModule, called: GraphModule, node: Node) -> None:
+    """Give `graph_module` what `node`, which is copied from `called`, reads."""
+    name = f"{node.name}_attribute"
+    setattr(graph_module, name, getattr(called, str(node.target)))
+    node.target = name

@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import KEPT_OPERATORS
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
-from coda_ir.frontends.torch.types import dims_of, dotted_name, location_of, symbolic_text
+from coda_ir.frontends.torch.types import (
+    called_name,
+    dims_of,
+    dotted_name,
+    location_of,
+    symbolic_text,
+    tensors_in,
+)
 from coda_ir.remarks import source_position
 
-_INTERNALS: Any = import_module("torch._C")
+SET_GRAD_ENABLED = "_set_grad_enabled"
+"""The name of what a graph of TorchDynamo calls to switch gradients on and off."""
 
 
 class NothingToDo(CodaError):
     """A graph that this backend has nothing to improve in."""
+
+
+WEIGHTS = ("_parameters", "_buffers")
+"""By which TorchDynamo reaches the parameters and the buffers of a module."""
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """An input of a graph of TorchDynamo."""
+
+    name: str = ""
+    """The path of a parameter or a buffer, or the name of an argument; empty without a name."""
+    is_weight: bool = False
+    """Whether the input is a parameter or a buffer."""
+    requires_grad: bool = False
 
 
 class DynamoGraph:
@@ -35,16 +59,17 @@ class DynamoGraph:
     def __init__(
         self,
         module: GraphModule,
-        weights: Collection[int] = (),
+        model_inputs: Sequence[ModelInput] = (),
         updated: Sequence[int] = (),
-        names: Sequence[str] = (),
+        *,
+        is_backward: bool = False,
     ):
-        """`weights` are the positions of the inputs that are parameters or buffers, `updated` of
-        those whose new values are the last results; `names` is what `input_names` gives.
+        """`model_inputs` is what `model_inputs` gives, and `updated` are the positions of the
+        inputs whose new values are the last results. A backward graph has no weights.
         """
         graph = module.graph
-        self._names = names
-        self._weights = frozenset(weights).difference(updated)
+        self._model_inputs = model_inputs
+        self._is_backward = is_backward
         self.updated = tuple(updated)
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
@@ -71,11 +96,15 @@ class DynamoGraph:
         """The number of an input among those of the graph."""
         return self._positions[self.sizes.get(node, node)]
 
-    def _name_of(self, node: Node) -> str:
-        """What an input is called in the model, where AOTAutograd says which one it is."""
+    def requires_grad(self, node: Node) -> bool:
+        """Whether an input requires a gradient in the model."""
+        return self._in_model(node).requires_grad
+
+    def _in_model(self, node: Node) -> ModelInput:
+        """An input as the model has it, where AOTAutograd says which one it is."""
         index: object = getattr(node.meta.get("desc"), "idx", None)
-        known = isinstance(index, int) and index < len(self._names)
-        return (self._names[index] if known else "") or node.name
+        known = isinstance(index, int) and index < len(self._model_inputs)
+        return self._model_inputs[index] if known else ModelInput()
 
     @property
     def size_hints(self) -> dict[str, int]:
@@ -97,39 +126,32 @@ class DynamoGraph:
         symbol = _symbol_of(value)
         if symbol is None or self.places[symbol][1] is not None:
             position = self._positions[node]
-            is_weight, is_updated = position in self._weights, position in self.updated
-            name = self._name_of(node)
+            found, is_updated = self._in_model(node), position in self.updated
+            is_weight = found.is_weight and not is_updated and not self._is_backward
+            name = found.name or node.name
             return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
-        stand_in.meta["val"] = _extent_of_size(value)
+        stand_in.meta["val"] = _tensor_of(node.graph).new_zeros(1).expand(value)
         self.sizes[stand_in] = node
         return GraphInput(stand_in, stand_in.name)
 
 
-def input_names(graph: GraphModule) -> list[str]:
-    """What the tensors that a graph of TorchDynamo takes are called in the model, by position: the
-    paths of parameters and buffers, and the names of arguments. Empty for what has no name, or
-    shares it with another.
-    """
-    names: list[str] = []
-    for node in graph.graph.nodes:
-        if node.op != "placeholder":
-            continue
-        path: object = getattr(_source_of(node), "name", "")
-        is_tensor = isinstance(node.meta.get("example_value"), torch.Tensor)
-        is_named = is_tensor and isinstance(path, str)
-        names.append(dotted_name(path, of_module=_is_of_module(node)) if is_named else "")
-    return [name if names.count(name) == 1 else "" for name in names]
+def model_inputs(graph: GraphModule) -> list[ModelInput]:
+    """The inputs of a graph of TorchDynamo by position. Those that share a name have none."""
+    inputs = [_model_input(node) for node in graph.graph.nodes if node.op == "placeholder"]
+    names = [each.name for each in inputs]
+    return [each if names.count(each.name) == 1 else replace(each, name="") for each in inputs]
 
 
-def weight_positions() -> Collection[int]:
-    """Which inputs of the graph that AOTAutograd compiles are parameters and buffers.
-
-    Not for backward graphs, whose inputs are others.
-    """
-    context: Any = import_module("torch._guards").TracingContext.try_get()
-    metadata: Any = None if context is None else context.fw_metadata
-    return () if metadata is None else tuple(metadata.static_input_indices)
+def _model_input(node: Node) -> ModelInput:
+    value: object = node.meta.get("example_value")
+    path: object = getattr(_source_of(node), "name", "")
+    if not isinstance(value, torch.Tensor) or not isinstance(path, str):
+        return ModelInput()
+    is_weight = isinstance(value, torch.nn.Parameter) or any(name in path for name in WEIGHTS)
+    return ModelInput(
+        dotted_name(path, of_module=_is_of_module(node)), is_weight, value.requires_grad
+    )
 
 
 def described_graph(graph: GraphModule) -> str:
@@ -161,11 +183,12 @@ def _places_of_symbols(placeholders: Sequence[Node]) -> dict[str, tuple[int, int
     return numbers | extents
 
 
-def _extent_of_size(size: Any) -> torch.Tensor:
-    """A (fake) tensor of which a size is the extent, so that the function is told it."""
-    fake_mode: Any = import_module("torch._guards").detect_fake_mode()
-    with fake_mode:
-        return torch.zeros(1).expand(size)
+def _tensor_of(graph: Graph) -> torch.Tensor:
+    """A (fake) tensor of a graph. Raises NothingToDo for a graph without one."""
+    for node in graph.nodes:
+        for tensor in tensors_in(node.meta.get("val")):
+            return tensor
+    raise NothingToDo("the graph has no tensors", "nothing to do: it is not for this backend")
 
 
 def _constants_of(module: GraphModule) -> list[GraphInput]:
@@ -199,8 +222,7 @@ def _device_of(source: GraphSource) -> torch.device:
 def needs_gradients(graph: GraphModule, example_inputs: Sequence[object]) -> bool:
     """Whether AOTAutograd has to look for a backward graph."""
     required = any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
-    set_grad: object = getattr(_INTERNALS, "_set_grad_enabled")  # noqa: B009
-    enables = any(node.target is set_grad and True in node.args for node in graph.graph.nodes)
+    enables = any(called_name(n) == SET_GRAD_ENABLED and True in n.args for n in graph.graph.nodes)
     return required and (torch.is_grad_enabled() or enables)
 
 
@@ -241,91 +263,58 @@ def _replace_by_number(node: Node, number: float) -> None:
     def replaced(argument: Node) -> Any:
         return number if argument is node else argument
 
-    map_arguments: Any = getattr(import_module("torch.fx.node"), "map_arg")  # noqa: B009
     for user in list(node.users):
-        user.args = map_arguments(user.args, replaced)
-        user.kwargs = map_arguments(user.kwargs, replaced)
+        user.args = map_arg(user.args, replaced)
+        user.kwargs = map_arg(user.kwargs, replaced)
 
 
-@cache
-def whole_operators() -> Mapping[Any, Callable[..., Any]]:
-    """The operators that PyTorch decomposes by itself unless it is told to keep them."""
-    return {
-        overload: _not_decomposed
-        for name in sorted(KEPT_OPERATORS)
-        for overload in _overloads(name)
-        if overload._can_decompose() and not _aliases(overload)
-    }
+WHOLE_OPERATORS = (
+    "batch_norm.default",
+    "conv1d.default",
+    "conv1d.padding",
+    "conv2d.default",
+    "conv2d.padding",
+    "cross_entropy_loss.default",
+    "group_norm.default",
+    "layer_norm.default",
+    "linear.default",
+    "matmul.default",
+    "pad.default",
+    "rms_norm.default",
+    "scaled_dot_product_attention.default",
+    "softmax.int",
+)
+"""Those of `KEPT_OPERATORS` that PyTorch decomposes before AOTAutograd sees them."""
 
 
-def _overloads(name: str) -> list[Any]:
-    packet: Any = getattr(torch.ops.aten, name)
-    # TorchScript has overloads, such as split.str, that the dispatcher lacks.
-    known = [
-        overload
-        for overload in packet.overloads()
-        if _INTERNALS._dispatch_has_kernel(f"aten::{name}.{overload}".removesuffix(".default"))
-    ]
-    return [getattr(packet, overload) for overload in known]
+def keep_operators_whole() -> AbstractContextManager[None]:
+    """While AOTAutograd traces a graph without gradients: norms, linear maps and attention stay
+    the operators that `coda_ir.export` sees, instead of their decompositions.
+    """
+    # Only `torch.export` has a documented way to keep these operators, and it cannot take a graph
+    # of TorchDynamo with its sizes. Without this function the passes raise the decompositions.
+    exported = import_module("torch.export.exported_program")
+    keep = getattr(exported, "_override_composite_implicit_decomp", None)
+    if keep is None:
+        return nullcontext()
+    return keep({_overload(name): _not_decomposed for name in WHOLE_OPERATORS})
 
 
-def _aliases(overload: Any) -> bool:
-    arguments = [*overload._schema.arguments, *overload._schema.returns]
-    return any(argument.alias_info is not None for argument in arguments)
+def _overload(name: str) -> Any:
+    packet, overload = name.split(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)
 
 
 def _not_decomposed(*args: object, **kwargs: object) -> object:
     return NotImplemented
 
 
-@contextmanager
-def keep_operators_whole() -> Generator[None]:
-    """While AOTAutograd traces a graph without gradients: norms, linear maps and attention stay
-    the operators that `coda_ir.export` sees, instead of their decompositions.
-    """
-    exported: Any = import_module("torch.export.exported_program")
-    token = _own_kernels.set(
-        {operator: dict(operator.py_kernels) for operator in whole_operators()}
-    )
-    try:
-        with exported._override_composite_implicit_decomp(dict(whole_operators())):
-            yield
-    finally:
-        _own_kernels.reset(token)
-
-
-@contextmanager
-def decompose_as_usual() -> Generator[None]:
-    """Inside of `keep_operators_whole`, for what wants the usual decompositions nevertheless."""
-    usual = _own_kernels.get() or {}
-    kept = {operator: dict(operator.py_kernels) for operator in usual}
-    _set_kernels(usual)
-    try:
-        yield
-    finally:
-        _set_kernels(kept)
-
-
-_own_kernels: ContextVar[Mapping[Any, Mapping[Any, Any]] | None] = ContextVar(
-    "own_kernels", default=None
-)
-
-
-def _set_kernels(kernels: Mapping[Any, Mapping[Any, Any]]) -> None:
-    for operator, table in kernels.items():
-        operator.py_kernels.clear()
-        operator.py_kernels.update(table)
-        operator._dispatch_cache.clear()
-
-
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """The decompositions of `coda_ir.export`, for operators that do not decompose by themselves."""
+    """The decompositions of `coda_ir.export`."""
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     return {
         overload: rule
         for overload, rule in table.items()
-        if overload.namespace == "aten"
-        and overload.overloadpacket.__name__ not in KEPT_OPERATORS
-        and not overload._can_decompose()
+        if overload.namespace == "aten" and overload.overloadpacket.__name__ not in KEPT_OPERATORS
     }

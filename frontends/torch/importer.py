@@ -36,6 +36,7 @@ from coda_ir.frontends.torch.types import (
     element_type,
     is_higher_order,
     location_of,
+    parameter_names,
     tensor_type,
     tensors_in,
     used_results,
@@ -228,7 +229,7 @@ class GraphImporter:
                 writer.operands,
                 text,
                 [tensor_type(result) for result in results],
-                view=any(result.alias_info is not None for result in target._schema.returns),
+                view=bool(target.is_view),
                 random=_draws_numbers(node),
                 positions=None if is_all else list(expected),
             )
@@ -353,17 +354,11 @@ def _draws_numbers(node: Node) -> bool:
     """Whether a node needs random numbers; attention that drops nothing does not."""
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
-    chances = [argument.name == "dropout_p" for argument in _schema(node)]
-    if not any(chances):
+    names = parameter_names(node)
+    if "dropout_p" not in names:
         return True
-    place = chances.index(True)
-    given = node.args[place:] or (node.kwargs.get("dropout_p", 0.0),)
+    given = node.args[names.index("dropout_p") :] or (node.kwargs.get("dropout_p", 0.0),)
     return not isinstance(given[0], int | float) or given[0] != 0
-
-
-def _schema(node: Node) -> Sequence[Any]:
-    target: Any = node.target
-    return target._schema.arguments
 
 
 def _has_floats(node: Node) -> bool:

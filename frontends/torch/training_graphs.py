@@ -7,17 +7,17 @@ gradients stop, and functions with a backward of their own. A graph with them is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torch.fx import GraphModule, Node
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.types import CHECKPOINT, tensors_in
+from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED
+from coda_ir.frontends.torch.types import CHECKPOINT, called_name, tensors_in
 
-_INTERNALS: Any = import_module("torch._C")
-_SET_GRAD_ENABLED: object = getattr(_INTERNALS, "_set_grad_enabled")  # noqa: B009
 _CHECKPOINT = "tag_activation_checkpoint"
 _DETACHING = frozenset({"detach", "detach_", "requires_grad_", "data"})
 
@@ -32,9 +32,10 @@ def forward_graph(graph: GraphModule) -> GraphModule:
     Raises NotDerivedError where the gradients would not be those of PyTorch.
     """
     _check_gradients_flow(graph)
-    copied = import_module("torch.fx").Graph()
+    _check_views(graph)
+    copied = Graph()
     copied.output(copied.graph_copy(graph.graph, {}))
-    for node in [node for node in copied.nodes if node.target is _SET_GRAD_ENABLED]:
+    for node in [node for node in copied.nodes if called_name(node) == SET_GRAD_ENABLED]:
         copied.erase_node(node)
     forward = GraphModule(graph, copied)
     forward.meta.update(graph.meta)
@@ -45,7 +46,7 @@ def _check_gradients_flow(graph: GraphModule) -> None:
     active: set[Node] = set()
     is_enabled = True
     for node in graph.graph.nodes:
-        if node.target is _SET_GRAD_ENABLED:
+        if called_name(node) == SET_GRAD_ENABLED:
             is_enabled = bool(node.args[0])
         elif _requires_gradient(node) if node.op == "placeholder" else _reads(node, active):
             _check_node(node, is_enabled=is_enabled)
@@ -59,7 +60,7 @@ def _check_node(node: Node, *, is_enabled: bool) -> None:
         return
     if not is_enabled:
         raise _refusal(node, "computes without gradients from what has one")
-    if _name(node) in _DETACHING:
+    if called_name(node) in _DETACHING:
         raise _refusal(node, "stops gradients")
 
 
@@ -71,26 +72,18 @@ def _check_called(graph: GraphModule, node: Node) -> None:
         if argument.op == "get_attr"
         and isinstance(getattr(graph, str(argument.target), None), GraphModule)
     ]
-    if called and _name(node) != _CHECKPOINT:
+    if called and called_name(node) != _CHECKPOINT:
         raise _refusal(node, "calls a part with gradients of its own")
     for module in called:
         for inner in module.graph.nodes:
             inner.meta["custom"] = {**(inner.meta.get("custom") or {}), CHECKPOINT: node.name}
-            if inner.target is _SET_GRAD_ENABLED or _name(inner) in _DETACHING:
+            if called_name(inner) == SET_GRAD_ENABLED or called_name(inner) in _DETACHING:
                 raise _refusal(inner, "stops gradients in a part that is computed again")
             _check_called(module, inner)
 
 
 def _refusal(node: Node, reason: str) -> NotDerivedError:
     return NotDerivedError(f"{node.name} {reason}", "nothing to do: PyTorch derives the gradients")
-
-
-def _name(node: Node) -> str:
-    """The name of what a node calls: `detach` for `x.detach()` and `torch.detach(x)`."""
-    if node.op == "call_function" and node.target is getattr:
-        return str(node.args[1])
-    target: Any = node.target
-    return str(getattr(target, "__name__", target))
 
 
 def _requires_gradient(node: Node) -> bool:
@@ -107,32 +100,38 @@ def _is_float(node: Node) -> bool:
     return any(tensor.dtype.is_floating_point or tensor.dtype.is_complex for tensor in tensors)
 
 
-def check_traced() -> None:
-    """Check what AOTAutograd found out about the graph that it traced without gradients.
+def check_outputs(graph: GraphModule, traced: GraphModule) -> None:
+    """Check the graph that AOTAutograd `traced` without gradients against the one of TorchDynamo.
 
-    Raises NotDerivedError for inputs that change, and for outputs that share memory with an input
-    that has a gradient: their place in PyTorch's graph is lost.
+    Raises NotDerivedError where it has further outputs. They are the new values of inputs.
     """
-    metadata = _traced()
-    if any(i.mutates_data or i.mutates_metadata for i in metadata.input_info):
+    if len(_leaves(traced)) != len(_leaves(graph)):
         raise NotDerivedError(
             "the graph changes an input in place", "nothing to do: PyTorch derives the gradients"
         )
-    for output in metadata.output_info:
-        base = output.base_idx
-        if "input" in output.output_type.name and metadata.input_info[base].requires_grad:
-            raise NotDerivedError(
-                "the graph returns a view of an input",
-                "nothing to do: PyTorch derives the gradients",
-            )
 
 
-def inputs_with_gradients() -> Sequence[bool]:
-    """For each input of the graph that AOTAutograd traced, whether it requires a gradient."""
-    return [bool(i.requires_grad) for i in _traced().input_info]
+def _leaves(graph: GraphModule) -> Sequence[object]:
+    leaves: Any = graph.graph.output_node().args[0]
+    return leaves
 
 
-def _traced() -> Any:
-    context: Any = import_module("torch._guards").TracingContext.try_get()
-    assert context is not None and context.fw_metadata is not None, "AOTAutograd is at work"
-    return context.fw_metadata
+def _check_views(graph: GraphModule) -> None:
+    """Raises NotDerivedError for an output that shares memory with an input that has a gradient:
+    its place in PyTorch's graph would be lost.
+    """
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    given = {_storage(x) for node in inputs for x in _values(node) if x.requires_grad}
+    outputs = [leaf for leaf in _leaves(graph) if isinstance(leaf, Node)]
+    if any(_storage(x) in given for node in outputs for x in _values(node)):
+        raise NotDerivedError(
+            "the graph returns a view of an input", "nothing to do: PyTorch derives the gradients"
+        )
+
+
+def _values(node: Node) -> Iterable[torch.Tensor]:
+    return tensors_in(node.meta.get("example_value"))
+
+
+def _storage(tensor: torch.Tensor) -> StorageWeakRef:
+    return StorageWeakRef(tensor.untyped_storage())

@@ -5,26 +5,20 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from torch.fx import Node
+from torch.fx.operator_schemas import get_signature_for_torch_op
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    BFloat16Type,
     FileLineColLoc,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntAttr,
     IntegerAttr,
-    IntegerType,
     LocationAttr,
     NameLoc,
-    Signedness,
     StringAttr,
     TensorType,
     UnknownLoc,
@@ -33,24 +27,14 @@ from xdsl.ir import Attribute
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.element_types import ELEMENT_TYPES
 from coda_ir.remarks import checkpointed_location
 from coda_ir.symbolic_shapes import Dim, Dims
 
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph, which takes the list of its inputs and may clear it."""
 
-ELEMENT_TYPES: dict[torch.dtype, Attribute] = {
-    torch.bfloat16: BFloat16Type(),
-    torch.float16: Float16Type(),
-    torch.float32: Float32Type(),
-    torch.float64: Float64Type(),
-    torch.bool: IntegerType(1),
-    torch.int8: IntegerType(8),
-    torch.uint8: IntegerType(8, Signedness.UNSIGNED),
-    torch.int16: IntegerType(16),
-    torch.int32: IntegerType(32),
-    torch.int64: IntegerType(64),
-}
+ATTRIBUTES: dict[torch.dtype, Attribute] = {type.dtype(): type.attribute for type in ELEMENT_TYPES}
 
 UNNAMED = "?"
 """What an extent that is neither a number nor a product of symbols is called."""
@@ -58,12 +42,12 @@ UNNAMED = "?"
 
 def element_type(dtype: torch.dtype) -> Attribute:
     """Raises CodaError for a type that the IR lacks, such as complex numbers."""
-    if dtype not in ELEMENT_TYPES:
+    if dtype not in ATTRIBUTES:
         raise CodaError(
             f"tensors of type {dtype} cannot be represented",
             "keep complex and quantized numbers outside of the exported model",
         )
-    return ELEMENT_TYPES[dtype]
+    return ATTRIBUTES[dtype]
 
 
 def tensor_type(value: torch.Tensor) -> AnyTensor:
@@ -223,6 +207,14 @@ def dotted_name(path: str, *, of_module: bool = True) -> str:
     return ".".join(name for name in names if name not in _ATTRIBUTES_OF_MODULES)
 
 
+def called_name(node: Node) -> str:
+    """The name of what a node calls: `detach` for `x.detach()` and `torch.detach(x)`."""
+    if node.op == "call_function" and node.target is getattr:
+        return str(node.args[1])
+    target: Any = node.target
+    return str(getattr(target, "__name__", target))
+
+
 def used_results(node: Node) -> dict[int, torch.Tensor]:
     """The tensors among the results of a node by position; of several, those that are used."""
     value: Any = node.meta["val"]
@@ -237,7 +229,19 @@ def used_results(node: Node) -> dict[int, torch.Tensor]:
 
 def is_higher_order(node: Node) -> bool:
     """Whether a node hands another operator, or a graph, to something that calls it."""
-    return isinstance(node.target, import_module("torch._ops").HigherOrderOperator)
+    return getattr(node.target, "__module__", None) == "torch.ops.higher_order"
+
+
+def is_operator(node: Node) -> bool:
+    """Whether a node calls an operator of PyTorch with a schema, such as `aten.add.Tensor`."""
+    return hasattr(node.target, "overloadpacket")
+
+
+def parameter_names(node: Node) -> list[str]:
+    """The names of the parameters of a node's operator, the first of which is `input`."""
+    target: Any = node.target
+    signatures = get_signature_for_torch_op(target)
+    return [] if not signatures else list(signatures[0].parameters)
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import AnyTensor, element_bytes, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
     FusedOp,
@@ -26,7 +26,6 @@ from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_wide
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.remarks import fuse_locations
-from coda_ir.symbolic_shapes import element_bytes
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
 

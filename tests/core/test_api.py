@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
 from coda_ir.api import CompiledFunction
+from coda_ir.backends.triton.aot import complete_schedule
 from coda_ir.calls.arguments import (
     ArgumentDeviceError,
     ArgumentDtypeError,
@@ -24,7 +25,6 @@ from coda_ir.calls.arguments import (
     SymbolConflictError,
     UnknownArgumentError,
 )
-from coda_ir.devices import complete_schedule
 from coda_ir.diagnostics import CodaError
 
 ROPE = """

@@ -75,6 +75,18 @@ def test_a_stray_access_is_caught_where_it_happens():
         run_guarded(without_row_mask(emit_module(parse(NEGATION))), [torch.randn(5, 24)])
 
 
+def test_a_store_that_a_number_masks_is_none():
+    """Triton's interpreter computes integers for such a mask."""
+    source = emit_module(parse(NEGATION))
+    outside = source.replace("tile_ptr + row", "tile_ptr + 4000 + row")
+    masked = outside.replace("mask=row_mask", "mask=(tile_m < 0) & row_mask")
+    assert len({source, outside, masked}) == 3
+    (result,) = run_guarded(masked, [torch.randn(5, 24)])
+    assert result.isnan().all()
+    with pytest.raises(Exception, match=OutOfBoundsError.__name__):
+        run_guarded(outside, [torch.randn(5, 24)])
+
+
 def test_a_stray_store_changes_a_guard():
     memory = GuardedMemory()
     module = load_module(without_row_mask(emit_module(parse(NEGATION))), memory=memory)

@@ -21,11 +21,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
 from coda_ir.backends.reference import Precision, run_function
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.derive_gradient import NoDerivativeError
+from coda_ir.signatures import signature_of
 
 # No extent is a multiple of a tile.
 SIZES = {
@@ -69,7 +69,7 @@ class Differentiated:
         self.program = Example(name, dtype, SIZES[name])
         self.module = self.program.module("block").clone()
         self.joint = joint_of(self.module, function=name)
-        names = [spec.name for spec in Signature.of(self.program.function()).arguments]
+        names = [spec.name for spec in signature_of(self.program.function()).arguments]
         self.wanted = [names[number] for number in differentiated(self.joint)]
         self.draws = [self._draw(seed) for seed in range(RUNS)]
 

@@ -1,6 +1,6 @@
 """Faults of GEMMs that combine the partials of their rows: which rows, which code."""
 
-from faults.fault import Fault, KernelFault
+from faults.fault import Fault, KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
 CODE = "coda_ir.passes.support.absorption:AbsorbedCode."
@@ -9,37 +9,34 @@ ABSORPTION_FAULTS = (
     Fault(
         "absorbed finalize: its first result for each of them",
         f"{CODE}result",
-        "terminator.operands[index]",
-        "terminator.operands[0]",
+        Text("terminator.operands[index]", "terminator.operands[0]"),
     ),
     Fault(
         "absorbed finalize: partials are added whatever their combination is",
         f"{CODE}_port",
-        "PortKind.partial(combiner)",
-        "PortKind.PARTIAL_ADD",
+        Text("PortKind.partial(combiner)", "PortKind.PARTIAL_ADD"),
     ),
     KernelFault(
         "partials: rows lie as if they had one each",
         f"{T}prelude:_HELPERS[row_partials]",
-        "row[:, None] * TILES",
-        "row[:, None]",
+        Nth("keep", "Mult"),
     ),
     KernelFault(
         "partials: what is not there counts",
         f"{T}ports:partial_extents",
-        "tiles, 1 << (tiles - 1).bit_length()",
-        "1 << (tiles - 1).bit_length(), 1 << (tiles - 1).bit_length()",
+        Text(
+            "tiles, 1 << (tiles - 1).bit_length()",
+            "1 << (tiles - 1).bit_length(), 1 << (tiles - 1).bit_length()",
+        ),
     ),
     KernelFault(
         "hopper: partials of the first rows",
         f"{T}warp_specialized.gluon:_HELPERS[group_partials]",
-        "rows = first_row + gl.arange",
-        "rows = first_row * 0 + gl.arange",
+        Text("rows = first_row + gl.arange", "rows = first_row * 0 + gl.arange"),
     ),
     KernelFault(
         "hopper: partials that are not there count as zeros",
         f"{T}warp_specialized.gluon:_HELPERS[group_partials]",
-        "other=IDENTITY",
-        "other=0.0",
+        Text("other=IDENTITY", "other=0.0"),
     ),
 )

@@ -1,6 +1,6 @@
 """Faults of the backward of attention: its kernels, and what joins their epilogues."""
 
-from faults.fault import Fault, KernelFault
+from faults.fault import Fault, KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
 TILES = f"{T}prelude:_HELPERS"
@@ -9,123 +9,100 @@ FUSION = "coda_ir.passes.fuse_attention_grad:"
 
 ATTENTION_FAULTS = (
     KernelFault(
-        "attention: a query does not see its own key",
-        f"{TILES}[is_seen]",
-        "key <= query",
-        "key < query",
+        "attention: a query does not see its own key", f"{TILES}[is_seen]", Nth("operator", "LtE")
     ),
     KernelFault(
-        "attention: a key too many in the window",
-        f"{TILES}[is_seen]",
-        "key > query - WINDOW",
-        "key >= query - WINDOW",
+        "attention: a key too many in the window", f"{TILES}[is_seen]", Nth("operator", "Gt", 1)
     ),
     KernelFault(
         "attention: rows past the end are those of the next batch",
         f"{TILES}[head_rows]",
-        "mask=(row < rows)[:, None]",
-        "mask=(row < rows + 1000)[:, None]",
+        Text("mask=(row < rows)[:, None]", "mask=(row < rows + 1000)[:, None]"),
     ),
     KernelFault(
         "attention: a block of keys is not masked",
         f"{TILES}[keys_of_queries]",
-        "tl.maximum(start + shift + 1, 0) // BLOCK_N",
-        "tl.cdiv(tl.maximum(start + shift + 1, 0), BLOCK_N)",
+        Text(
+            "tl.maximum(start + shift + 1, 0) // BLOCK_N",
+            "tl.cdiv(tl.maximum(start + shift + 1, 0), BLOCK_N)",
+        ),
     ),
     KernelFault(
         "attention: the last keys of a window are left out",
         f"{TILES}[keys_of_queries]",
-        "start + BLOCK_M + shift + WINDOW - 1",
-        "start + BLOCK_M + shift + WINDOW - 2 - BLOCK_N",
+        Text(
+            "start + BLOCK_M + shift + WINDOW - 1", "start + BLOCK_M + shift + WINDOW - 2 - BLOCK_N"
+        ),
     ),
     KernelFault(
         "attention: the first queries of a block of keys are left out",
         f"{TILES}[queries_of_keys]",
-        "first = tl.maximum(start - shift, 0)",
-        "first = tl.maximum(start - shift + BLOCK_N, 0)",
+        Text(
+            "first = tl.maximum(start - shift, 0)", "first = tl.maximum(start - shift + BLOCK_N, 0)"
+        ),
     ),
     KernelFault(
         "attention: the last queries of a window are left out",
         f"{TILES}[queries_of_keys]",
-        "start + BLOCK_M + WINDOW - 1 - shift",
-        "start + WINDOW - 1 - shift",
+        Nth("keep", "Add", 6),
     ),
     KernelFault(
         "attention: a head of keys has the queries of one head",
         f"{TILES}[next_block]",
-        "head += is_done.to(tl.int32)",
-        "head += 0",
+        Text("head += is_done.to(tl.int32)", "head += 0"),
     ),
     KernelFault(
         "attention: the second head that shares keys begins where the first one ends",
         f"{TILES}[next_block]",
-        "at = tl.where(is_done, begin, at)",
-        "at = at",
+        Nth("keep", "where", 3),
     ),
     KernelFault(
-        "attention: a cap has the derivative 1",
-        f"{TILES}[inside_cap]",
-        "1.0 - part * part",
-        "1.0",
+        "attention: a cap has the derivative 1", f"{TILES}[inside_cap]", Nth("keep", "Sub")
     ),
     KernelFault(
         "attention: scores are not capped",
         f"{TILES}[scores_of]",
-        "(1.0 - 2.0 / (power + 1.0)) * (SOFTCAP * LOG2_E)",
-        "products * (SCALE * LOG2_E)",
+        Text("(1.0 - 2.0 / (power + 1.0)) * (SOFTCAP * LOG2_E)", "products * (SCALE * LOG2_E)"),
     ),
     KernelFault(
         "attention: the sums of a row are those of the first head",
         f"{TILES}[dq_of_tile]",
-        "of_head.to(tl.int64) * queries + row",
-        "(of_head * 0).to(tl.int64) * queries + row",
+        Text("of_head.to(tl.int64) * queries + row", "(of_head * 0).to(tl.int64) * queries + row"),
     ),
     KernelFault(
         "attention: the gradient of keys is not scaled",
         f"{TILES}[dkv_of_tile]",
-        "return dk * SCALE, dv",
-        "return dk, dv",
+        Nth("keep", "Mult", 10),
     ),
     KernelFault(
-        "attention: blocks of the same head only",
-        f"{TILES}[tile_of_heads]",
-        "first + within % count",
-        "first",
+        "attention: blocks of the same head only", f"{TILES}[tile_of_heads]", Nth("keep", "Add")
     ),
     KernelFault(
         "attention: the columns of a pair change places",
         f"{TILES}[column_halves]",
-        "(0, 2, 1)",
-        "(0, 1, 2)",
+        Text("(0, 2, 1)", "(0, 1, 2)"),
     ),
     KernelFault(
         "attention: rows of the epilogue are those of the first batch",
         f"{KERNEL}_Kernel._epilogue",
-        'f"rows = batch * {extent} + number"',
-        'f"rows = batch * 0 + number + 1"',
+        Text("f'rows = batch * {extent} + number'", "f'rows = batch * 0 + number + 1'"),
     ),
     KernelFault(
         "attention: sums of columns of all batches in one place",
         f"{KERNEL}_Kernel._epilogue",
-        '"tile_m = batch * blocks + block"',
-        '"tile_m = block"',
+        Text("'tile_m = batch * blocks + block'", "'tile_m = block'"),
     ),
     Fault(
         "fuse-attention-grad: the code reads the gradient of the keys for that of the values",
         f"{FUSION}_fuse",
-        "into.yielded(outputs.index(value))",
-        "into.yielded(0)",
+        Text("into.yielded(outputs.index(value))", "into.yielded(0)"),
     ),
     Fault(
-        "fuse-attention-grad: pairs across heads join",
-        f"{FUSION}_check_pairs",
-        "if not pairs_in_heads(pairing, head_dim):",
-        "if False:",
+        "fuse-attention-grad: pairs across heads join", f"{FUSION}_check_pairs", Nth("never", "If")
     ),
     Fault(
         "fuse-attention-grad: sums over several heads join",
         f"{FUSION}_check_pairs",
-        "if not groups_in_heads(segment, head_dim):",
-        "if False:",
+        Nth("never", "If", 1),
     ),
 )

@@ -1,24 +1,64 @@
-"""Planting a fault: one piece of source text replaced by another, in the running process."""
+"""Planting a fault: the syntax tree of one function changed, in the running process."""
 
 import ast
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal
+
+from faults.mutations import Mutation, mutants
 
 Corpus = Literal["passes", "kernels"]
 
 
 class StaleFaultError(Exception):
-    """A fault whose text is not in the source exactly once: it would change nothing, or more."""
+    """A fault that does not fit the source: it would change nothing, or more than one place."""
+
+
+@dataclass(frozen=True)
+class Nth:
+    """A mutation; `python -m faults --list MODULE:FUNCTION` lists those of a function."""
+
+    kind: Mutation
+    label: str
+    """The name of what it changes; see `mutations.label`."""
+
+    occurrence: int = 0
+    """How many mutations of the same kind and label are before it."""
+
+    def apply(self, tree: ast.AST) -> ast.AST:
+        """The changed tree. Raises StaleFaultError."""
+        wanted = (self.kind, self.label)
+        found = (changed for *place, changed in mutants(tree) if tuple(place) == wanted)
+        changed = next(islice(found, self.occurrence, None), None)
+        if changed is None:
+            raise StaleFaultError(f"there is no mutation {self}")
+        return changed
+
+
+@dataclass(frozen=True)
+class Text:
+    """Source replaced by other source, both as `ast.unparse` prints them."""
+
+    old: str
+    new: str
+
+    def apply(self, tree: ast.AST) -> ast.AST:
+        """The changed tree. Raises StaleFaultError."""
+        source = ast.unparse(tree)
+        if source.count(self.old) != 1:
+            raise StaleFaultError(f"there is {source.count(self.old)} times {self.old!r}")
+        return ast.parse(source.replace(self.old, self.new)).body[0]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`old` replaced by `new` in the function (or the source of a device function) `where`.
+    """A change of the function (or of the source of a device function) `where`.
 
     `where` is `package.module:function`, `package.module:Class.method`, or
     `package.module:_HELPERS[name]` for an entry of a table of sources.
@@ -26,60 +66,87 @@ class Fault:
 
     name: str
     where: str
-    old: str
-    new: str
+    change: Nth | Text
     corpus: Corpus = "passes"
     """The programs that are to see it."""
 
     def plant(self) -> None:
         """Change this process for good. Raises StaleFaultError."""
-        module_name, _, place = self.where.partition(":")
-        module = import_module(module_name)
-        if "[" in place:
-            self._plant_in_table(module, place)
-        else:
-            self._plant_in_function(module, place)
+        Place.at(self.where).put(self.changed())
 
-    def _replaced(self, text: str) -> str:
-        if text.count(self.old) != 1:
-            raise StaleFaultError(
-                f"{self.name}: {self.where} has {text.count(self.old)} times {self.old!r}"
-            )
-        return text.replace(self.old, self.new)
-
-    def _plant_in_table(self, module: ModuleType, place: str) -> None:
-        table, _, key = place.removesuffix("]").partition("[")
-        entries: dict[str, Any] = getattr(module, table)
-        entry = entries[key]
-        entries[key] = (
-            self._replaced(entry)
-            if isinstance(entry, str)
-            else replace(entry, source=self._replaced(entry.source))
-        )
-
-    def _plant_in_function(self, module: ModuleType, place: str) -> None:
-        assert module.__file__ is not None
-        source = Path(module.__file__).read_text()
-        start, stop = _extent(ast.parse(source), place.split("."))
-        lines = source.splitlines(keepends=True)
-        text = self._replaced("".join(lines[start:stop]))
-        mutated = compile("".join([*lines[:start], text, *lines[stop:]]), module.__file__, "exec")
-        code = next(code for code in _codes(mutated) if code.co_qualname == place)
-        function = _function(module, place)
-        # In place, so that every import of the function sees it.
-        function.__code__ = code
+    def changed(self) -> ast.FunctionDef:
+        """The function with the fault. Raises StaleFaultError."""
+        try:
+            changed = self.change.apply(Place.at(self.where).tree())
+        except StaleFaultError as error:
+            raise StaleFaultError(f"{self.name}: {self.where}: {error}") from None
+        assert isinstance(changed, ast.FunctionDef)
+        return ast.fix_missing_locations(changed)
 
 
-def _extent(tree: ast.AST, path: list[str]) -> tuple[int, int]:
-    """The lines of a function, from 0, with its decorators."""
+@dataclass(frozen=True)
+class Place:
+    """A function of a module, or an entry of a table of sources in it."""
+
+    module: ModuleType
+    name: str
+
+    @staticmethod
+    def at(where: str) -> "Place":
+        module, _, name = where.partition(":")
+        return Place(import_module(module), name)
+
+    @property
+    def _entry(self) -> tuple[dict[str, Any], str] | None:
+        """The table and the key."""
+        table, found, key = self.name.removesuffix("]").partition("[")
+        return (getattr(self.module, table), key) if found else None
+
+    @property
+    def _file(self) -> str:
+        assert self.module.__file__ is not None
+        return self.module.__file__
+
+    def tree(self) -> ast.FunctionDef:
+        if self._entry is None:
+            return _definition(_parsed(self._file), self.name.split("."))
+        table, key = self._entry
+        entry = table[key]
+        (function,) = ast.parse(entry if isinstance(entry, str) else entry.source).body
+        assert isinstance(function, ast.FunctionDef)
+        return function
+
+    def put(self, changed: ast.FunctionDef) -> None:
+        """Replace the function in this process."""
+        if self._entry is None:
+            # In place, so that every import of the function sees it.
+            _function(self.module, self.name).__code__ = self._code_with(changed)
+            return
+        table, key = self._entry
+        entry, source = table[key], ast.unparse(changed)
+        table[key] = source if isinstance(entry, str) else replace(entry, source=source)
+
+    def _code_with(self, changed: ast.FunctionDef) -> CodeType:
+        module = deepcopy(_parsed(self._file))
+        _definition(module, self.name.split(".")).body = changed.body
+        compiled = compile(module, self._file, "exec")
+        return next(code for code in _codes(compiled) if code.co_qualname == self.name)
+
+
+@lru_cache
+def _parsed(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text())
+
+
+def _definition(tree: ast.AST, path: list[str]) -> ast.FunctionDef:
     for name in path:
         tree = next(
             node
             for node in ast.walk(tree)
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
         )
-    assert isinstance(tree, ast.FunctionDef) and tree.end_lineno is not None
-    return tree.lineno - 1, tree.end_lineno
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
 
 
 KernelFault = partial(Fault, corpus="kernels")

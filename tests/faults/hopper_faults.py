@@ -1,6 +1,6 @@
 """Faults of warp-specialized kernels: who may use which memory when, and what goes where."""
 
-from faults.fault import KernelFault
+from faults.fault import KernelFault, Nth, Text
 
 W = "coda_ir.backends.triton.warp_specialized."
 SEGMENT = f"{W}segment:GroupSegmentEmitter."
@@ -12,163 +12,145 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: a stage is handed back while it is read",
         f"{W}gluon:_HELPERS[accumulate]",
-        "(step + STAGES - 1) % STAGES), pred=k > 0",
-        "stage), pred=k > 0",
+        Text("(step + STAGES - 1) % STAGES), pred=k > 0", "stage), pred=k > 0"),
     ),
     KernelFault(
         "hopper: the last stage of a tile is not handed back",
         f"{W}gluon:_HELPERS[finish]",
-        "(step + STAGES - 1) % STAGES), pred=STEPS > 0",
-        "(step + STAGES - 1) % STAGES), pred=False",
+        Nth("never", "Gt"),
     ),
     KernelFault(
         "hopper: a slot is written while it is stored",
         f"{MOVES}_free_slots",
-        "tma.store_wait({pending})",
-        "tma.store_wait({pending + 1})",
+        Text("tma.store_wait({pending})", "tma.store_wait({pending + 1})"),
     ),
     KernelFault(
         "hopper: a slot of one shape is written while it is stored",
         f"{SLOTS}Staging.under_way",
-        "since = begun - after[slot]",
-        "since = begun - after[slot] + 1",
+        Text("since = begun - after[slot]", "since = begun - after[slot] + 1"),
     ),
     KernelFault(
-        "hopper: two results of a part have one slot",
-        f"{SLOTS}_store_slots",
-        "max(results[shape], min(most, count))",
-        "min(most, count)",
+        "hopper: two results of a part have one slot", f"{SLOTS}_store_slots", Nth("keep", "max", 3)
     ),
     KernelFault(
         "hopper: a slot of the tile before is written while it is stored",
         f"{MOVES}_begin",
-        "if self._is_in_place or self._turns else []",
-        "if self._is_in_place else []",
+        Nth("drop", "Or", 1),
     ),
     KernelFault(
         "hopper: a slot of the tile before is filled while it is stored",
         f"{MOVES}_begin",
-        "if self._is_in_place or self._turns else []",
-        "if not self._is_in_place and self._turns else []",
+        Text(
+            "if self._is_in_place or self._turns else []",
+            "if not self._is_in_place and self._turns else []",
+        ),
     ),
     KernelFault(
         "hopper: a slot is filled while it is stored",
         f"{MOVES}_load_further",
-        '["tma.store_wait(0)"] if self._is_in_place else []',
-        "[]",
+        Nth("keep", "IfExp", 1),
     ),
     KernelFault(
-        "hopper: a slot is filled before it is stored",
-        f"{MOVES}emit",
-        "[*stores, *load, *free] if self._is_in_place else",
-        "",
+        "hopper: a slot is filled before it is stored", f"{MOVES}emit", Nth("keep", "IfExp", 1)
     ),
     KernelFault(
         "hopper: a slot is stored before all of it is seen",
         f"{MOVES}hand_over",
-        '[(self._stored, ["fence_async_shared()"])] if self.stores else []',
-        "[(self._stored, [])] if self.stores else []",
+        Text(
+            "[(self._stored, ['fence_async_shared()'])] if self.stores else []",
+            "[(self._stored, [])] if self.stores else []",
+        ),
     ),
     KernelFault(
         "hopper: a part is done before all of its results are written",
         f"{MOVES}is_written",
-        "0 < len(self.stores) == len(self.moves.stores)",
-        "len(self.stores) == 1",
+        Text("0 < len(self.stores) == len(self.moves.stores)", "len(self.stores) == 1"),
     ),
     KernelFault(
         "hopper: slots are asked for once in a tile that uses them again",
         f"{MOVES}_asks_again",
-        "self.staging.under_way(self.moves) is not None",
-        "False",
+        Nth("never", "IsNot"),
     ),
     KernelFault(
         "hopper: more parts are done than there are barriers for",
         f"{W}tile_moves:protocol_of",
-        "1 << (max(parts) - 1).bit_length()",
-        "1",
+        Nth("keep", "LShift"),
     ),
     KernelFault(
         "hopper: a port is taken for that of the tile before",
         f"{MOVES}count_loads",
-        "{self.order.parts // self.staging.depth}",
-        "{2 * (self.order.parts // self.staging.depth)}",
+        Text(
+            "{self.order.parts // self.staging.depth}",
+            "{2 * (self.order.parts // self.staging.depth)}",
+        ),
     ),
     KernelFault(
         "hopper: a port is loaded for the wrong part",
         f"{MOVES}_load_further",
-        "(part_tile + {depth})",
-        "(part_tile + {depth + 1})",
+        Text("(part_tile + {depth})", "(part_tile + {depth + 1})"),
     ),
     KernelFault(
         "hopper: ports of a part are those of the part before",
         f"{SEGMENT}_take_ahead",
-        "ahead.call(f'{place} + 1')",
-        "ahead.call(place)",
+        Text("ahead.call(f'{place} + 1')", "ahead.call(place)"),
     ),
     KernelFault(
         "hopper: parts follow each other that need different ports",
         f"{ORDER}PartOrder.loops",
-        "({PLACE}, {self.parts}, {self.period})",
-        "({self.repeats} * {PLACE}, {self.repeats} * {PLACE} + {self.repeats})",
+        Text(
+            "({PLACE}, {self.parts}, {self.period})",
+            "({self.repeats} * {PLACE}, {self.repeats} * {PLACE} + {self.repeats})",
+        ),
     ),
     KernelFault(
-        "hopper: parts of two heads are joined",
-        f"{ORDER}PartOrder.held",
-        "{self.repeats * number} + {first}",
-        "{self.repeats * number}",
+        "hopper: parts of two heads are joined", f"{ORDER}PartOrder.held", Nth("keep", "Add")
     ),
     KernelFault(
         "hopper: stores are counted in the order of parts",
         f"{SEGMENT}__post_init__",
-        "order=self.order.numbers",
-        "order=tuple(sorted(self.order.numbers))",
+        Text("order=self.order.numbers", "order=tuple(sorted(self.order.numbers))"),
     ),
     KernelFault(
         "hopper: both groups take the same tiles",
         f"{W}kernel:_Emitter._tile_loop",
-        'f"{first} + GROUP * {distance}"',
-        "first",
+        Text("f'{first} + GROUP * {distance}'", "first"),
     ),
     KernelFault(
         "hopper: a group multiplies when it is not its turn",
         f"{W}kernel:_Emitter._products",
-        "(turn & 1) ^ (1 - GROUP)",
-        "(turn & 1) ^ 1",
+        Text("(turn & 1) ^ (1 - GROUP)", "(turn & 1) ^ 1"),
     ),
     KernelFault(
         "hopper: a group takes the stages of the other",
         f"{W}kernel:_Emitter._products",
-        '"step += steps"',
-        '"step += 0"',
+        Text("'step += steps'", "'step += 0'"),
     ),
     KernelFault(
         "hopper: the second half is stored over the first",
         f"{SEGMENT}_first_column",
-        'return f"{start} + {half}" if is_second else start',
-        "return start",
+        Nth("keep", "IfExp", 3),
     ),
     KernelFault(
         "hopper: two weights land in the same columns of a stage",
         f"{W}loads:weight_rows",
-        "WeightRows(weights[half], first, count, half * count)",
-        "WeightRows(weights[half], first, count, 0)",
+        Text(
+            "WeightRows(weights[half], first, count, half * count)",
+            "WeightRows(weights[half], first, count, 0)",
+        ),
     ),
     KernelFault(
         "hopper: halves of a head come from its first half",
         f"{W}loads:_place_in_group",
-        'f" + {half * group // 2}" if half else ""',
-        '""',
+        Nth("keep", "IfExp", 3),
     ),
     KernelFault(
         "hopper: fewer bytes are waited for than are loaded",
         "coda_ir.dialects.gemm.slots:stage_bytes",
-        "2 * (bm + bn) * bk",
-        "2 * (bm + bn) * bk - 128",
+        Text("2 * (bm + bn) * bk", "2 * (bm + bn) * bk - 128"),
     ),
     KernelFault(
         "hopper: a transposed tile is not turned",
         f"{W}tile_moves:BoxMove.corner",
-        "corner[::-1] if self.is_transposed else corner",
-        "corner",
+        Nth("keep", "IfExp", 1),
     ),
 )

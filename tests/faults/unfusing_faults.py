@@ -1,6 +1,6 @@
 """Faults of the pass that takes epilogues apart from products."""
 
-from faults.fault import Fault
+from faults.fault import Fault, Nth, Text
 
 _PLACE = "coda_ir.passes.support.unfusing:"
 
@@ -8,31 +8,29 @@ UNFUSING_FAULTS = (
     Fault(
         "unfused: a gate is multiplied with itself",
         f"{_PLACE}_call",
-        "[weights[index] for weights in segment.terms]",
-        "[weights[0] for weights in segment.terms]",
+        Text(
+            "[weights[index] for weights in segment.terms]",
+            "[weights[0] for weights in segment.terms]",
+        ),
     ),
     Fault(
         "unfused: the halves of heads are taken for neighbours",
         f"{_PLACE}_over",
-        "PairingAttr.halves(segment.group_size)",
-        "PairingAttr.adjacent_columns()",
+        Text("PairingAttr.halves(segment.group_size)", "PairingAttr.adjacent_columns()"),
     ),
     Fault(
         "unfused: what is computed from a product is taken for the product",
         f"{_PLACE}is_bare",
-        "yielded is accumulator or (",
-        "True or (",
+        Nth("always", "Is"),
     ),
     Fault(
         "unfused: a gradient is stored the other way round",
         f"{_PLACE}_call",
-        "port.kind.data == ResultKind.TILE_T",
-        "port.kind.data == ResultKind.TILE",
+        Text("port.kind.data == ResultKind.TILE_T", "port.kind.data == ResultKind.TILE"),
     ),
     Fault(
         "unfused: columns of both weights are taken for those of one",
         f"{_PLACE}why_not_unfused",
-        "not _are_separable(segment)",
-        "False",
+        Nth("never", "UnaryOp", 1),
     ),
 )

@@ -12,7 +12,7 @@ root = Path(__file__).parent
 
 config.name = "coda-ir"
 sys.path.insert(0, str(root.parent))
-config.test_format = import_module("support.lit_format").ForkedTools()
+config.test_format = import_module("support.lit_format").ToolsInProcess()
 config.suffixes = [".mlir", ".coda"]
 # Helper files that tests import or read.
 config.excludes = ["Inputs"]

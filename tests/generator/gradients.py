@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.passes import ModulePass
 
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.equivalence.rounding import perturbed
 from coda_ir.float64 import relative_error
 from coda_ir.passes.derive_gradient import DeriveGradientPass, NoDerivativeError
 from coda_ir.passes.differentiate import DifferentiatePass
 from coda_ir.passes.support.joint import SUFFIX, Joint
+from coda_ir.signatures import signature_of
 from generator.arguments import arguments_of
 from generator.case import DIGIT, NOISE, TOLERANCE, Case
 from generator.choices import Choices
@@ -93,7 +93,7 @@ def draw_wrt(func: FuncOp, choices: Choices) -> tuple[str, ...]:
     """Seldom only some of the arguments; without names, what the pass takes by default."""
     if not choices.chance(25):
         return ()
-    specs = Signature.of(func).arguments
+    specs = signature_of(func).arguments
     floats = [spec.name for spec in specs if spec.dtype.is_floating_point]
     return tuple(choices.subset(floats))
 
@@ -102,7 +102,7 @@ def joint_arguments(case: Case, name: str) -> list[torch.Tensor]:
     """The arguments of the function, and a gradient for each result of floats."""
     generator = torch.Generator().manual_seed(case.seed)
     func = next(each for each in case.program.functions if each.sym_name.data == name)
-    specs = Signature.of(func).results
+    specs = signature_of(func).results
     seeds = [
         torch.randn(result.shape, generator=generator, dtype=torch.float64).to(spec.dtype)
         for result, spec in zip(case.exact[name], specs, strict=True)

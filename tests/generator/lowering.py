@@ -7,7 +7,6 @@ from itertools import cycle
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
@@ -106,7 +105,7 @@ MAKE_OTHER_FUNCTIONS = {
 
 
 def draw_pipeline(choices: Choices) -> list[ModulePass]:
-    others = (CanonicalizePass(), CommonSubexpressionElimination(), DeadCodeElimination())
+    others = (CommonSubexpressionElimination(), DeadCodeElimination())
     names = sorted(set(get_all_passes()) - MAKE_OTHER_FUNCTIONS)
     steps: list[ModulePass] = []
     if choices.chance(50):

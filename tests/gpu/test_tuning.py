@@ -17,7 +17,7 @@ from coda_ir.cache.folder import cached_files
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE
 from coda_ir.float64 import relative_error
 from coda_ir.training.functions import TrainableFunction
-from coda_ir.tuning import TunedFunction
+from coda_ir.tuned import TunedFunction
 
 pytestmark = pytest.mark.gpu
 

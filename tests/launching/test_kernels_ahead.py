@@ -18,13 +18,13 @@ import torch
 from support.fake_measurer import FakeMeasurer
 
 import coda_ir
-from coda_ir.cache import triton_key
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching import kernels_ahead, triton_start
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.kernels_ahead import compile_ahead
-from coda_ir.lowering import Lowering, TuningOptions
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions, TuningOptions
 from coda_ir.tuning import Candidate, Deadline, use_measurer
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 def test_strides_are_not_guessed():
     """The kernel that packs a weight is compiled for the strides that a call has."""
     program = coda_ir.parse(ROOT / "examples" / "gpt2_block.coda")
-    artifact = Lowering(program, "target=sm_80").artifact()
+    artifact = Lowering(program, CompileOptions("target=sm_80")).artifact()
     ahead = {launch.partition("[")[0] for launch in artifact.launches}
     assert set(artifact.kernels) - ahead == {"pack_weight"} and len(ahead) > 4
 
@@ -143,11 +143,11 @@ def test_triton_starts_beside_the_lowering(monkeypatch: pytest.MonkeyPatch):
     """That there is no driver is not said here."""
     lowered, threads = threading.Event(), list[threading.Thread]()
 
-    def recall() -> None:
+    def find_key() -> None:
         assert lowered.wait(timeout=30)
         threads.append(threading.current_thread())
 
-    monkeypatch.setattr(triton_key, "recall_triton_key", recall)
+    monkeypatch.setattr("triton.runtime.cache.triton_key", find_key)
     triton_start.start_triton.cache_clear()
     try:
         assert not triton_start.start_triton().done()
@@ -185,7 +185,7 @@ def test_candidates_are_compiled_by_as_many_processes():
     measurer = JobsMeasurer(lambda _: 1.0, device="GPU with three jobs")
     tuning = TuningOptions("measure", 10.0, "M=64")
     with use_measurer(measurer):
-        Lowering(coda_ir.parse(PROGRAM), tuning=tuning, jobs=3).module("scheduled")
+        Lowering(coda_ir.parse(PROGRAM), CompileOptions(tuning=tuning, jobs=3)).module("scheduled")
     assert measurer.jobs == 3 and measurer.measured
 
 
@@ -207,7 +207,7 @@ def test_the_first_call_of_a_program(monkeypatch: pytest.MonkeyPatch, is_capturi
     monkeypatch.setattr(kernels_ahead, "compile_ahead", note)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
     gpu = torch.device("cuda", 0)
-    lowering = Lowering(coda_ir.parse(PROGRAM), None, architecture="sm_90", jobs=7)
+    lowering = Lowering(coda_ir.parse(PROGRAM), CompileOptions(None, architecture="sm_90", jobs=7))
     function = CompiledFunction(lowering, None, "triton", gpu)
     module = SimpleNamespace(run=run, INTERPRET=SimpleNamespace(value=False))
     vars(function)["_generated"] = module

@@ -17,6 +17,7 @@ import coda_ir
 from coda_ir.api import Lowering, Target, parse
 from coda_ir.context import make_context
 from coda_ir.devices import default_device
+from coda_ir.options import CompileOptions
 from coda_ir.passes.set_numerics import SetNumericsPass
 
 SIZES = {
@@ -40,7 +41,7 @@ def program(name: str, dtype: torch.dtype, mode: str) -> Example:
     example = Example(name, dtype, SIZES[name])
     module = parse(folder_in(dtype) / f"{name}.coda", constants=dict(SIZES[name]))
     SetNumericsPass(mode).apply(make_context(), module)
-    vars(example)["lowering"] = Lowering(module, "target=interpreter")
+    vars(example)["lowering"] = Lowering(module, CompileOptions("target=interpreter"))
     return example
 
 

@@ -7,10 +7,10 @@ from support.joints import function_of
 
 import coda_ir
 from coda_ir.backends.reference import run_function
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.passes.drop_zero_gradients import FACTORS, DropZeroGradientsPass
 from coda_ir.random_inputs import random_inputs
+from coda_ir.signatures import signature_of
 
 BACKWARD = """
 fn f_backward(d_y: f32[M, 4], d_t: f32[M, 8], w: f32[4, 8], x: f32[M, 8])
@@ -37,7 +37,7 @@ def test_results_are_those_of_zeros():
     expected = run_function(func, list(values.values()), "float64")
     DropZeroGradientsPass("f_backward", ("d_y",)).apply(make_context(), module)
     module.verify()
-    signature = Signature.of(func)
+    signature = signature_of(func)
     assert "w" not in [spec.name for spec in signature.arguments]
     actual = run_function(func, [values[spec.name] for spec in signature.arguments], "float64")
     torch.testing.assert_close(actual, expected)

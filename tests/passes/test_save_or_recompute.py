@@ -8,12 +8,12 @@ from support.goldens import GOLDENS, SEPARATOR
 from support.joints import assert_split_computes_joint, function_of
 from support.programs import parse_mlir
 
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.save_or_recompute import SaveOrRecomputePass, parse_extents
 from coda_ir.passes.support.min_cut import VertexCut
 from coda_ir.remarks import collect_remarks
+from coda_ir.signatures import signature_of
 
 INPUTS = (GOLDENS / "passes/save_or_recompute.mlir").read_text().split(SEPARATOR)
 MLP = INPUTS[0]
@@ -30,7 +30,7 @@ def saved(text: str, pass_: SaveOrRecomputePass) -> set[str]:
     pass_.apply(make_context(), module)
     module.verify()
     assert_split_computes_joint(joint, module, name, SIZES)
-    results = Signature.of(function_of(module, f"{name}_forward")).results
+    results = signature_of(function_of(module, f"{name}_forward")).results
     return {spec.name for spec in results} - {"y"}
 
 

@@ -15,7 +15,6 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.api import parse
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import AttentionSumOp
@@ -23,6 +22,7 @@ from coda_ir.frontends.coda_text import parse_text
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.differentiate import DifferentiatePass
 from coda_ir.remarks import collect_remarks
+from coda_ir.signatures import signature_of
 from coda_ir.storage import is_filled_in_place
 from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.traffic import total_traffic
@@ -141,7 +141,7 @@ def test_bytes_of_the_backward():
 
 
 def test_forward_stores_what_it_saves():
-    signature = Signature.of(function_of(trained_layer(), "llama_layer_forward"))
+    signature = signature_of(function_of(trained_layer(), "llama_layer_forward"))
     names = {spec.name for spec in signature.results}
     assert names == {
         *("x2", "q", "k", "v"),
@@ -279,5 +279,5 @@ def test_statistics_of_heads_are_not_saved():
     module = small_example(EXAMPLES / "qwen3_block.coda")
     DifferentiatePass().apply(make_context(), module)
     func = function_of(module, "qwen3_block_forward")
-    signature = Signature.of(func)
+    signature = signature_of(func)
     assert all(len(spec.dims) <= 3 for spec in signature.results if spec.name != "y_lse")

@@ -12,14 +12,13 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
     op_type_rewrite_pattern,
 )
 from xdsl.traits import HasCanonicalizationPatternsTrait
-from xdsl.transforms.canonicalize import CanonicalizePass
 
-from coda_ir.pipeline import PassManager, Pipeline, RewriteLoopError, limit_rewrites
+from coda_ir.passes.canonicalize import CanonicalizePass
+from coda_ir.pipeline import PassManager, Pipeline, RewriteLoopError, limit_rewrites, rewrite_module
 
 
 class StateTrait(HasCanonicalizationPatternsTrait):
@@ -66,7 +65,7 @@ class LoopPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         applier = GreedyRewritePatternApplier(list(self.patterns), dce_enabled=False)
-        PatternRewriteWalker(applier).rewrite_module(op)
+        rewrite_module(op, applier)
 
 
 class OncePass(LoopPass):
@@ -102,7 +101,7 @@ def test_single_pattern_without_an_applier():
         name = "single"
 
         def apply(self, ctx: Context, op: ModuleOp) -> None:
-            PatternRewriteWalker(Flip()).rewrite_module(op)
+            rewrite_module(op, Flip())
 
     class Flip(RewritePattern):
         @op_type_rewrite_pattern
@@ -120,7 +119,7 @@ def test_many_walks_share_the_limit():
         def apply(self, ctx: Context, op: ModuleOp) -> None:
             while True:
                 for pattern in (Ping(), Pong()):
-                    PatternRewriteWalker(pattern).rewrite_module(op)
+                    rewrite_module(op, pattern)
 
     with pytest.raises(RewriteLoopError, match="Ping"):
         run(RepeatPass(), 20)
@@ -145,13 +144,13 @@ def test_folding_and_dead_code_count():
 def test_no_limit_outside_and_in_other_threads():
     modules = [ModuleOp([state("ping")]) for _ in range(2)]
 
-    def rewrite(module: ModuleOp) -> None:
-        PatternRewriteWalker(Ping()).rewrite_module(module)
+    def turn_over(module: ModuleOp) -> None:
+        rewrite_module(module, Ping())
 
     with limit_rewrites(modules[0], 0):
-        thread = Thread(target=rewrite, args=(modules[0],))
+        thread = Thread(target=turn_over, args=(modules[0],))
         thread.start()
         thread.join()
-    rewrite(modules[1])
+    turn_over(modules[1])
     for module in modules:
         assert [op.state.data for op in module.ops if isinstance(op, StateOp)] == ["pong"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coda_ir.cache import archive, programs, tuned
+from coda_ir.cache import programs, tuned
 from coda_ir.lowering import Lowering
 from coda_ir.tools import coda_cache
 
@@ -30,7 +30,7 @@ def use_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
 
 
 def set_versions(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str] | None) -> None:
-    for module in (archive, coda_cache, programs, tuned):
+    for module in (coda_cache, programs, tuned):
         monkeypatch.setattr(module, "toolchain", lambda: versions)
 
 

@@ -14,9 +14,10 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.api import Level, Lowering, find_entry, parse
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.backends.triton import emit_module
-from coda_ir.calls.arguments import Signature
 from coda_ir.devices import default_device
 from coda_ir.float64 import relative_error
+from coda_ir.options import CompileOptions
+from coda_ir.signatures import signature_of
 from support.emitted import load_module
 from support.inputs import random_inputs
 from support.models import MODELS, Model, Sizes
@@ -58,7 +59,7 @@ class Example:
     def lowering(self) -> Lowering:
         file = self.name.partition(".")[0] + ".coda"
         module = parse(folder_in(self.dtype) / file, constants=dict(self.constants))
-        return Lowering(module, f"target={self.target}")
+        return Lowering(module, CompileOptions(f"target={self.target}"))
 
     def module(self, level: Level) -> ModuleOp:
         return self.lowering.module(level)
@@ -69,15 +70,15 @@ class Example:
     @property
     def is_flat(self) -> bool:
         """Whether the rows are M, and not B times T."""
-        return any("M" in spec.dims for spec in Signature.of(self.function()).arguments)
+        return any("M" in spec.dims for spec in signature_of(self.function()).arguments)
 
     @property
     def result_dtypes(self) -> list[torch.dtype]:
-        return [spec.dtype for spec in Signature.of(self.function()).results]
+        return [spec.dtype for spec in signature_of(self.function()).results]
 
     def inputs(self, dims: Sizes, seed: int) -> dict[str, torch.Tensor]:
         """Random tensors by name, of the stated types."""
-        names = [spec.name for spec in Signature.of(self.function()).arguments]
+        names = [spec.name for spec in signature_of(self.function()).arguments]
         tensors = random_inputs(self.function(), dims, seed=seed)
         return dict(zip(names, tensors, strict=True))
 

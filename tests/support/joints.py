@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.reference import run_function
-from coda_ir.calls.arguments import Signature
 from coda_ir.random_inputs import random_arguments
+from coda_ir.signatures import signature_of
 from support.equivalence import assert_results_close
 
 
@@ -26,7 +26,7 @@ def run_split(
     """
     forward = function_of(module, f"{function}_forward")
     backward = function_of(module, f"{function}_backward")
-    taken, given = Signature.of(forward), Signature.of(backward)
+    taken, given = signature_of(forward), signature_of(backward)
     outputs = run_function(forward, [values[spec.name] for spec in taken.arguments], "float64")
     names = [spec.name for spec in taken.results]
     assert len(set(names)) == len(names), f"results of one name: {names}"
@@ -41,11 +41,11 @@ def assert_split_computes_joint(
     """In float64, forward and backward compute what the joint function does."""
     func = function_of(joint, f"{function}_joint")
     arguments = random_arguments(func, sizes, dtype=torch.float64)
-    names = [spec.name for spec in Signature.of(func).arguments]
+    names = [spec.name for spec in signature_of(func).arguments]
     values = dict(zip(names, arguments, strict=True))
     expected = run_function(func, arguments, "float64")
     actual = run_split(split, function, values)
-    signature = Signature.of(function_of(split, f"{function}_forward"))
-    primal = len(expected) - len(Signature.of(function_of(split, f"{function}_backward")).results)
+    signature = signature_of(function_of(split, f"{function}_forward"))
+    primal = len(expected) - len(signature_of(function_of(split, f"{function}_backward")).results)
     saved = len(signature.results) - primal
     assert_results_close([*actual[:primal], *actual[primal + saved :]], expected, 1e-12)

@@ -13,7 +13,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
 
 from coda_ir.backends.reference import run_function
-from coda_ir.backends.reference.numerics import stated_dtype
 from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
@@ -25,6 +24,7 @@ from coda_ir.context import make_context
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
 from coda_ir.dialects.gemm.tiling import partial_tiles
+from coda_ir.signatures import stated_dtype
 from coda_ir.storage import overwritten
 from support.gluon_simulator import Settings, load_module
 

@@ -1,22 +1,25 @@
-"""A format of lit that starts the tools of this package by fork instead of by exec.
+"""A format of lit that runs the tools of this package in the processes of lit.
 
-Most of the time of a golden is that of importing xDSL, and torch, once per command. Here each
-process of lit imports them once, and a command is a copy of that process, with pipes, exit code,
-working directory and environment of its own as any process has them.
+Most of the time of a golden is that of starting a process and importing xDSL, and torch. Here a
+command has arguments, pipes, exit code, working directory and environment as any process has, but
+is a call of the tool's `main`. tests/tools runs the installed commands.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 TOOLS = {
     "coda-opt": "coda_ir.tools.coda_opt",
@@ -26,13 +29,16 @@ TOOLS = {
 }
 """The modules of the tools, which have a function `main`."""
 
+PIPE_BYTES = 1 << 15
+"""How much a pipe surely holds."""
+
 ShTest: Any = import_module("lit.formats").ShTest
 runner: Any = import_module("lit.TestRunner")
 Popen: Any = subprocess.Popen
 
 
-class ForkedTools(ShTest):
-    """Goldens in the internal shell of lit, which starts processes as `ForkedProcess`."""
+class ToolsInProcess(ShTest):
+    """Goldens in the internal shell of lit, which starts processes as `ToolProcess`."""
 
     def __init__(self) -> None:
         ShTest.__init__(self, execute_external=False)
@@ -40,7 +46,7 @@ class ForkedTools(ShTest):
     def execute(self, test: Any, lit_config: Any) -> Any:
         if runner.subprocess is subprocess:
             preload()
-            runner.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": ForkedProcess})
+            runner.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": ToolProcess})
         return ShTest.execute(self, test, lit_config)
 
 
@@ -57,8 +63,8 @@ def preload() -> None:
     gc.freeze()
 
 
-class ForkedProcess(Popen):
-    """`subprocess.Popen`, whose child is a fork where it is one of `TOOLS`."""
+class ToolProcess(Popen):
+    """`subprocess.Popen`, but one of `TOOLS` runs in this process, before the constructor ends."""
 
     def _execute_child(self, args: Any, executable: Any, *rest: Any) -> None:
         module = TOOLS.get(Path(executable or args[0]).name)
@@ -67,39 +73,50 @@ class ForkedProcess(Popen):
             return
         _, _, _, cwd, env, _, _, _, *pipes = rest[:14]
         stdin, _, _, stdout, _, stderr = pipes
-        self.pid = os.fork()
-        if not self.pid:
-            _become(module, args, cwd, env, (stdin, stdout, stderr))
-        self._child_created = True
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with _as_process(args, cwd, env), os.fdopen(os.dup(stdin), encoding="utf-8") as given:
+            sys.stdin, sys.stdout, sys.stderr = given, out, err
+            self.returncode = _exit_code(import_module(module).main)
+        # A process whose output is no terminal writes most of it at its end.
+        for stream, number in ((err, stderr), (out, stdout)):
+            _send(stream.buffer.getvalue(), number)
+        self.pid, self._child_created = os.getpid(), True
         self._close_pipe_fds(*pipes)
 
 
-def _become(
-    module: str,
-    args: list[str],
-    cwd: str,
-    env: Mapping[str, str],
-    streams: tuple[int, int, int],
-) -> NoReturn:
-    """Run a tool in this process, and end it as Python would."""
-    code = 1
+@contextmanager
+def _as_process(args: list[str], cwd: str, env: Mapping[str, str]) -> Generator[None]:
+    """Arguments, folder, environment and streams of another process, until the end."""
+    streams, before = (sys.stdin, sys.stdout, sys.stderr), (sys.argv, os.getcwd(), dict(os.environ))
+    os.chdir(cwd)
+    _set_environment(env)
+    sys.argv = args
     try:
-        for standard, given in enumerate(streams):
-            if given >= 0:
-                os.dup2(given, standard)
-        # The ends of pipes that are other processes'.
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-        sys.stdin = os.fdopen(0, encoding="utf-8")
-        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
-        sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8")
-        os.chdir(cwd)
-        os.environ.clear()
-        os.environ.update(env)
-        sys.argv = args
-        code = _exit_code(import_module(module).main)
-        sys.stdout.flush()
+        yield
     finally:
-        os._exit(code)
+        sys.stdin, sys.stdout, sys.stderr = streams
+        sys.argv = before[0]
+        os.chdir(before[1])
+        _set_environment(before[2])
+
+
+def _set_environment(env: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+
+
+def _send(data: bytes, number: int) -> None:
+    """Write to a pipe or a file, without waiting for who reads the pipe."""
+    copied = os.fdopen(os.dup(number), "wb")
+
+    def send() -> None:
+        with suppress(BrokenPipeError), copied:
+            copied.write(data)
+
+    if len(data) < PIPE_BYTES:
+        send()
+    else:
+        Thread(target=send, daemon=True).start()
 
 
 def _exit_code(main: Callable[[], int | None]) -> int:

@@ -95,7 +95,6 @@ def test_stats(cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert re.fullmatch(r"modules    \d+ \([\d.]+ K?i?B\)", lines[2])
     assert lines[3] == "tuned      0 (0 B)"
     assert re.fullmatch(r"together   [\d.]+ KiB: 0% of 9.5 MiB", lines[4])
-    assert lines[5] == f"kernels    in Triton's cache {cache.parent / 'triton'}"
     monkeypatch.setenv("CODA_CACHE_LIMIT", "0")
     assert "the cache is off" in printed(capsys, "stats")
 
@@ -133,41 +132,6 @@ class TestPrune:
         assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-class TestArchives:
-    def test_there_and_back(
-        self,
-        cache: Path,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
-    ):
-        compile_programs("first", "second")
-        file = str(tmp_path / "a.zip")
-        said = printed(capsys, "export", file, "--function", "first")
-        assert said == f"{file}: 1 program, 0 kernels of Triton\n"
-        printed(capsys, "prune", "--all")
-        said = printed(capsys, "import", file)
-        assert said == "imported 1 program, 0 kernels of Triton\n"
-        assert len(programs()) == 1
-        set_versions(monkeypatch, VERSIONS | {"xdsl": "2"})
-        assert main(["import", file]) == 0
-        assert "warning: left out 1 program that other versions" in capsys.readouterr().err
-
-    def test_errors(self, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-        missing, text = tmp_path / "missing.zip", tmp_path / "text.zip"
-        text.write_text("text")
-        said = refused(capsys, "import", str(missing))
-        assert said == f"coda-cache: error: {missing}: No such file or directory\n"
-        said = refused(capsys, "import", str(text))
-        assert said.startswith(f"coda-cache: error: {text}: not an archive of the cache: ")
-        assert said.endswith("\n  help: make one with coda-cache export\n")
-        said = refused(capsys, "export", str(missing))
-        assert said.startswith("coda-cache: error: the cache has no programs\n")
-        compile_programs("layer")
-        said = refused(capsys, "export", str(text / "below.zip"))
-        assert said.startswith(f"coda-cache: error: {text}")
-
-
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -179,7 +143,6 @@ class TestArchives:
             "'much' is no size; write bytes, or a size such",
         ),
         (["prune", "--max-age", "old"], "'old' is no age; write one such as 45m, 12h or 30d"),
-        (["export"], "the following arguments are required: FILE"),
     ],
 )
 def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]):

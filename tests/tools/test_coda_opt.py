@@ -304,16 +304,6 @@ def test_reader_that_has_seen_enough(silu: str):
     assert process.wait() == 0
 
 
-def test_global_settings_are_restored(silu: str):
-    from xdsl.ir import Attribute
-    from xdsl.utils.diagnostic import Diagnostic
-
-    verify = Attribute.__post_init__
-    assert main([silu, "--disable-verify", "--syntax-highlight"]) == 0
-    assert Attribute.__post_init__ is verify
-    assert not Diagnostic.colored
-
-
 def test_disabled_verification(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main([write(tmp_path, WRONG_CAP), "--disable-verify"]) == 0
     assert "cap = -1.0" in capsys.readouterr().out

@@ -12,13 +12,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
-    PatternRewriteWalker,
     RewritePattern,
     op_type_rewrite_pattern,
 )
 from xdsl.utils.target import Target
 
 from coda_ir.dialects.coda import SiluOp
+from coda_ir.pipeline import rewrite_module
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt import driver
 
@@ -69,7 +69,7 @@ class LoopPass(ModulePass):
     name = "loop"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PatternRewriteWalker(Renew()).rewrite_module(op)
+        rewrite_module(op, Renew())
 
 
 class Renew(RewritePattern):
@@ -212,7 +212,7 @@ class TestReports:
         rows = [re.fullmatch(r" +[0-9.]+ \( *(-?[0-9.]+)%\)  ( *)(\S.*)", line) for line in lines]
         found = [(len(row[2]) // 2, row[3]) for row in rows if row]
         assert found[:4] == [(0, "parse"), (0, "passes"), (1, "cse"), (1, "coda-to-gemm")]
-        assert found[4] == (2, "canonicalize")
+        assert found[4] == (2, "drop-detach")
         assert found[-4:] == [(1, "(verification)"), (0, "output"), (0, "Rest"), (0, "Total")]
         total = sum(float(row[1]) for row in rows if row and not row[2] and row[3] != "Total")
         assert total == pytest.approx(100, abs=0.5)
@@ -228,7 +228,7 @@ class TestReports:
         report = capsys.readouterr().err
         assert "\nreport-unfused: 5 operators; 2 missed\n" in report
         assert "\ndce: 5 -> 4 operators\n  removed: coda.relu 1\n" in report
-        assert "\ncoda-to-gemm\n  canonicalize: 4 operators\n" in report
+        assert "\ncoda-to-gemm\n  drop-detach: 4 operators\n" in report
         assert re.search(
             r"  outline-pointwise\{statistics=false\}: 4 -> \d+ operators\n"
             r"    made: .*gemm.map 1.*\n    removed: coda.silu 1\n",

@@ -12,6 +12,7 @@ from coda_ir.cache import tuned as store
 from coda_ir.cache.decision import Configured, Decision, Tried
 from coda_ir.cache.folder import cached_files, prune, tuning_path
 from coda_ir.tools.coda_cache import main
+from coda_ir.tuning.configured import configured, schedule_of
 
 MODEL = Configured("pointer", (128, 128, 64), 8, 3, 8)
 FAST = Configured("tma", (128, 256, 64), 8, 4, 16)
@@ -45,7 +46,7 @@ def test_a_decision_survives_json():
     assert Decision.from_data(data) == decision()
     with pytest.raises(ValueError):
         Decision.from_data(data | {"measured_us": 0})
-    assert Configured.of(MODEL.schedule()) == MODEL
+    assert configured(schedule_of(MODEL)) == MODEL
 
 
 def test_list(key: str, capsys: pytest.CaptureFixture[str]):
@@ -78,20 +79,3 @@ def test_results_are_pruned_last(key: str):
     assert [file.path for file in cached_files()] == [tuning_path(key)]
     prune(max_bytes=10)
     assert not cached_files()
-
-
-def test_export_and_import(
-    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    archive, data = tmp_path / "results.cache", tuning_path(key).read_bytes()
-    assert "0 programs, 0 kernels of Triton, 1 result of tuning" in printed(
-        capsys, "export", str(archive)
-    )
-    assert main(["export", str(archive), "--no-tuning"]) == 1
-    tuning_path(key).unlink()
-    assert "1 result of tuning" in printed(capsys, "import", str(archive))
-    assert tuning_path(key).read_bytes() == data
-    tuning_path(key).unlink()
-    set_versions(monkeypatch, VERSIONS | {"torch": "0"})
-    assert "result" not in printed(capsys, "import", str(archive))
-    assert not tuning_path(key).exists()

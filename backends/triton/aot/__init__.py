@@ -3,6 +3,8 @@
 from coda_ir.backends.triton.aot.architectures import (
     ARCHITECTURES,
     Architecture,
+    complete_schedule,
+    default_schedule,
     find_architecture,
 )
 from coda_ir.backends.triton.aot.compiler import (
@@ -26,6 +28,8 @@ __all__ = [
     "check_fits",
     "check_level",
     "compile_kernels",
+    "complete_schedule",
+    "default_schedule",
     "find_architecture",
     "resources_table",
 ]

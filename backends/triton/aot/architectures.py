@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -108,3 +109,27 @@ def find_architecture(name: str) -> Architecture:
         return ARCHITECTURES[name]
     known = ", ".join(f"{a.name} ({a.products})" for a in _ARCHITECTURES)
     raise CodaError(f"unknown architecture '{name}'", f"use one of {known}")
+
+
+def default_schedule(architecture: str) -> str:
+    """Return the options of the pass `schedule` for `cpu` or the name of an architecture."""
+    if architecture == "cpu":
+        return "target=interpreter"
+    known = ARCHITECTURES.get(architecture)
+    return "target=portable" if known is None else known.schedule
+
+
+_OPTION = re.compile(r'([\w-]+)(?:=("[^"]*"|\S*))?')
+
+
+def complete_schedule(options: str, architecture: str) -> str:
+    """Add to `options` of the pass `schedule` those of the architecture that they leave open.
+
+    Options for another target stay as they are.
+    """
+    default = default_schedule(architecture)
+    chosen, fitting = (dict(_OPTION.findall(text)) for text in (options, default))
+    if chosen.get("target", fitting["target"]) != fitting["target"]:
+        return options
+    missing = [f"{name}={value}" for name, value in fitting.items() if name not in chosen]
+    return " ".join([*missing, options])

@@ -42,6 +42,16 @@ def compile_kernels(requests: Sequence[Request], path: str, jobs: int) -> list[i
     return codes
 
 
+class _Driver:
+    """The driver of a GPU that may not be there, as far as Triton asks before it compiles."""
+
+    def __init__(self, target: Any):
+        self._target = target
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+
 def _prepare() -> None:
     """Do what every compilation begins with: imports, and the hash of Triton's libraries."""
     importlib.import_module("triton.compiler")
@@ -74,7 +84,6 @@ def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
     """The resources of a kernel, and its text at the level that is asked for (or "")."""
     # Triton has no type information.
     triton: Any = importlib.import_module("triton")
-    compiler: Any = importlib.import_module("triton.compiler")
     backends: Any = importlib.import_module("triton.backends.compiler")
     arguments = request["arguments"]
     aligned = {
@@ -83,8 +92,11 @@ def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
         if type.startswith("*")
     }
     function = getattr(module, request["name"])
-    source = _source_class(function, compiler)(function, dict(arguments), {}, aligned)
     target = backends.GPUTarget(*request["target"])
+    triton.runtime.driver.set_active(_Driver(target))
+    # The kernel then knows how Triton takes it: of Triton's own language or of Gluon.
+    function.create_binder()
+    source = function.ASTSource(function, dict(arguments), {}, aligned)
     compiled = triton.compile(source, target=target, options=request["options"])
     is_amd = "amdgcn" in compiled.asm
     usage = _amd_usage(compiled.asm["amdgcn"]) if is_amd else _nvidia_usage(compiled.asm["cubin"])
@@ -96,13 +108,6 @@ def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
         "stages": compiled.metadata.num_stages,
         "text": _text(compiled.asm, request["level"]),
     }
-
-
-def _source_class(function: Any, compiler: Any) -> Any:
-    """How Triton takes a function: of its own language or of Gluon."""
-    if not function.is_gluon():
-        return compiler.ASTSource
-    return importlib.import_module("triton.experimental.gluon._runtime").GluonASTSource
 
 
 def _load(path: str) -> Any:

@@ -7,10 +7,9 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.dialects.coda import SliceOp
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import PortKind, Segment
 from coda_ir.storage import ALIGNMENT, overwritten
-from coda_ir.symbolic_shapes import element_bytes
 
 
 def row_pitches(

@@ -121,26 +121,25 @@ class Heads:
 
     def attend_fused(self):
         """By a kernel of PyTorch."""
-        aten, q, head_dim = torch.ops.aten, self.q, self.q.shape[-1]
-        mask = self.added_mask()
+        q, head_dim, mask = self.q, self.q.shape[-1], self.added_mask()
         if self.kernel == "cpu":
-            return aten._scaled_dot_product_flash_attention_for_cpu(
+            return attention_operator("cpu")(
                 q, self.k, self.v, 0.0, self.is_causal, attn_mask=mask, scale=self.scale
             )
         if self.kernel == "flash" and cudnn_attends(q, self.k, self.v, self.is_causal):
-            y, lse, *_ = aten._scaled_dot_product_cudnn_attention(
+            y, lse, *_ = attention_operator("cudnn")(
                 q, self.k, self.v, None, True, 0.0, self.is_causal, scale=self.factor()
             )
             return y, lse.reshape(q.shape[:3])
         if self.kernel == "flash":
-            y, lse, *_ = aten._scaled_dot_product_flash_attention(
+            y, lse, *_ = attention_operator("flash")(
                 *map(padded_columns, (q, self.k, self.v)),
                 0.0,
                 self.is_causal,
                 scale=self.factor(),
             )
             return y[..., :head_dim], lse
-        y, lse, *_ = aten._scaled_dot_product_efficient_attention(
+        y, lse, *_ = attention_operator("efficient")(
             q, *self.repeated(), mask, True, 0.0, self.is_causal, scale=self.scale
         )
         # The kernel gives some that stand for no query.
@@ -182,7 +181,7 @@ class Heads:
         tensors = [*map(padded_columns, (d_y, self.q, self.k, self.v, y)), lse]
         sizes, seed = (None, None, self.q.shape[2], self.k.shape[2]), self.seed()
         with deterministic():
-            gradients = torch.ops.aten._scaled_dot_product_flash_attention_backward(
+            gradients = attention_operator("flash", "_backward")(
                 *tensors, *sizes, 0.0, self.is_causal, seed, seed, scale=self.factor()
             )
         return [x[..., : self.q.shape[-1]] for x in gradients]
@@ -194,7 +193,7 @@ class Heads:
             # gradient of each head before it is added, as in eager: they give no wider type.
             tensors = [x.to(lse.dtype) for x in tensors]
             mask = None if mask is None else mask.to(lse.dtype)
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        return attention_operator("cpu", "_backward")(
             *tensors, lse, 0.0, self.is_causal, attn_mask=mask, scale=self.scale
         )
 
@@ -204,7 +203,7 @@ class Heads:
         tensors = (d_y, self.q, *self.repeated(), self.added_mask(), y, lse)
         seed, wanted = self.seed(), [True, True, True, wants_mask]
         with deterministic():
-            return torch.ops.aten._scaled_dot_product_efficient_attention_backward(
+            return attention_operator("efficient", "_backward")(
                 *tensors, seed, seed, 0.0, wanted, self.is_causal, scale=self.scale
             )
 
@@ -254,6 +253,26 @@ def attention_kernel(q, k, v, causal, window, softcap, mask):
     return available_kernel(q, k, v, softcap, mask, False), False, mask
 
 
+ATTENTION_OPERATORS = {
+    "cpu": "flash_attention_for_cpu",
+    "flash": "flash_attention",
+    "cudnn": "cudnn_attention",
+    "efficient": "efficient_attention",
+}
+
+
+def attention_operator(kernel, suffix=""):
+    """An operator by its name in PyTorch's schema, or None where PyTorch does not have it."""
+    return getattr(
+        torch.ops.aten, f"_scaled_dot_product_{ATTENTION_OPERATORS[kernel]}{suffix}", None
+    )
+
+
+def has_attention(kernel):
+    """Whether PyTorch has the forward and the backward of a kernel."""
+    return None not in (attention_operator(kernel), attention_operator(kernel, "_backward"))
+
+
 def available_kernel(q, k, v, softcap, mask, is_causal):
     is_other_type = mask is not None and mask.dtype not in (torch.bool, q.dtype)
     if softcap is not None or is_other_type or not q.numel() or not k.numel():
@@ -261,18 +280,19 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
     cuda = torch.backends.cuda
     if q.device.type == "cpu":
         has_kernel = cuda.flash_sdp_enabled() and q.shape[-1] == v.shape[-1]
-        return "cpu" if has_kernel else None
+        return "cpu" if has_kernel and has_attention("cpu") else None
     if not q.is_cuda:
         return None
     with torch.enable_grad():
         # Some kernels have no derivative on some GPUs.
         q = q.detach().requires_grad_()
         params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
-        if cuda.can_use_flash_attention(params):
+        if cuda.can_use_flash_attention(params) and has_attention("flash"):
             return "flash"
         k, v = (x[:, :1].expand(-1, q.shape[1], -1, -1) for x in (k, v))
         params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, False)
-        return "efficient" if cuda.can_use_efficient_attention(params) else None
+        has_kernel = cuda.can_use_efficient_attention(params) and has_attention("efficient")
+        return "efficient" if has_kernel else None
 
 
 def cudnn_attends(q, k, v, is_causal):
@@ -283,7 +303,7 @@ def cudnn_attends(q, k, v, is_causal):
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
     params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
-    return cuda.can_use_cudnn_attention(params)
+    return cuda.can_use_cudnn_attention(params) and attention_operator("cudnn") is not None
 
 
 def dense_columns(x):

@@ -2,9 +2,13 @@
 """Derivatives that run through PyTorch."""
 
 import contextlib
+import sys
 import threading
 
 import torch
+
+WARN = 1
+ERROR = 2
 
 
 class DeterministicCalls:
@@ -17,15 +21,13 @@ class DeterministicCalls:
     def __init__(self):
         self.lock = threading.Lock()
         self.running = []
-        self.before = (False, False, False)
+        self.before = (0, False)
 
     def begin(self, warn_only):
         with self.lock:
             if not self.running:
-                enabled = torch.are_deterministic_algorithms_enabled()
-                warns = torch.is_deterministic_algorithms_warn_only_enabled()
                 fills = torch.utils.deterministic.fill_uninitialized_memory
-                self.before = (enabled, warns, fills)
+                self.before = (torch.get_deterministic_debug_mode(), fills)
             self.running.append(warn_only)
             self.switch()
 
@@ -35,19 +37,18 @@ class DeterministicCalls:
             self.switch()
 
     def switch(self):
-        enabled, warns, fills = self.before
+        mode, fills = self.before
         if self.running:
-            # Whoever asked for errors before gets them.
-            enabled, warns, fills = True, any(self.running) and (warns or not enabled), False
+            # Errors that the user asked for stay errors.
+            mode, fills = (WARN if any(self.running) and mode != ERROR else ERROR), False
         # torch.use_deterministic_algorithms would import Inductor, which takes seconds.
-        torch._C._set_deterministic_algorithms(enabled, warn_only=warns)
+        torch.set_deterministic_debug_mode(mode)
+        # A setting that PyTorch documents as one to assign.
         torch.utils.deterministic.fill_uninitialized_memory = fills
 
 
-# Those of all emitted modules.
-DETERMINISTIC_CALLS = vars(torch.utils.deterministic).setdefault(
-    "_calls_of_coda_ir", DeterministicCalls()
-)
+# The setting is one of the process: all emitted modules share one object.
+DETERMINISTIC_CALLS = sys.modules.setdefault("coda_ir_deterministic_calls", DeterministicCalls())
 
 
 @contextlib.contextmanager

@@ -16,6 +16,9 @@ class PackedWeights:
     counter (writing through `.data`) is not seen: call PACKED.clear() after it. Inference tensors
     have no version and are packed in each call, as are all while a CUDA graph is captured, which
     then packs in each replay. At most 1024 entries are kept; one goes when its weight does.
+
+    PyTorch documents the version counter, and `_version` is the only way to read it. Without that
+    name all are packed in each call.
     """
 
     def __init__(self):
@@ -28,11 +31,11 @@ class PackedWeights:
 
     @staticmethod
     def state(tensors):
-        if any(x.is_inference() for x in tensors):
+        if any(x.is_inference() or not hasattr(x, "_version") for x in tensors):
             return None
         if tensors[0].is_cuda and torch.cuda.is_current_stream_capturing():
             return None
-        return [(x.data_ptr(), x._version, x.stride(), x.untyped_storage()._cdata) for x in tensors]
+        return [(x.data_ptr(), x._version, x.stride(), storage_of(x)) for x in tensors]
 
     def find(self, place, *tensors):
         """The vector of place number `place` in `run` for these tensors, or None."""
@@ -40,7 +43,7 @@ class PackedWeights:
             entry = self.entries.get((place, *map(id, tensors)))
         if entry is None:
             return None
-        references, _, state, packed = entry
+        references, state, packed = entry
         alive = all(ref() is x for ref, x in zip(references, tensors))
         return packed if alive and state == self.state(tensors) else None
 
@@ -57,14 +60,15 @@ class PackedWeights:
             self.entries.pop(key, None)
 
         references = [weakref.ref(x, forget) for x in tensors]
-        # The address of a storage is not given to another one as long as this refers to it.
-        storages = [
-            torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage()) for x in tensors
-        ]
         with self.lock:
-            self.entries[key] = (references, storages, state, packed)
+            self.entries[key] = (references, state, packed)
             while len(self.entries) > 1024:
                 self.entries.popitem(last=False)
+
+
+def storage_of(x):
+    """The storage of x, whose address no other one has while this refers to it."""
+    return torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage())
 
 
 PACKED = PackedWeights()

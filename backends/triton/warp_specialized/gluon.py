@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import device_definitions, render_prelude
-from coda_ir.symbolic_shapes import element_bytes
+from coda_ir.dialects.coda.shapes import element_bytes
 
 IMPORTS = frozenset(
     {

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 from xdsl.universe import Universe
-from xdsl.utils.diagnostic import Diagnostic
 
 from coda_ir.pipeline import parse_pipeline
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
@@ -30,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
         if code is not None:
             return code
     try:
-        with session.timer.running(), _global_settings(session.options):
+        with session.timer.running():
             process_input(session)
     finally:
         for feature in FEATURES:
@@ -108,20 +106,3 @@ def output_of(session: Session, module: ModuleOp) -> str:
         if text is not None:
             return text
     return target.write(session, module)
-
-
-@contextmanager
-def _global_settings(options: argparse.Namespace) -> Generator[None]:
-    """What xDSL keeps in class attributes, as the options ask for, and as before in the end."""
-    verify, coloured = Attribute.__post_init__, Diagnostic.colored
-    if options.disable_verify:
-        Attribute.__post_init__ = _do_not_verify
-    Diagnostic.colored = options.syntax_highlight
-    try:
-        yield
-    finally:
-        Attribute.__post_init__, Diagnostic.colored = verify, coloured
-
-
-def _do_not_verify(self: Attribute) -> None:
-    pass

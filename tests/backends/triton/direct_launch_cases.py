@@ -26,6 +26,7 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.launching.direct_launch import KNOWN_TRITON
 from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 
 KERNELS = """
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -78,7 +79,7 @@ def program(fake: fake_cuda.FakeCuda) -> Any:
 
 def loaded(text: str, schedule: str) -> Any:
     """The module of a program with direct launches."""
-    scheduled = Lowering(parse(text), schedule).module("scheduled")
+    scheduled = Lowering(parse(text), CompileOptions(schedule)).module("scheduled")
     return load_source(emit_program(scheduled, direct_launch=True).source, "program")
 
 

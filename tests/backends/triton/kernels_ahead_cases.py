@@ -16,8 +16,10 @@ from coda_ir.api import parse
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.context import make_context
+from coda_ir.functions import find_entry
 from coda_ir.launching.kernels_ahead import compile_ahead, compile_launch
-from coda_ir.lowering import Lowering, find_entry
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 from coda_ir.passes.differentiate import DifferentiatePass
 
 LAYER = Path(__file__).parents[3] / "examples" / "llama_layer.coda"
@@ -80,7 +82,7 @@ def test_what_launches_ask_for(
     program = parse(LAYER, constants=SIZES)
     if function != "llama_layer":
         DifferentiatePass("llama_layer").apply(make_context(), program)
-    lowering = Lowering(program, schedule, architecture="sm_90")
+    lowering = Lowering(program, CompileOptions(schedule, architecture="sm_90"))
     artifact = lowering.artifact(function)
     module: Any = load_source(artifact.source, function)
     for launch in artifact.launches:

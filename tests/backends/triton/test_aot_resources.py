@@ -17,6 +17,7 @@ from coda_ir.backends.triton.aot import (
 )
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.diagnostics import CodaError
+from coda_ir.options import CompileOptions
 
 PROGRAM = "fn f(x: bf16[M, 64], weight w: bf16[64, 64]) -> bf16[M, 64] { return linear(x, w) }"
 
@@ -63,7 +64,7 @@ class TestArchitectures:
     @pytest.mark.parametrize("name", ARCHITECTURES)
     def test_schedules_exist(self, name: str):
         module = coda_ir.parse(PROGRAM)
-        module = Lowering(module, ARCHITECTURES[name].schedule).module("scheduled")
+        module = Lowering(module, CompileOptions(ARCHITECTURES[name].schedule)).module("scheduled")
         assert "schedule<" in str(module)
 
     def test_unknown(self):

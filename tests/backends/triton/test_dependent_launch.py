@@ -17,6 +17,7 @@ from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE
+from coda_ir.options import CompileOptions
 from coda_ir.passes.overlap_launches import OverlapLaunchesPass
 
 PROGRAM = """
@@ -114,7 +115,7 @@ def test_numbers():
     """Nothing but the launches changes, so that results are the same bit by bit."""
     module = layer()
     arguments = random_inputs(find_entry(module), {"B": 1, "T": 5})
-    plain = Lowering(module, "target=interpreter").module("scheduled")
+    plain = Lowering(module, CompileOptions("target=interpreter")).module("scheduled")
     overlapping = plain.clone()
     OverlapLaunchesPass().apply(make_context(), overlapping)
     sources = [emit_module(each) for each in (plain, overlapping)]
@@ -125,10 +126,12 @@ def test_numbers():
 
 def test_other_targets_are_refused():
     with pytest.raises(CodaError, match="target sm_80 has no programmatic dependent launch"):
-        Lowering(layer(), "target=sm_80 pdl=true").module("scheduled")
+        Lowering(layer(), CompileOptions("target=sm_80 pdl=true")).module("scheduled")
 
 
 def test_option_of_the_schedule():
-    module = Lowering(layer(), "target=sm_90 pdl=true absorb=true").module("scheduled")
+    module = Lowering(layer(), CompileOptions("target=sm_90 pdl=true absorb=true")).module(
+        "scheduled"
+    )
     kernels = [op for op in module.walk() if op.name.startswith("gemm.") and op.regions]
     assert kernels and all(DEPENDENT_ATTRIBUTE in op.attributes for op in kernels)

@@ -18,9 +18,11 @@ from coda_ir.backends.triton.host.launches import DirectLaunch, LaunchFunctions
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.cache.artifact import Artifact
 from coda_ir.diagnostics import CodaError
+from coda_ir.functions import find_entry
 from coda_ir.launching import direct_launch
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
-from coda_ir.lowering import Lowering, find_entry
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 from coda_ir.remarks import Remark
 
 ROOT = Path(__file__).parents[3]
@@ -102,7 +104,10 @@ class TestSetting:
     def test_the_default(self, monkeypatch: pytest.MonkeyPatch, architecture: str, expected: bool):
         monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
         assert direct_launch_is_on(architecture) is expected
-        lowering = Lowering(coda_ir.parse(LAYER, constants=SIZES), architecture=architecture)
+        lowering = Lowering(
+            coda_ir.parse(LAYER, constants=SIZES),
+            CompileOptions("target=interpreter", architecture=architecture),
+        )
         artifact = lowering.artifact()
         assert ("DirectLaunch" in artifact.source) is expected
         assert not missed(artifact)
@@ -117,7 +122,10 @@ class TestSetting:
         versions = {"triton": version}
         monkeypatch.setattr(direct_launch, "package_version", versions.__getitem__)
         monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
-        lowering = Lowering(coda_ir.parse(LAYER, constants=SIZES), architecture="sm_90")
+        lowering = Lowering(
+            coda_ir.parse(LAYER, constants=SIZES),
+            CompileOptions("target=interpreter", architecture="sm_90"),
+        )
         artifact = lowering.artifact()
         assert "DirectLaunch" not in artifact.source
         (remark,) = missed(artifact)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.daily import daily
 from support.one_query_programs import OneQuery, attend, one_query_inputs
 from support.programs import parse_mlir
 
@@ -14,6 +15,7 @@ from coda_ir.backends.triton import emit_program
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
 
 KERNEL = "def attend_one_query"
 ALLOWED = {"f32": 1e-6, "f16": 1e-3, "bf16": 5e-3}
@@ -115,7 +117,7 @@ def test_remark():
 def test_compiles_ahead_of_time(target: str):
     for columns, keys in ((64, 512), (128, 4096), (256, None)):
         program = OneQuery("bf16", 1, (32, 8), keys, columns, "Bx1x1xSxi1", "enable_gqa=True")
-        lowering = Lowering(parse_mlir(program.text), f"target={target}")
+        lowering = Lowering(parse_mlir(program.text), CompileOptions(f"target={target}"))
         (kernel,) = compile_kernels(emit_program(lowering.module("scheduled"), "f").kernels, target)
         assert kernel.resources.fits and not kernel.resources.spills
 
@@ -138,6 +140,7 @@ def of_columns(
     return coda_ir.compile(text, device="cpu")
 
 
+@daily(lambda shared, keys: shared == 48 or keys == "900")
 @pytest.mark.parametrize("options", ["", "mask=seen", "causal=true, mask=seen, scale=0.5"])
 @pytest.mark.parametrize("shared", [16, 48, 96])
 @pytest.mark.parametrize("keys", ["S", "70", "900"])

@@ -17,6 +17,7 @@ from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
+from coda_ir.options import CompileOptions
 from coda_ir.tuning.problem import Problem
 
 POINTER = 'pointer, "32x64x32", warps = 4, stages = 2, group_m = 2'
@@ -87,7 +88,9 @@ def test_programs(program: str, constants: dict[str, int], launches: tuple[int, 
     exact = run_function(find_entry(module), arguments, "float64")
     errors: list[list[float]] = []
     for schedule, count in zip(("", " absorb=true"), launches, strict=True):
-        lowered = Lowering(module, f"target=interpreter{schedule}").module("scheduled")
+        lowered = Lowering(module, CompileOptions(f"target=interpreter{schedule}")).module(
+            "scheduled"
+        )
         emitted = load_module(emit_module(lowered))
         assert len(emitted.KERNELS) == count
         results = emitted.run(*arguments)
@@ -109,7 +112,7 @@ def test_ahead_of_time(schedule: str):
 def test_alone_as_tuning_measures_it():
     """The number of partials is known without the GEMM that makes them."""
     module = parse("examples/llama_layer.coda", constants={"D": 128, "F": 192, "HEAD": 32})
-    lowered = Lowering(module, "target=interpreter absorb=true").module("scheduled")
+    lowered = Lowering(module, CompileOptions("target=interpreter absorb=true")).module("scheduled")
     readers = [op for op in gemms_of(lowered) if "partial_add" in str(op.segment_attrs)]
     assert len(readers) == 2
     for op in readers:

@@ -5,7 +5,7 @@
 // RUN: not coda-opt %s -p "schedule{mainloop=simd}" -o /dev/null 2>&1 | filecheck %s --check-prefix LOOP
 // RUN: not coda-opt %s -p "schedule{target=gfx942 mainloop=tma}" -o /dev/null 2>&1 | filecheck %s --check-prefix TMA
 // RUN: not coda-opt %s -p "schedule{tile=\"16x1024x16\" split_k=65}" -o /dev/null 2>&1 | filecheck %s --check-prefix SPLIT
-// RUN: not coda-opt %s -p "schedule{tune=always}" -o /dev/null 2>&1 | filecheck %s --check-prefix TUNE
+// RUN: not coda-opt %s -p "tune{mode=always}" -o /dev/null 2>&1 | filecheck %s --check-prefix TUNE
 
 // Groups of 1024 columns fit no tile.
 
@@ -18,7 +18,7 @@
 // TMA-NEXT: help: use sm_90, h200, or the pointer main loop
 // SPLIT: schedule: split_k is 65, expected 1 to 64
 // SPLIT: help: leave the choice to the cost model
-// TUNE: schedule: unknown tune=always
+// TUNE: tune: unknown mode 'always'
 func.func @f(%x: tensor<?x64xbf16>, %w: tensor<1024x64xbf16>) -> tensor<?x1024xbf16> {
   %z = gemm.fused %x : tensor<?x64xbf16>
     columns(%w : tensor<1024x64xbf16>)

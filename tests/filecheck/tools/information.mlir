@@ -16,7 +16,7 @@
 // PASSES:        schedule {{ +}}Gives every `gemm.fused` without a schedule the cheapest one
 // PASSES-NEXT:     target: str = portable
 // PASSES:      Passes of xDSL (--list-all-passes describes them):
-// PASSES:        canonicalize,
+// PASSES:        {{.*}}canonicalize-dmp,
 
 // ALL:         Passes of CODA IR:
 // ALL:         Passes of xDSL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -47,6 +48,13 @@ def gate_without_gradients(model: Model, x: torch.Tensor) -> torch.Tensor:
     return h * gate
 
 
+def gate_without_autocast(model: Model, x: torch.Tensor) -> torch.Tensor:
+    h = model.first(x)
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        gate = torch.sigmoid(model.second(h))
+    return h * gate
+
+
 def two_results_without_gradients(model: Model, x: torch.Tensor) -> torch.Tensor:
     h = model.first(x)
     with torch.no_grad():
@@ -78,6 +86,7 @@ MODELS: dict[Forward, int] = {
     squared: 1,
     shifted_softmax: 1,
     gate_without_gradients: 1,
+    gate_without_autocast: 1,
     two_results_without_gradients: 2,
     gradients_inside_of_none: 1,
     straight_through: 1,
@@ -122,6 +131,13 @@ def test_an_exported_program_is_left_as_it_is():
     before = str(program.graph)
     coda_ir.export(program)
     assert str(program.graph) == before
+
+
+def test_operators_come_from_the_model():
+    module = coda_ir.export(Model(gate_without_gradients), (torch.randn(5, 8),)).module
+    places = [op.location for op in module.walk() if isinstance(op, coda.SigmoidOp | coda.DetachOp)]
+    assert len(places) == 2
+    assert all(Path(__file__).name in str(place) for place in places)
 
 
 def test_inference_sees_through():

@@ -17,11 +17,11 @@ from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import Lowering, find_entry
-from coda_ir.calls.arguments import Signature
 from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.frontends.torch import export
 from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.signatures import signature_of
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -99,7 +99,7 @@ def test_no_product_is_stored_to_be_added():
     # Those of down and o, then gate and up together, and q, k and v together.
     assert sorted(len(op.inputs) for op in backward) == [1] * 6 + [2] * 2 + [4, 5]
     # What is frozen has no gradient.
-    results = Signature.of(find_entry(module, "block_backward")).results
+    results = signature_of(find_entry(module, "block_backward")).results
     assert [spec.name for spec in results] == [f"d_{name}" for name in wrt]
 
 

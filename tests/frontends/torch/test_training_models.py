@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.daily import daily
 from support.examples import mean_errors
 from support.torch_compile import compiled
 
@@ -116,6 +117,7 @@ def test_loss_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch):
     assert derived
 
 
+@daily(lambda name: name != "t5")
 @pytest.mark.parametrize("name", IN_BFLOAT16)
 def test_gradients_in_bfloat16(name: str):
     model, ids = make(name)

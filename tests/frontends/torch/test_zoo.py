@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.daily import daily
 
 pytest.importorskip("transformers", reason="the zoo needs transformers: pip install -e .[dev]")
 
@@ -66,11 +67,13 @@ def check(architecture: Architecture, dtype: str) -> None:
     assert outside <= OUTSIDE.get(architecture.name, outside), result.fusion.reasons
 
 
+@daily(lambda name: name in EMITTED)
 @pytest.mark.parametrize("name", FLOAT32)
 def test_float32(name: str):
     check(BY_NAME[name], "f32")
 
 
+@daily(lambda name: name in EMITTED)
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16(name: str):
     check(BY_NAME[name], "bf16")

@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 import torch
 
-from coda_ir.api import CompiledFunction
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.checks import symbol_places
+from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import Lowering, TuningOptions
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions, TuningOptions
 from coda_ir.symbol_sizes import format_sizes
 from coda_ir.tuning.buckets import bucket
 
@@ -25,16 +26,16 @@ class TunedLowerings:
     program are tuned together.
     """
 
-    def __init__(self, lower: Callable[..., Lowering], origin: Origin, tuning: TuningOptions):
-        """`lower` takes an origin and `tuning=`."""
-        self._lower, self._origin, self._tuning = lower, origin, tuning
+    def __init__(self, origin: Origin, options: CompileOptions, tuning: TuningOptions):
+        self._origin, self._options, self._tuning = origin, options, tuning
         self._found: dict[str, Lowering] = {}
 
     def __call__(self, sizes: Sizes) -> Lowering:
         """The lowering whose schedules are those for the sizes of symbols."""
         text = format_sizes(dict(sorted(sizes.items())))
         if text not in self._found:
-            self._found[text] = self._lower(self._origin, tuning=replace(self._tuning, sizes=text))
+            tuning = replace(self._tuning, sizes=text)
+            self._found[text] = Lowering(self._origin, replace(self._options, tuning=tuning))
         return self._found[text]
 
 

@@ -1,0 +1,19 @@
+"""The results of a compiled function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import torch
+
+Results: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
+
+
+def unpack(results: Results | list[torch.Tensor]) -> Results:
+    """Return a single result alone, and several as a tuple."""
+    if isinstance(results, list):
+        results = tuple(results)
+    if not isinstance(results, tuple):
+        return results
+    return results if len(results) != 1 else results[0]

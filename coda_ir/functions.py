@@ -1,0 +1,53 @@
+"""The functions of a module: which one is meant, what it takes, and how many operators it has.
+
+xDSL is imported where it is used: a program of the cache needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from coda_ir.diagnostics import CodaError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+
+def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
+    """The public function named `entry`, or the only one. Raises CodaError where there is none."""
+    from xdsl.dialects.func import FuncOp
+
+    functions = {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, FuncOp) and not op.is_declaration and not _is_private(op)
+    }
+    if entry is None and len(functions) == 1:
+        return next(iter(functions.values()))
+    if not functions:
+        raise CodaError("the program has no function", "define one with fn")
+    if entry is None:
+        raise CodaError(
+            f"the program has {len(functions)} functions",
+            f"pass entry (--entry of coda-opt), one of {', '.join(functions)}",
+        )
+    if entry not in functions:
+        raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
+    return functions[entry]
+
+
+def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:
+    """How many operators of each name a function has, those in regions included."""
+    return Counter(op.name for op in find_entry(module, function).walk())
+
+
+def used_arguments(func: FuncOp) -> tuple[bool, ...]:
+    """For each argument whether the function needs it."""
+    return tuple(bool(argument.uses) for argument in func.args)
+
+
+def _is_private(func: FuncOp) -> bool:
+    return func.sym_visibility is not None and func.sym_visibility.data == "private"

@@ -1,0 +1,67 @@
+"""The options of a compilation as typed fields. Text is parsed at the edges only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.tuning.context import BUDGET_S
+
+Tune: TypeAlias = "bool | float | Literal['stored']"
+
+
+@dataclass(frozen=True)
+class TuningOptions:
+    """How the schedules of a lowering are tuned; see docs/tuning.md."""
+
+    mode: Literal["measure", "stored"]
+    budget: float
+    """Seconds."""
+    sizes: str = ""
+    """What symbols stand for: `B=2,T=8192`."""
+
+    @staticmethod
+    def of(tune: bool | float | str) -> TuningOptions | None:
+        """What the argument `tune` of `coda_ir.compile` means. Raises CodaError for other texts."""
+        if tune is False:
+            return None
+        if isinstance(tune, str):
+            if tune != "stored":
+                raise CodaError(f"tune is '{tune}'", "pass True, seconds, or 'stored'")
+            return TuningOptions("stored", BUDGET_S)
+        expect_kind("tune", tune, (int, float), "pass True, False, seconds, or 'stored'")
+        if tune <= 0:
+            raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
+        return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
+
+    def scheduling(self, schedule: str) -> str:
+        """Return the pass `tune` with these options, and with options of the pass `schedule`."""
+        budget = float(self.budget)
+        return f'tune{{{schedule} mode={self.mode} budget={budget!r} sizes="{self.sizes}"}}'
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How a program becomes an Artifact."""
+
+    schedule: str | None = None
+    """Options of the pass `schedule`, beside those that fit the architecture."""
+    architecture: str = "cpu"
+    """The name of a GPU's architecture, such as `sm_90`, or `cpu`."""
+    pack_weights: bool = True
+    """Allow vectors computed from weights to be kept between calls."""
+    fold_weights: bool = False
+    """Allow weights multiplied by the weight of a norm to be kept as well."""
+    tuning: TuningOptions | None = None
+    jobs: int | None = None
+    """The number of kernels that are compiled at a time; see `compile_jobs`."""
+
+    def __post_init__(self) -> None:
+        """Raise CodaError for options that contradict each other."""
+        if self.fold_weights and not self.pack_weights:
+            raise CodaError(
+                "fold_weights keeps copies of weights between calls, which pack_weights=False does "
+                "not allow",
+                "allow both where nobody writes weights through .data, or leave fold_weights out",
+            )

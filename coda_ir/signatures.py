@@ -1,0 +1,72 @@
+"""What a function of the IR takes and gives back, as PyTorch names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from coda_ir.calls.arguments import Signature, TensorSpec
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.coda.weights import WEIGHT
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
+from coda_ir.symbolic_shapes import known_dims
+
+
+def stated_dtype(type: Attribute) -> torch.dtype:
+    """The torch type of an element type, or of the elements of a tensor type.
+
+    Raises CodaError for a type that PyTorch does not have.
+    """
+    # Not `isa`: it builds a constraint per call, which dominated the time of small programs.
+    if isinstance(type, TensorType):
+        type = cast(AnyTensor, type).element_type
+    known = BY_ATTRIBUTE.get(type)
+    if known is None:
+        raise CodaError(
+            f"element type {type} has no counterpart in PyTorch",
+            "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
+        )
+    return known.dtype()
+
+
+def signature_of(func: FuncOp) -> Signature:
+    """The signature from the types and the metadata of `func`.
+
+    Raises CodaError for an argument or a result that is not a tensor.
+    """
+    types = func.function_type
+    return Signature(
+        func.sym_name.data,
+        _specs(types.inputs.data, func.arg_attrs.data if func.arg_attrs else (), "arg"),
+        _specs(types.outputs.data, func.res_attrs.data if func.res_attrs else (), "result"),
+    )
+
+
+def _specs(
+    types: Sequence[Attribute], attributes: Sequence[DictionaryAttr], prefix: str
+) -> tuple[TensorSpec, ...]:
+    specs: list[TensorSpec] = []
+    for index, type in enumerate(types):
+        if not isa(type, TensorType[Attribute]):
+            raise CodaError(
+                f"{prefix}{index} has type {type}, expected a tensor",
+                "pass a scalar as a tensor<f32>",
+            )
+        metadata = attributes[index] if index < len(attributes) else None
+        named = None if metadata is None else metadata.data.get("coda.name")
+        specs.append(
+            TensorSpec(
+                named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
+                known_dims(type, metadata),
+                stated_dtype(type),
+                metadata is not None and WEIGHT in metadata.data,
+            )
+        )
+    return tuple(specs)
