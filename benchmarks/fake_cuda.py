@@ -267,7 +267,11 @@ def install(folder: Path) -> FakeCuda:
     # Programs ask PyTorch for the stream, and how many programs of a kernel run at a time.
     cuda: Any = import_module("torch.cuda")
     cuda.get_device_properties = properties_of
-    cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=fake.stream)
+
+    def current_stream(device: object = None) -> SimpleNamespace:
+        return SimpleNamespace(cuda_stream=fake.stream)
+
+    cuda.current_stream = current_stream
     _INSTALLED.append(fake)
     return fake
 
