@@ -16,7 +16,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +40,7 @@ static parameters_t next_parameters, functions[MOST_FUNCTIONS];
 static uint64_t function_count;
 
 uint64_t fake_launches, fake_used;
-int fake_records, fake_failing, fake_error, fake_context, fake_capturing;
+int fake_records, fake_failing, fake_error, fake_maps;
 uint8_t fake_bytes[MOST_BYTES];
 
 /* The sizes of the parameters of the function that is loaded next. */
@@ -63,7 +62,8 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 
 int cuLaunchKernelEx(const config_t *config, void *function, void **values, void **extra) {
-  if (fake_failing && --fake_failing == 0) return fake_error;
+  if (fake_failing) return fake_failing--, fake_error;
+  if (!(config->grid[0] && config->grid[1] && config->grid[2])) return 1;
   fake_launches++;
   if (!fake_records) return 0;
   const parameters_t *parameters = &functions[(uint64_t)function - 1];
@@ -80,9 +80,12 @@ int cuLaunchKernelEx(const config_t *config, void *function, void **values, void
 int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address,
                            const uint64_t *extents, const uint64_t *strides, const uint32_t *box,
                            const uint32_t *steps, int interleave, int swizzle, int l2, int fill) {
+  if ((uint64_t)map % 64 || (uint64_t)address % 16) return 1;
+  fake_maps++;
   memset(map, 0, 128);
   map[0] = (uint64_t)address;
-  map[1] = type | (uint64_t)rank << 8 | (uint64_t)swizzle << 16 | (uint64_t)fill << 24;
+  map[1] = type | (uint64_t)rank << 8 | (uint64_t)swizzle << 16 | (uint64_t)fill << 24 |
+           (uint64_t)interleave << 32 | (uint64_t)l2 << 40 | (uint64_t)steps[rank - 1] << 48;
   for (uint32_t i = 0; i < rank; i++) {
     map[2 + i] = extents[i];
     if (i + 1 < rank) map[7 + i] = strides[i];
@@ -91,12 +94,21 @@ int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address
   return 0;
 }
 
-int cuTensorMapReplaceAddress(uint64_t *map, void *address) {
-  map[0] = (uint64_t)address;
-  return (uint64_t)map % 64 ? 1 : 0;
+/* Each parameter is aligned to its size, at most to 64 bytes, as kernels have them. */
+int cuFuncGetParamInfo(void *function, uint64_t index, uint64_t *offset, uint64_t *size) {
+  const parameters_t *parameters = &functions[(uint64_t)function - 1];
+  if (index >= parameters->count) return 1;
+  uint64_t end = 0;
+  for (uint64_t i = 0; i <= index; i++) {
+    *size = parameters->sizes[i];
+    uint64_t alignment = *size < 64 ? *size : 64;
+    *offset = (end + alignment - 1) / alignment * alignment;
+    end = *offset + *size;
+  }
+  return 0;
 }
 
-static char contexts[2];
+static char context;
 int cuGetErrorString(int error, const char **text) { *text = "no such thing"; return 0; }
 int cuInit(unsigned flags) { return 0; }
 int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
@@ -104,14 +116,13 @@ int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGet(int *device, int index) { *device = index; return 0; }
 int cuCtxGetDevice(int *device) { *device = 0; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 232448; return 0; }
-int cuCtxGetCurrent(void **current) { *current = &contexts[fake_context]; return 0; }
-int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &contexts[0]; return 0; }
+int cuCtxGetCurrent(void **current) { *current = &context; return 0; }
+int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &context; return 0; }
 int cuCtxSetCurrent(void *current) { return 0; }
 int cuCtxGetLimit(uint64_t *value, int limit) { *value = 0; return 0; }
 int cuCtxSetLimit(int limit, uint64_t value) { return 0; }
-int cuModuleLoadData(void **module, const void *data) { *module = &contexts[0]; return 0; }
+int cuModuleLoadData(void **module, const void *data) { *module = &context; return 0; }
 int cuModuleUnload(void *module) { return 0; }
-int cuStreamIsCapturing(void *stream, int *status) { *status = fake_capturing; return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
   *value = attribute ? 0 : 1024;
   return 0;
@@ -156,17 +167,14 @@ class FakeCuda:
         """How many there were."""
         return ctypes.c_uint64.in_dll(self.library, "fake_launches").value
 
-    def set_context(self, number: int) -> None:
-        """Make one of two contexts the current one."""
-        ctypes.c_int.in_dll(self.library, "fake_context").value = number
+    @property
+    def tensor_maps(self) -> int:
+        """How many were encoded."""
+        return ctypes.c_int.in_dll(self.library, "fake_maps").value
 
-    def set_capturing(self, value: bool) -> None:
-        """Whether the driver says that a graph is captured."""
-        ctypes.c_int.in_dll(self.library, "fake_capturing").value = int(value)
-
-    def fail(self, launch: int, error: int) -> None:
-        """Have a launch fail: 1 for the next one."""
-        ctypes.c_int.in_dll(self.library, "fake_failing").value = launch
+    def fail(self, launches: int, error: int) -> None:
+        """Have the next launches fail."""
+        ctypes.c_int.in_dll(self.library, "fake_failing").value = launches
         ctypes.c_int.in_dll(self.library, "fake_error").value = error
 
     def record(self) -> None:
@@ -256,9 +264,14 @@ def install(folder: Path) -> FakeCuda:
             return fake.stream
 
     import_module("triton.runtime").driver.set_active(Driver())
-    # Persistent kernels ask PyTorch how many of their programs run at a time.
+    # Programs ask PyTorch for the stream, and how many programs of a kernel run at a time.
     cuda: Any = import_module("torch.cuda")
     cuda.get_device_properties = properties_of
+
+    def current_stream(device: object = None) -> SimpleNamespace:
+        return SimpleNamespace(cuda_stream=fake.stream)
+
+    cuda.current_stream = current_stream
     _INSTALLED.append(fake)
     return fake
 
@@ -277,84 +290,23 @@ def compare_launches(module: Any, run: Callable[[], object], fake: FakeCuda) -> 
     original = module.DirectLaunch.__call__
     count = 0
 
-    def both(self: Any, call: Any, numbers: Any, *tensors: Any) -> None:
+    def both(self: Any, stream: Any, numbers: Any, *tensors: Any) -> None:
         nonlocal count
-        assert call.stream is not None, "nothing is launched directly"
-        original(self, call, numbers, *tensors)
+        assert stream is not None, "nothing is launched directly"
+        original(self, stream, numbers, *tensors)
         recorded: list[list[Launch]] = []
-        for stream in (None, call.stream):
+        for each in (None, stream, stream):
             fake.record()
-            original(self, module.Call(stream), numbers, *tensors)
+            original(self, each, numbers, *tensors)
             recorded.append(fake.recorded())
         assert any(self.prepared), "the launch was not prepared"
-        assert recorded[0] == recorded[1], f"{self.kernel}: {recorded}"
-        count += len(recorded[0])
+        by_triton, *directly = recorded
+        assert directly == [by_triton] * 2, f"{self.kernel}: {recorded}"
+        count += len(by_triton)
 
     module.DirectLaunch.__call__ = both
-    calls = getattr(module, "CALLS", None)
-    if calls is not None:
-        calls.known.clear()
     try:
         run()
     finally:
         module.DirectLaunch.__call__ = original
     return count
-
-
-def _always(value: Any, *arguments: object) -> Any:
-    return value
-
-
-def compare_repeated(module: Any, run: Callable[[], object], fake: FakeCuda) -> int:
-    """Compare a call that repeats an earlier one with calls that launch each kernel, directly and
-    through Triton; gives the number of launches.
-
-    Raises AssertionError where they pass different parameters to the driver, and where no call is
-    repeated. Allocations of all calls are the same tensors, `run` allocates nothing else.
-    """
-    memory: list[Any] = []
-    allocate = import_module("torch").empty_strided
-    launched: list[int] = []
-    original, empty_on, direct_stream = (
-        getattr(module, name) for name in ("DirectLaunch", "empty_on", "direct_stream")
-    )
-    launch = original.__call__
-
-    def counting(self: Any, *arguments: Any) -> None:
-        launched.append(1)
-        launch(self, *arguments)
-
-    def recorded(*, is_triton: bool) -> list[Launch]:
-        place = iter(range(1 << 30))
-
-        def empty(shape: Any, strides: Any, dtype: Any) -> Any:
-            index = next(place)
-            if index == len(memory):
-                memory.append(allocate(shape, strides, dtype=dtype))
-            assert memory[index].shape == shape and memory[index].dtype == dtype
-            return memory[index]
-
-        module.empty_on = partial(_always, empty)
-        module.direct_stream = partial(_always, None) if is_triton else direct_stream
-        fake.record()
-        run()
-        return fake.recorded()
-
-    original.__call__ = counting
-    try:
-        run()  # to know the bytes of temporaries
-        run()  # to have every kernel compiled
-        module.CALLS.known.clear()
-        recorded(is_triton=False)
-        each = recorded(is_triton=False)
-        assert launched and len(module.CALLS.known) == 1, "the call was not kept"
-        launched.clear()
-        repeated = recorded(is_triton=False)
-        assert not launched, "the call was not repeated"
-        by_triton = recorded(is_triton=True)
-        assert len(launched) == len(by_triton)
-    finally:
-        original.__call__ = launch
-        module.empty_on, module.direct_stream = empty_on, direct_stream
-    assert each == repeated == by_triton
-    return len(repeated)

@@ -2,18 +2,18 @@
 
     python benchmarks/host_cost.py --json host_cost.json
 
-`native` is what calls on NVIDIA GPUs do, `direct` the same without the native code, `triton` what
-they do with CODA_DIRECT_LAUNCH=0. On a GPU, calls are enqueued without waiting for them, so few at
-a time that the queue does not fill, in turn with those of eager PyTorch and of torch.compile, as it
-is and with CUDA graphs; the kernels of a call are counted by the profiler. `CUDA graph` is
-`CompiledFunction.graphed`. The results of all kinds of launch are compared with float64 and have to
-be the same bits. Without a GPU, kernels are compiled for an H100 and launched through a driver that
-does nothing (`fake_cuda.py`): what is left is the work of Python and of the launchers. Then
-`direct` has to pass the same parameters to the driver as `triton`.
+`direct` is what calls on NVIDIA GPUs do, `triton` what they do with CODA_DIRECT_LAUNCH=0. On a GPU,
+calls are enqueued without waiting for them, so few at a time that the queue does not fill, in turn
+with those of eager PyTorch and of torch.compile, as it is and with CUDA graphs; the kernels of a
+call are counted by the profiler. `CUDA graph` is `CompiledFunction.graphed`. The results of all
+kinds of launch are compared with float64 and have to be the same bits. Without a GPU, kernels are
+compiled for an H100 and launched through a driver that does nothing (`fake_cuda.py`): what is left
+is the work of Python and of the launchers. Then `direct` has to pass the same parameters to the
+driver as `triton`.
 
-The parts are the check of the arguments, the allocations (of `triton` and `direct`: `run` without
-its launches), and the launches, which descriptors are part of. `new addresses` is a call whose
-tensors are where none were before, but for the weights.
+The parts are the check of the arguments, the allocations (`run` without its launches), and the
+launches, which descriptors are part of. `new addresses` is a call whose tensors are where none were
+before, but for the weights.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ from coda_ir.api import CompiledFunction
 from coda_ir.cache import load_source
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
-from coda_ir.native_calls.library import why_not
 from coda_ir.options import CompileOptions
 
-KINDS = {"triton": "0", "direct": "1", "native": "1"}
+KINDS = {"triton": "0", "direct": "1"}
 """Kinds of launches by the value of CODA_DIRECT_LAUNCH."""
 
 BATCH = 16
@@ -138,8 +137,6 @@ class Layer:
 
     def parts(self, batches: int) -> dict[str, float]:
         """Microseconds of a call and of its parts."""
-        if self.kind == "native":
-            return self._native_parts(batches)
         call, run = (microseconds(part, batches) for part in (self.call, self.run))
         with replaced(self.generated, self._without_launches()):
             allocations = microseconds(self.run, batches)
@@ -148,28 +145,6 @@ class Layer:
             "check": call - run,
             "allocations": allocations,
             "launches": run - allocations,
-            "new addresses": self._with_new_addresses(batches),
-        }
-
-    def _native_parts(self, batches: int) -> dict[str, float]:
-        """The same of native calls: a check that finds the last argument missing, and allocations
-        by Python.
-        """
-        if self.function.native_call is None:
-            raise SystemExit(f"the call was not recorded: {why_not() or 'no reason is known'}")
-        repeat, wrong = vars(self.function)["_repeat"], (*self.operands[:-1], None)
-        generated, device = self.generated, self.operands[0].device
-        empty, (bytes,) = generated.empty_on(device), generated.CALLS.sizes.values()
-        needed = [((*x.shape,), x.stride(), x.dtype) for x in self.call()]
-        needed.append(((bytes,), (1,), torch.uint8))
-        call = microseconds(self.call, batches)
-        check = microseconds(lambda: repeat(wrong), batches)
-        allocations = microseconds(lambda: [empty(*x) for x in needed], batches)
-        return {
-            "call": call,
-            "check": check,
-            "allocations": allocations,
-            "launches": call - check - allocations,
             "new addresses": self._with_new_addresses(batches),
         }
 
@@ -185,12 +160,7 @@ class Layer:
         """What makes `run` launch nothing, without descriptors."""
         module: dict[str, Any] = self.generated.__dict__
         if self.kind == "direct":
-            calls = module["Calls"]()
-            calls.sizes = module["CALLS"].sizes
-            known = module["CALLS"].known.items()
-            calls.known = {key: (nothing,) * len(launches) for key, launches in known}
-            launches = filter(lambda name: name.startswith("launch_"), module)
-            return {**dict.fromkeys(launches, nothing), "CALLS": calls}
+            return {name: nothing for name in module if name.startswith("launch_")}
         kernels: dict[str, object] = {name: NoKernel() for name in self.function.kernels}
         for name in ("TensorDescriptor", "TileDescriptor"):
             if name in module:
@@ -212,8 +182,6 @@ def make_layer(
     layer = Layer(kind, inputs, function)
     if is_fake:  # for tensors of the CPU it would ask for Triton's interpreter
         vars(function).update(_generated=layer.generated, _run=layer.generated.run)
-    if kind == "direct":
-        vars(function)["_native_calls"] = None
     return layer
 
 

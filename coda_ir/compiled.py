@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -14,7 +13,6 @@ from coda_ir.calls.copies import NotCopied
 from coda_ir.calls.results import Results, unpack
 from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.lowering import Level, Lowering
-from coda_ir.native_calls import NativeCalls, Repeat, repeat_nothing, replaceable
 from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
@@ -64,9 +62,6 @@ class CompiledFunction(NotCopied):
         self.device = device
         self._lowering = lowering
         self._function = function
-        self.native_call: Callable[..., Any] | None = None
-        """What calls the function once a call is recorded."""
-        self._repeat: Repeat = repeat_nothing
 
     @cached_property
     def signature(self) -> Signature:
@@ -100,7 +95,6 @@ class CompiledFunction(NotCopied):
         if self.target == "triton":
             _ = self._run
 
-    @replaceable
     @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         fitting = self._arguments.find(args, kwargs)
@@ -193,8 +187,7 @@ class CompiledFunction(NotCopied):
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes fused, what they refused, and why."""
         if self.target == "triton":
-            calls = vars(self).get("_native_calls")  # which a call asks for
-            return (*self._artifact.remarks, *(calls.missed() if calls else ()))
+            return self._artifact.remarks
         self._lowering.module("scheduled")
         return tuple(self._lowering.remarks)
 
@@ -302,32 +295,13 @@ class CompiledFunction(NotCopied):
         Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
         whose types are stated.
         """
-        repeated = self._repeat(tensors)
-        if repeated is not None:
-            return repeated
         if self._is_autocast():
             import torch
 
             with torch.autocast(self.device.type, enabled=False):
                 return self.unchecked(*tensors)
-        calls = self._native_calls
-        if calls is not None:
-            calls.forget()
         results = self._run(*tensors)
-        results = results if isinstance(results, tuple) else (results,)
-        if calls is not None and calls.observe(tensors, results) and self.native_call is None:
-            # Not the bound method: the function is not part of a cycle.
-            native = calls.calls(partial(_call, weakref.ref(self)))
-            self._repeat, self.native_call = native.repeat, native
-        return results
-
-    @cached_property
-    def _native_calls(self) -> NativeCalls | None:
-        """What repeats calls without Python; None where kernels are not launched directly."""
-        if self.target != "triton" or not hasattr(self._generated, "CALLS"):
-            return None
-        names = [spec.name for spec in self.signature.arguments]
-        return NativeCalls(self._generated, self.name, names)
+        return results if isinstance(results, tuple) else (results,)
 
     def _interpret(
         self, tensors: Sequence[torch.Tensor], level: Level, precision: Precision
@@ -352,10 +326,3 @@ class CompiledFunction(NotCopied):
         """The results for a size of 0; those with elements (a mean of nothing) by the reference."""
         empty = self.signature.empty_results(bindings, self.device)
         return self._interpret(tensors, "block", "stated") if empty is None else tuple(empty)
-
-
-def _call(reference: weakref.ref[CompiledFunction], *args: Any, **kwargs: Any) -> Any:
-    """A call that is not a recorded one, of a function that someone holds: the caller."""
-    function = reference()
-    assert function is not None
-    return type(function).__call__(function, *args, **kwargs)

@@ -92,15 +92,7 @@ class TunedFunction(CompiledFunction):
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """A call without any check; see `CompiledFunction.unchecked`."""
-        repeated = self._repeat(tensors)
-        if repeated is not None:
-            return repeated
-        variant = self._variant(tensors)
-        results = variant.unchecked(*tensors)
-        if variant is not self._untuned:
-            # What it recorded is for sizes that it is the program for.
-            self._repeat = variant._repeat
-        return results
+        return self._variant(tensors).unchecked(*tensors)
 
     def run_boxed(self, tensors: list[torch.Tensor], sizes: Sizes) -> tuple[torch.Tensor, ...]:
         """See `CompiledFunction.run_boxed`."""

@@ -263,7 +263,6 @@ class TestPackaging:
         modules = {f"coda_ir/{relative(path)}" for path in python_files(*LINKED)}
         modules |= {relative(path) for path in python_files("coda_ir")}
         grammars = {f"coda_ir/{relative(path)}" for path in (ROOT / "frontends").rglob("*.lark")}
-        grammars |= {relative(path) for path in (ROOT / "coda_ir" / "native_calls").glob("*.c")}
         assert grammars, "the language has a grammar"
         assert (modules | grammars | {"coda_ir/py.typed"}) - set(wheel) == set()
 

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
@@ -107,7 +107,7 @@ class _Kernel:
             parameters,
             lines,
             summary=summary,
-            grid=f"triton.cdiv({self._extent_of(self.op.rows_of)}, {bm}) * {self._heads()}",
+            grid=f"{ceiling(self._extent_of(self.op.rows_of), bm)} * {self._heads()}",
             helpers=self.helpers,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling, indented
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
@@ -82,7 +82,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         arguments,
         lines,
         summary=summary,
-        grid=f"triton.cdiv({width}, {tiling.block}) * ({{rows}})",
+        grid=f"{ceiling(width, tiling.block)} * ({{rows}})",
         helpers=helpers,
         num_warps=8,
     )

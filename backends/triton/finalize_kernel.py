@@ -14,6 +14,7 @@ from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     EmittedKernel,
     KernelArgument,
+    ceiling,
     pointer_type,
 )
 from coda_ir.backends.triton.kernel_text import (
@@ -91,7 +92,7 @@ class _FinalizeEmitter:
             self.arguments,
             lines,
             summary=f"combines tile partials by {self.op.axis.data}",
-            grid=f"triton.cdiv({{rows}}, {block})",
+            grid=ceiling("{rows}", block),
             helpers=self.helpers,
             launch=launch,
         )

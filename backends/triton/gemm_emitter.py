@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, tile_condition
-from coda_ir.backends.triton.kernel import KernelArgument, indented
+from coda_ir.backends.triton.kernel import KernelArgument, ceiling, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.diagnostics import CodaError
@@ -47,7 +47,7 @@ class GemmEmitter:
         bm = self.schedule.block_m.data
         if self.op.is_transposed:
             return str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
-        return f"triton.cdiv({{rows}}, {bm}) * {self.tiles_n}"
+        return f"{ceiling('{rows}', bm)} * {self.tiles_n}"
 
     @property
     def extent(self) -> KernelArgument:

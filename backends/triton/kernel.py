@@ -165,6 +165,18 @@ def location_comment(location: LocationAttr) -> str | None:
     return f"# {PurePath(file).name}:{line}:{column}"
 
 
+def ceiling(extent: str, block: int) -> str:
+    """The expression of how many blocks cover an extent, which may be a template.
+
+    Factors have to follow it. It is plain arithmetic: `triton.cdiv` takes microseconds on the host.
+    """
+    if block == 1:
+        return extent
+    if extent.isdecimal():
+        return str(-(-int(extent) // block))
+    return f"({extent} + {block - 1}) // {block}"
+
+
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
     """`lines` moved right by `depth` levels; empty lines stay empty."""
     return ["    " * depth + line if line else line for line in lines]

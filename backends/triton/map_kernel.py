@@ -14,6 +14,7 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
+    ceiling,
     indented,
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
@@ -216,7 +217,7 @@ def emit_map(
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
     lines = [*launch.wait_and_start_next(emitter.helpers), *lines]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
-    grid = f"triton.cdiv({{rows}}, {tiling.rows})"
+    grid = ceiling("{rows}", tiling.rows)
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
     summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
     return emitted(

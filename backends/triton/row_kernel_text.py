@@ -8,7 +8,7 @@ from typing import Literal
 
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
@@ -159,7 +159,7 @@ class RowKernelText:
             self.arguments,
             self.lines,
             summary=summary,
-            grid=f"triton.cdiv({{rows}}, {rows})" if rows > 1 else "{rows}",
+            grid=ceiling("{rows}", rows),
             helpers=self.helpers,
             num_warps=8 if rows * self.block > 4096 else 4,
         )

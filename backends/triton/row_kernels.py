@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
     emitted,
@@ -326,5 +326,5 @@ def pack_weight_kernel(
     ]
     summary = "sums of a weight" if vector is None else "weight times vector"
     summary += ", in float32"
-    grid = f"triton.cdiv({{rows}}, {block_n})"
+    grid = ceiling("{rows}", block_n)
     return emitted(name, arguments, lines, summary=summary, grid=grid)

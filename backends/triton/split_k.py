@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coda_ir.backends.triton.host.launches import with_plain_ceilings
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.ports import ArgumentList
@@ -85,6 +84,6 @@ def workspace(host: HostProgram, kernel: EmittedKernel, rows: str) -> list[str]:
     shared = kernel.shared_tiles
     if shared is None:
         return []
-    tiles = host.number(with_plain_ceilings(shared.tiles.format(rows=rows)), "tiles")
+    tiles = host.number(shared.tiles.format(rows=rows), "tiles")
     partials = host.scratch(f"{tiles} * {shared.programs * shared.elements}", "partials")
     return [partials, host.counters(tiles)]

@@ -192,7 +192,7 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
             f"convert it with {spec.name}.to_dense()",
         )
-    if not has_elements(value):
+    if not (_is_plain(value) and _has_elements(value)):
         raise _transformed(spec, value)
     if value.dtype != spec.dtype:
         raise ArgumentDtypeError(
@@ -203,29 +203,29 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
     return value
 
 
-_PLAIN_DISPATCH = getattr(torch.Tensor, "__torch_dispatch__")  # noqa: B009  (it has no type)
+PLAIN_DISPATCH = getattr(torch.Tensor, "__torch_dispatch__")  # noqa: B009  (it has no type)
+"""What classes of tensors have that do not change what operators do."""
 
 
-def has_elements(tensor: torch.Tensor) -> bool:
-    """Whether the memory of `tensor` has its elements, and it is not one that PyTorch's transforms,
-    tracing or parallelism put in the place of others.
+def _is_plain(tensor: Any) -> bool:
+    """Whether the class of a tensor is not one of PyTorch's tracing or parallelism."""
+    return tensor.__torch_dispatch__ is PLAIN_DISPATCH
+
+
+def _has_elements(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor are in memory. Those of the transforms of torch.func are
+    not, and have no address.
     """
-    of_class: Any = type(tensor)
-    return of_class.__torch_dispatch__ is _PLAIN_DISPATCH and _has_memory(tensor)
-
-
-def _has_memory(tensor: torch.Tensor) -> bool:
-    """Whether PyTorch gives the address of a storage. Tensors of transforms have none."""
+    if tensor.device.type == "meta" or tensor.numel() == 0:
+        return True
     try:
-        tensor.untyped_storage().data_ptr()
-    except RuntimeError:
+        return tensor.data_ptr() != 0
+    except (RuntimeError, ValueError):
         return False
-    return True
 
 
 def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentError:
-    of_class: Any = type(tensor)
-    if of_class.__torch_dispatch__ is _PLAIN_DISPATCH:
+    if _is_plain(tensor):
         return TransformedArgumentError(
             f"argument {spec.name} is a tensor of a transform of torch.func, such as vmap or grad, "
             "which cannot see into a compiled program",

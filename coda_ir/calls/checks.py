@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.calls.arguments import Signature, TensorSpec, has_elements
+from coda_ir.calls.arguments import PLAIN_DISPATCH, Signature, TensorSpec
 
 Check = Callable[..., bool]
 """Whether the arguments of a call, by position, fit."""
@@ -24,8 +24,7 @@ class CallCheck:
     def __init__(self, signature: Signature, device: torch.device, *, trainable: bool = False):
         """A `trainable` function takes tensors that require gradients."""
         self._names = tuple(spec.name for spec in signature.arguments)
-        check = make_check(signature, device, trainable=trainable)
-        self._fits = RepeatedCheck(check, trainable=trainable)
+        self._fits = make_check(signature, device, trainable=trainable)
         self._places = symbol_places(signature)
 
     def find(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
@@ -66,62 +65,19 @@ def make_check(signature: Signature, device: torch.device, *, trainable: bool = 
     """A function of as many arguments as `signature` has, which may be anything.
 
     It gives True where they are dense tensors on `device` with the stated shapes and element types,
-    no symbol has size 0, and, unless it is `trainable`, none requires a gradient that would have to
+    none is empty, and, unless it is `trainable`, none requires a gradient that would have to
     be recorded.
     """
     names: dict[str, Any] = {
         "DEVICE": device,
         "Tensor": torch.Tensor,
+        "plain": PLAIN_DISPATCH,
         "is_grad_enabled": torch.is_grad_enabled,
-        "strided": torch.strided,
         **{_dtype_name(spec): spec.dtype for spec in signature.arguments},
     }
     text = check_source(signature, device, trainable=trainable)
     exec(compile(text, f"<check of {signature.name}>", "exec"), names)
     return names["fits"]
-
-
-class RepeatedCheck:
-    """A check that looks first whether the tensors are like those that passed last.
-
-    That takes a tenth of the time where PyTorch has the comparison in C++ that compiled models
-    guard themselves with: of Python type, element type, device, sizes, strides, `requires_grad`
-    and dispatch keys (layout, inference, autocast). No tensor is kept.
-    """
-
-    def __init__(self, check: Check, *, trainable: bool = False):
-        """`trainable` is what the check was made for."""
-        self._check = check
-        self._is_trainable = trainable
-        self._last: Check | None = None
-        """Whether tensors are like the last ones."""
-        self._last_required = False
-        """Whether one of those required a gradient, which must not be recorded."""
-
-    def __call__(self, *values: Any) -> bool:
-        last = self._last
-        is_like_last = last is not None and last(*values)
-        if is_like_last and not (self._last_required and torch.is_grad_enabled()):
-            return True
-        if not (self._check(*values) and all(map(has_elements, values))):
-            return False
-        self._last = _likeness(values)
-        required = any(tensor.requires_grad for tensor in values)
-        self._last_required = required and not self._is_trainable
-        return True
-
-
-def _likeness(tensors: Sequence[torch.Tensor]) -> Check | None:
-    """Whether others are like these tensors; None where PyTorch cannot tell."""
-    internals: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-    dynamo = getattr(internals, "_dynamo", None)
-    make = getattr(getattr(dynamo, "guards", None), "TensorGuards", None)
-    if make is None:
-        return None
-    try:
-        return make(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-    except (TypeError, RuntimeError):  # another version of it, or tensors that it does not know
-        return None
 
 
 def check_source(signature: Signature, device: torch.device, *, trainable: bool = False) -> str:
@@ -132,8 +88,11 @@ def check_source(signature: Signature, device: torch.device, *, trainable: bool 
         last = "return True"
     else:
         last = f"return not (is_grad_enabled() and ({' or '.join(required)}))"
-    lines = [f"def fits({parameters}):", *_statements(signature, device), last]
-    return "\n    ".join(lines) + "\n"
+    lines = [*_statements(signature, device), last]
+    body = [f"        {line}" for line in lines]
+    # Tensors without elements in memory have no address.
+    end = ["    except (RuntimeError, ValueError):", "        return False"]
+    return "\n".join([f"def fits({parameters}):", "    try:", *body, *end, ""])
 
 
 def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
@@ -141,8 +100,8 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
     has_number = device != torch.device(device.type)
     for index, spec in enumerate(signature.arguments):
         x = f"x{index}"
-        conditions = [f"isinstance({x}, Tensor)", f"{x}.layout is strided"]
-        conditions.append(f"{x}.dtype is {_dtype_name(spec)}")
+        conditions = [f"isinstance({x}, Tensor)", f"{x}.__torch_dispatch__ is plain"]
+        conditions += [f"{x}.data_ptr()", f"{x}.dtype is {_dtype_name(spec)}"]
         # Of a device without a number, the first tensor says which one the others are on.
         if has_number:
             conditions.append(f"{x}.device == DEVICE")

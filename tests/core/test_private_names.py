@@ -58,13 +58,6 @@ REASONS = {
     ),
 }
 
-TEMPORARY = (
-    "backends/triton/runtime/direct.py: *",
-    "coda_ir/calls/checks.py: torch._C*",
-    "coda_ir/native_calls/recording.py: torch._C*",
-)
-"""Direct launches and native calls, which are about to go."""
-
 
 @cache
 def accesses() -> frozenset[str]:
@@ -76,8 +69,7 @@ def accesses() -> frozenset[str]:
 
 
 def test_each_access_has_a_reason():
-    allowed = (*REASONS, *TEMPORARY)
-    unknown = [each for each in accesses() if not any(fnmatchcase(each, a) for a in allowed)]
+    unknown = [each for each in accesses() if not any(fnmatchcase(each, a) for a in REASONS)]
     assert not sorted(unknown), "use a documented name, or state the reason in REASONS"
 
 

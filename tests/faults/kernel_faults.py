@@ -29,10 +29,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: a row of tiles too few",
         f"{T}gemm_emitter:GemmEmitter.tiles",
-        Text(
-            "f'triton.cdiv({{rows}}, {bm}) * {self.tiles_n}'",
-            "f'max(1, {{rows}} // {bm}) * {self.tiles_n}'",
-        ),
+        Text("ceiling('{rows}', bm)", "f'max(1, {{rows}} // {bm})'"),
     ),
     KernelFault(
         "kernel: identity 0 for a maximum", f"{SEGMENT}_reduce", Text("{IDENTITY[combiner]}", "0.0")
@@ -233,7 +230,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "map: a row of tiles too few",
         f"{T}map_kernel:emit_map",
-        Text("f'triton.cdiv({{rows}}, {tiling.rows})'", "f'max(1, {{rows}} // {tiling.rows})'"),
+        Text("ceiling('{rows}', tiling.rows)", "f'max(1, {{rows}} // {tiling.rows})'"),
     ),
     KernelFault(
         "packed weight: a block of the depth left out",

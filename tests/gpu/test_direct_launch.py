@@ -1,5 +1,7 @@
-"""Direct launches on a GPU: the results of Triton's launches, in graphs, on streams and devices."""
+"""Direct launches on a GPU: the bits of Triton's launches, in graphs, on streams and devices."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +12,22 @@ from support.threads import in_threads
 
 import coda_ir
 from coda_ir.api import CompiledFunction
-from coda_ir.native_calls.library import why_not
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(torch.version.hip is not None, reason="Triton launches on AMD GPUs"),
+]
 
 LAYER = Path(__file__).parents[2] / "examples" / "llama_layer.coda"
 SIZES = {"D": 1024, "F": 2816, "HEAD": 128}
 
+Tensors = list[torch.Tensor]
 
-def compiled(value: str) -> CompiledFunction:
+
+def compiled(value: str, schedule: str | None = None) -> CompiledFunction:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CODA_DIRECT_LAUNCH", value)
-        return coda_ir.compile(LAYER, constants=SIZES, device="cuda")
+        return coda_ir.compile(LAYER, constants=SIZES, device="cuda", schedule=schedule)
 
 
 @pytest.fixture(scope="module")
@@ -34,110 +40,83 @@ def direct() -> CompiledFunction:
     return compiled("1")
 
 
-def inputs_of(layer: CompiledFunction, time: int, device: str = "cuda") -> list[torch.Tensor]:
-    return signature_inputs(layer, {"B": 2, "T": time}, time, device)
+def inputs_of(layer: CompiledFunction, time: int, seed: int = 0, device: str = "cuda") -> Tensors:
+    return signature_inputs(layer, {"B": 2, "T": time}, seed, device)
 
 
-def launches_of(layer: CompiledFunction) -> dict[str, Any]:
-    module: Any = layer._generated  # pyright: ignore[reportPrivateUsage]
-    names: dict[str, Any] = module.__dict__
-    return {name: x for name, x in names.items() if isinstance(x, module.DirectLaunch)}
+def module_of(layer: CompiledFunction) -> Any:
+    return layer._generated  # pyright: ignore[reportPrivateUsage]
 
 
 def assert_same(actual: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:
     assert all(map(torch.equal, actual, expected))
 
 
+def triton_launches(layer: CompiledFunction, call: Callable[[], object]) -> int:
+    """How many launches of a call are Triton's."""
+    module, count = module_of(layer), 0
+    kernels = [getattr(module, name) for name in module.KERNELS]
+
+    def counting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def launch(*arguments: Any, **options: Any) -> Any:
+            nonlocal count
+            count += 1
+            return run(*arguments, **options)
+
+        return launch
+
+    for kernel in kernels:
+        kernel.run = counting(kernel.run)
+    try:
+        call()
+    finally:
+        for kernel in kernels:
+            del kernel.run
+    return count
+
+
 @pytest.mark.parametrize("time", [1, 3, 127, 1024])
 def test_results_are_the_same_bits(plain: CompiledFunction, direct: CompiledFunction, time: int):
-    inputs = inputs_of(plain, time)
-    expected = plain(*inputs)
-    for _ in range(4):
+    """At the same places, at others, and where only the values are others."""
+    inputs = inputs_of(direct, time, seed=time)
+    for seed in range(4):
+        for tensor, new in zip(inputs, inputs_of(direct, time, seed), strict=True):
+            tensor.copy_(new)
+        expected = plain(*inputs)
         assert_same(direct(*inputs), expected)
         assert_same(direct(*(tensor.clone() for tensor in inputs)), expected)
 
 
-@pytest.mark.skipif(torch.version.hip is not None, reason="launches are Triton's own on AMD GPUs")
-def test_launches_are_direct(direct: CompiledFunction):
-    inputs = inputs_of(direct, 64)
-    for _ in range(3):
-        direct(*inputs)
-    launches = launches_of(direct)
-    assert launches and all(launch.prepared for launch in launches.values())
-
-
-@pytest.mark.skipif(torch.version.hip is not None, reason="launches are Triton's own on AMD GPUs")
-@pytest.mark.parametrize("time", [1, 64])
-def test_repeated_calls(plain: CompiledFunction, direct: CompiledFunction, time: int):
-    """Tensors stay where they are, their values change."""
-    inputs = inputs_of(plain, time)
-    for seed in range(8):
-        for tensor, new in zip(inputs, inputs_of(plain, time + seed), strict=True):
-            tensor.copy_(new.flatten()[: tensor.numel()].view(tensor.shape))
-        assert_same(direct(*inputs), plain(*inputs))
-    module: Any = direct._generated  # pyright: ignore[reportPrivateUsage]
-    assert any(module.CALLS.known.values())
-
-
-NATIVE = pytest.mark.skipif(
-    torch.version.hip is not None, reason="launches are Triton's own on AMD GPUs"
+@pytest.mark.parametrize(
+    "schedule", [None, "mainloop=pointer", "mainloop=tma", "pdl=true absorb=true"]
 )
+def test_launches_are_direct(schedule: str | None):
+    plain, direct = compiled("0", schedule), compiled("1", schedule)
+    inputs = inputs_of(direct, 64)
+    expected = plain(*inputs)
+    assert triton_launches(direct, partial(direct, *inputs)) >= len(direct.kernels)
+    for other in (inputs_of(direct, 64), inputs_of(direct, 48), inputs):
+        assert triton_launches(direct, partial(direct, *other)) == 0
+    for _ in range(8):
+        assert_same(direct(*inputs), expected)
 
 
-def natively(layer: CompiledFunction, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """A call of which the generated module does nothing."""
-    names: dict[str, Any] = vars(layer)
-    run, names["_run"] = names["_run"], pytest.fail
-    try:
-        return layer(*inputs)
-    finally:
-        names["_run"] = run
-
-
-@NATIVE
-@pytest.mark.parametrize("time", [1, 64, 127])
-def test_native_calls(plain: CompiledFunction, direct: CompiledFunction, time: int):
-    """Tensors at other places, on streams of their own, and in a graph."""
-    for _ in range(3):
-        direct(*inputs_of(direct, time))
-    assert why_not() is None
-    for seed in range(4):
-        inputs = signature_inputs(direct, {"B": 2, "T": time}, seed, "cuda")
-        expected = plain(*inputs)
-        assert_same(natively(direct, inputs), expected)
-        torch.cuda.synchronize()
-        with torch.cuda.stream(torch.cuda.Stream()):
-            results = natively(direct, inputs)
-            torch.cuda.current_stream().synchronize()
-        assert_same(results, expected)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            results = natively(direct, inputs)
-        graph.replay()
-        assert_same(results, expected)
-
-
-@NATIVE
-def test_native_calls_without_waiting(plain: CompiledFunction, direct: CompiledFunction):
-    """What a call needs meanwhile may be taken by the next one, which is behind it."""
-    several = [signature_inputs(direct, {"B": 2, "T": 96}, seed, "cuda") for seed in range(4)]
+def test_without_waiting(plain: CompiledFunction, direct: CompiledFunction):
+    """The next call, which is behind it, may take the memory that a call has freed."""
+    several = [inputs_of(direct, 96, seed) for seed in range(4)]
     expected = [plain(*inputs) for inputs in several]
-    for _ in range(3):
-        direct(*several[0])
-    torch.cuda.synchronize()
     found: list[tuple[torch.Tensor, ...]] = []
     for _ in range(20):
         found = [direct(*inputs) for inputs in several]
-    assert all(map(torch.equal, sum(found, ()), sum(expected, ())))
+    assert_same(sum(found, ()), sum(expected, ()))
 
 
-@NATIVE
-def test_native_calls_of_threads(plain: CompiledFunction, direct: CompiledFunction):
-    several = [signature_inputs(direct, {"B": 2, "T": 80}, seed, "cuda") for seed in range(4)]
+def test_threads(plain: CompiledFunction, direct: CompiledFunction):
+    """Each with a stream of its own. A thread has no context before its first launch."""
+    several = [inputs_of(direct, 80, seed) for seed in range(4)]
     expected = [plain(*inputs) for inputs in several]
     direct(*several[0])
     torch.cuda.synchronize()
-    failures: list[object] = []
 
     def work(index: int) -> None:
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -145,18 +124,20 @@ def test_native_calls_of_threads(plain: CompiledFunction, direct: CompiledFuncti
                 place = (index + step) % 4
                 results = direct(*several[place])
                 torch.cuda.current_stream().synchronize()
-                failures.extend(
-                    place
-                    for a, b in zip(results, expected[place], strict=True)
-                    if not torch.equal(a, b)
-                )
+                assert_same(results, expected[place])
 
     in_threads(work)
-    assert not failures
+
+
+def test_threads_on_the_default_stream(plain: CompiledFunction, direct: CompiledFunction):
+    inputs = inputs_of(direct, 80)
+    expected = plain(*inputs)
+    direct(*inputs)
+    in_threads(lambda index: assert_same(direct(*inputs), expected))
 
 
 def test_in_a_cuda_graph(plain: CompiledFunction, direct: CompiledFunction):
-    inputs, fresh = inputs_of(plain, 64), inputs_of(plain, 64)
+    inputs, fresh = inputs_of(direct, 64), inputs_of(direct, 64)
     for _ in range(3):
         direct(*inputs)
     graph = torch.cuda.CUDAGraph()
@@ -168,8 +149,8 @@ def test_in_a_cuda_graph(plain: CompiledFunction, direct: CompiledFunction):
     assert_same(results, plain(*inputs))
 
 
-def test_on_a_stream_of_its_own(plain: CompiledFunction, direct: CompiledFunction):
-    inputs = inputs_of(plain, 256)
+def test_on_other_streams(plain: CompiledFunction, direct: CompiledFunction):
+    inputs = inputs_of(direct, 256)
     expected = plain(*inputs)
     torch.cuda.synchronize()
     for stream in (torch.cuda.Stream(), torch.cuda.Stream()):
@@ -180,9 +161,23 @@ def test_on_a_stream_of_its_own(plain: CompiledFunction, direct: CompiledFunctio
                 assert_same(results, expected)
 
 
+def test_other_drivers_are_left_to_triton(
+    plain: CompiledFunction, direct: CompiledFunction, monkeypatch: pytest.MonkeyPatch
+):
+    inputs, module = inputs_of(direct, 64), module_of(direct)
+    direct(*inputs)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "DRIVER_FUNCTIONS", {"cuNoSuchFunction": ()})
+        module.cuda_driver.cache_clear()
+        assert triton_launches(direct, partial(direct, *inputs)) >= len(direct.kernels)
+    module.cuda_driver.cache_clear()
+    assert_same(direct(*inputs), plain(*inputs))
+    assert triton_launches(direct, partial(direct, *inputs)) == 0
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_on_another_device(plain: CompiledFunction, direct: CompiledFunction):
     for device in ("cuda:0", "cuda:1", "cuda:0", "cuda:1"):
-        inputs = inputs_of(plain, 64, device)
+        inputs = inputs_of(direct, 64, device=device)
         for _ in range(3):
             assert_same(direct(*inputs), plain(*inputs))

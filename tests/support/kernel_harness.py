@@ -17,7 +17,6 @@ from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
-from coda_ir.backends.triton.host.launches import with_plain_ceilings
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.prelude import MODULE_HEADER
@@ -176,7 +175,7 @@ def workspace(op: FusedOp, kernel: EmittedKernel, rows: Sequence[int]) -> list[t
     shared = kernel.shared_tiles
     if shared is None:
         return []
-    tiles = int(eval(with_plain_ceilings(shared.tiles.format(rows=prod(rows)))))
+    tiles = int(eval(shared.tiles.format(rows=prod(rows))))
     partials = torch.full((tiles * shared.programs * shared.elements,), float("nan"))
     return [partials, torch.zeros(tiles, dtype=torch.int32)]
 

@@ -15,7 +15,7 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER, device_definitions
 
 _FUNCTIONS = read_definitions(
     *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_gradient"),
-    *("direct", "replay"),
+    "direct",
 )
 
 ENTRIES = ("KERNELS", "run", "run_boxed")

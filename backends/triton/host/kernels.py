@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from coda_ir.backends.triton.equal_code import code_of
 from coda_ir.backends.triton.host.functions import module_names
-from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch, launch_lines
+from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
 from coda_ir.backends.triton.host.stand_ins import stand_in_launch
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
@@ -79,7 +79,7 @@ class HostKernels:
             launch = direct_launch(kernel, rows, operands, outputs)
             lines = [launch.call(self.functions.name_of(launch))]
         else:
-            lines = launch_lines(kernel, rows, operands, outputs)
+            lines = kernel.launch(rows, operands, outputs)
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None

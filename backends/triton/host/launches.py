@@ -11,7 +11,7 @@ Triton spends tens of microseconds of Python on a launch. A direct launch repeat
 
     def run(x, w_down):
         ...
-        launch_gemm_residual(call, (B,), a, w_down, x, out)
+        launch_gemm_residual(stream, (B,), a, w_down, x, out)
 
 The function has the launch as Triton wants it. `direct` (runtime/direct.py) calls it where it has
 to, and else passes what an earlier call passed: numbers and addresses decide that.
@@ -19,37 +19,16 @@ to, and else passes what an earlier call passed: numbers and addresses decide th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import Formatter
 
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
-    KernelArgument,
     definition,
     indented,
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator, finished
-
-
-def launch_lines(
-    kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
-) -> list[str]:
-    """The launch of a kernel, with a grid of plain arithmetic."""
-    first, *rest = kernel.launch(rows, operands, outputs)
-    return [with_plain_ceilings(first), *rest]
-
-
-def with_plain_ceilings(expression: str) -> str:
-    """The expression without `triton.cdiv`, which takes microseconds."""
-
-    def ceiling(match: re.Match[str]) -> str:
-        extent, block = match[1], int(match[2])
-        if extent.isdecimal():
-            return str(-(-int(extent) // block))
-        return f"({extent} + {block - 1}) // {block}"
-
-    return re.sub(r"triton\.cdiv\(([^,]+), (\d+)\)", ceiling, expression)
 
 
 @dataclass(frozen=True)
@@ -62,6 +41,8 @@ class DirectLaunch:
     """What is passed for the first parameters: expressions of integers by parameter."""
     tensors: Mapping[str, str]
     """What is passed for the others."""
+    types: tuple[str, ...]
+    """Of the arguments of the kernel: Triton compiles it for them."""
 
     def function(self, name: str) -> str:
         """The source of the function."""
@@ -73,7 +54,7 @@ class DirectLaunch:
         numbers = ", ".join(self.numbers.values())
         if len(self.numbers) == 1:
             numbers += ","
-        return f"{name}({', '.join(('call', f'({numbers})', *self.tensors.values()))})"
+        return f"{name}({', '.join(('stream', f'({numbers})', *self.tensors.values()))})"
 
 
 class LaunchFunctions:
@@ -81,57 +62,72 @@ class LaunchFunctions:
 
     def __init__(self, names: NameAllocator):
         self._names = names
-        self._by_text: dict[str, str] = {}
+        self._known: dict[object, str] = {}
         self.sources: list[str] = []
         """Of the functions, in the order of their first launches."""
 
     def name_of(self, launch: DirectLaunch) -> str:
         """The name of the function of a launch."""
-        text = launch.function("launch")
-        if text not in self._by_text:
-            name = self._names.fresh(f"launch_{launch.kernel}")
-            self._by_text[text] = name
+        key = (launch.function("launch"), launch.types)
+        if key not in self._known:
+            name = self._known[key] = self._names.fresh(f"launch_{launch.kernel}")
             self.sources.append(launch.function(name))
-        return self._by_text[text]
+        return self._known[key]
 
 
 def direct_launch(
     kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
 ) -> DirectLaunch:
-    """The direct form of `launch_lines`.
+    """The direct form of `EmittedKernel.launch`.
 
     Every number but a literal is a parameter, so that numbers and addresses decide the launch.
     Parameters are named after those of the kernel: equal launches have equal functions.
     """
-    names = LocalNames()
+    names, fields = LocalNames(), _fields(kernel)
     numbers, tensors = _Parameters(names), _Parameters(names)
-    arguments: list[KernelArgument] = []
-    count = numbers.of(rows, "rows")
-    for argument in kernel.arguments:
-        value = argument.value
-        if argument.type == "i32":
-            value = value.format(rows=rows, operands=operands, outputs=outputs)
-            value = numbers.of(value, argument.name)
-        arguments.append(replace(argument, value=value))
+
+    def parameter(field: str, value: str) -> str:
+        return tensors.of(value, _name_of(kernel, field)) if field in fields else value
+
+    count = numbers.of(rows, "rows") if "rows" in fields else rows
+    given = {"operands": operands, "outputs": outputs}
+    arguments = [
+        replace(each, value=numbers.of(each.value.format(rows=rows, **given), each.name))
+        if each.type == "i32"
+        else each
+        for each in kernel.arguments
+    ]
     inner = {
-        kind: [
-            tensors.of(value, _name_of(kernel, f"{{{kind}[{index}]}}"))
-            for index, value in enumerate(values)
-        ]
-        for kind, values in (("operands", operands), ("outputs", outputs))
+        kind: [parameter(f"{kind}[{index}]", value) for index, value in enumerate(values)]
+        for kind, values in given.items()
     }
     launched = replace(kernel, name="return kernel", arguments=tuple(arguments))
-    body = launch_lines(launched, count, **inner)
-    mentioned = set(re.findall(r"\w+", "\n".join(body)))
-    return DirectLaunch(kernel.name, tuple(body), numbers.used(mentioned), tensors.used(mentioned))
+    body = launched.launch(count, **inner)
+    types = tuple(each.type for each in kernel.arguments)
+    return DirectLaunch(kernel.name, tuple(body), numbers.expressions, tensors.expressions, types)
+
+
+def _fields(kernel: EmittedKernel) -> set[str]:
+    """The fields of `EmittedKernel.launch` that a launch needs, other than for numbers of its own:
+    `rows`, `operands[0]`.
+    """
+    values = [each.value for each in kernel.arguments if each.type != "i32"]
+    values += [each.value for each in kernel.arguments if each.value == "{rows}"]
+    parts = (part for text in (kernel.grid, *values) for part in Formatter().parse(text))
+    return {field for _, field, _, _ in parts if field}
 
 
 class _Parameters:
-    """The parameters that stand for expressions of the host program."""
+    """The parameters for expressions of the host program."""
 
     def __init__(self, names: LocalNames):
         self._names = names
         self._by_value: dict[str, str] = {}
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """What is passed, by parameter."""
+        return {name: value for value, name in self._by_value.items()}
 
     def of(self, value: str, hint: str) -> str:
         """The parameter for an expression, or the literal that it is."""
@@ -141,15 +137,12 @@ class _Parameters:
             self._by_value[value] = self._names.fresh(hint)
         return self._by_value[value]
 
-    def used(self, mentioned: Collection[str]) -> dict[str, str]:
-        """The expressions by parameter, of those that are mentioned."""
-        return {name: value for value, name in self._by_value.items() if name in mentioned}
 
-
-def _name_of(kernel: EmittedKernel, place: str) -> str:
-    """What the kernel calls a tensor, without saying how it is passed."""
+def _name_of(kernel: EmittedKernel, field: str) -> str:
+    """The name of a tensor in a kernel, without how it is passed."""
+    place = f"{{{field}}}"
     for argument in kernel.arguments:
         descriptors = (f"TensorDescriptor({place},", f"TileDescriptor({place},")
         if argument.value == place or argument.value.startswith(descriptors):
             return argument.name.removesuffix("_ptr").removesuffix("_desc")
-    return "unused"
+    return "tensor"

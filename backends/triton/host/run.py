@@ -50,18 +50,7 @@ def _boxed_head(parameters: Sequence[str]) -> list[str]:
 
 def _body(host: HostProgram, head: Sequence[str], begin: Sequence[str]) -> list[str]:
     """The statements, with `begin` behind those that take symbols from shapes."""
-    start, lines = _launching(host)
     arguments = [*head, *host.arguments.shape_lines(), *begin]
-    prepared = [*start, *host.packs, *host.arguments.dense_lines()]
-    return wrapped([*arguments, *prepared, *lines], limit=96)
-
-
-def _launching(host: HostProgram) -> tuple[list[str], list[str]]:
-    """What direct launches begin with, and the statements of the operators."""
-    if not host.is_direct:
-        return [], host.lines
-    if not host.replay.is_possible:
-        return ["call, empty = direct_call(device), empty_on(device)"], host.lines
-    begin = host.replay.head(host.extents.of, host.variable, host.lines[-1])
-    stream = "stream, empty = direct_stream(device), empty_on(device)"
-    return [stream, *begin], host.replay.body(host.lines)
+    stream = ["stream = direct_stream(device)"] if host.kernels.functions.sources else []
+    prepared = [*stream, *host.packs, *host.arguments.dense_lines()]
+    return wrapped([*arguments, *prepared, *host.lines], limit=96)

@@ -10,8 +10,8 @@ from xdsl.ir import BlockArgument, Operation
 from coda_ir.backends.triton.attention_grad_kernel import emit_attention_sums
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.host.launches import launch_lines
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.kernel import ceiling
 from coda_ir.backends.triton.map_kernel import lower_map, map_tiling
 from coda_ir.backends.triton.operators.launching import (
     Writer,
@@ -51,7 +51,7 @@ def _fused(host: HostProgram, op: Operation) -> None:
     for segment in op.segments():
         for result, output in zip(segment.results, segment.outputs, strict=True):
             if result.port.kind.data == ResultKind.PARTIAL_COL:
-                host.extents.bind(host.dims(output)[0], f"triton.cdiv({m}, {block_m})")
+                host.extents.bind(host.dims(output)[0], ceiling(m, block_m))
     launch(host, op, kernel, rows, operands)
 
 
@@ -66,7 +66,7 @@ def _map(host: HostProgram, op: Operation) -> None:
         if result.port.kind.data == ResultKind.PARTIAL_ROW:
             host.extents.bind(host.dims(output)[-1], str(tiling.columns.tiles))
         if result.port.kind.data == ResultKind.PARTIAL_COL:
-            host.extents.bind(host.dims(output)[0], f"triton.cdiv({rows}, {tiling.rows})")
+            host.extents.bind(host.dims(output)[0], ceiling(rows, tiling.rows))
     launch_map(host, op, lowered, domain)
 
 
@@ -91,9 +91,9 @@ def _attention_sums(host: HostProgram, op: Operation) -> None:
         host.variable(value) if value in pitches else host.operand(value) for value in op.operands
     ]
     rows = host.dims(op.rows_of)[:-1]
-    tiles = f"triton.cdiv({host.extents.of(rows[-1])}, {op.schedule.block_m.data})"
+    tiles = ceiling(host.extents.of(rows[-1]), op.schedule.block_m.data)
     if len(rows) == 2:
-        tiles = f"{host.extents.of(rows[0])} * {tiles}"
+        tiles = f"{tiles} * {host.extents.of(rows[0])}"
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data == ResultKind.PARTIAL_COL:
             host.extents.bind(host.dims(output)[0], tiles)
@@ -142,7 +142,7 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
     rows = host.extents.of(host.dims(op.result)[0])
 
     def compute(name: str) -> list[str]:
-        return [host.empty(name, op.result), *launch_lines(kernel, rows, operands, [name])]
+        return [host.empty(name, op.result), *kernel.launch(rows, operands, [name])]
 
     host.pack(op, operands, compute, is_kept=_are_arguments(op))
 

@@ -1,81 +1,94 @@
-# pyright: basic, reportOptionalMemberAccess=false, reportOptionalCall=false, reportAttributeAccessIssue=false
-"""Launches without what Triton does in Python for each one of them: on NVIDIA GPUs with a Triton
-whose launchers are known. Elsewhere the stream is None, and every launch is Triton's own. See
-`host/launches.py`.
+# pyright: basic, reportOptionalMemberAccess=false
+"""Launches through the CUDA driver, for kernels that Triton has compiled and launched once.
+
+The driver is called by ctypes, with what NVIDIA documents of it. A kernel whose parameters are not
+the expected ones, and everything on other devices, is left to Triton. See `host/launches.py`.
 """
 
+import ctypes
 import functools
-import sys
-import threading
-import types
+import itertools
+import struct
 
 import torch
 import triton
 
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
-KNOWN_LAUNCHERS = {"3.6": "iiiKKppOOOOOO", "3.7": None, "3.8": None, "3.9": None}
-"""What the launchers of Triton's versions take before the arguments of a kernel. In 3.6 each kernel
-has its own: grid, stream, function, cooperative, dependent, two scratch buffers, metadata, what
-hooks are given, two hooks. From 3.7 on there is one for all, which takes the scratch buffers last,
-and then what the arguments are, and a tuple of them.
-"""
+KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
+"""Versions whose compiled kernels take the parameters that `ParameterLayout` expects."""
+
+NUMBER = ctypes.c_int
+ADDRESS = ctypes.c_void_p
+
+DRIVER_FUNCTIONS = {
+    "cuLaunchKernelEx": (ADDRESS,) * 4,
+    "cuFuncGetParamInfo": (ADDRESS, ctypes.c_size_t, ADDRESS, ADDRESS),
+    "cuTensorMapEncodeTiled": (ADDRESS, NUMBER, NUMBER, *[ADDRESS] * 5, *[NUMBER] * 4),
+}
+"""The functions of the driver, from CUDA 12.4 on, and the types of their arguments."""
+
+TENSOR_MAP_TYPES = {torch.float16: 6, torch.float32: 7, torch.bfloat16: 9}
+"""CUtensorMapDataType by element type."""
+
+TENSOR_MAP_BYTES = 128
+TENSOR_MAP_ALIGNMENT = 64
+PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute of the driver."""
+
+    _fields_ = [("id", ctypes.c_uint64), ("value", ctypes.c_uint64 * 8)]
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of the driver."""
+
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ADDRESS),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("attribute_count", ctypes.c_uint),
+    ]
+
+
+# CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, allowed
+OVERLAPPED = ctypes.pointer(LaunchAttribute(6, (1,)))
 
 
 @functools.cache
-def direct_driver():
-    """Triton's driver, or None where launches have to be Triton's own."""
-    if INTERPRET.value:
-        return None
-    driver = triton.runtime.driver.active
-    nvidia = sys.modules.get("triton.backends.nvidia.driver")
-    if nvidia is None or not isinstance(driver, nvidia.CudaDriver):
-        return None
+def cuda_driver():
+    """The CUDA driver; None where Triton has to launch."""
     version = ".".join(triton.__version__.split(".")[:2])
-    launcher = getattr(nvidia, "_BASE_ARGS_FORMAT", None)
-    return driver if KNOWN_LAUNCHERS.get(version, "unknown") == launcher else None
+    if INTERPRET.value or torch.version.hip is not None or version not in KNOWN_TRITON:
+        return None
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        for name, types in DRIVER_FUNCTIONS.items():
+            getattr(driver, name).argtypes = types
+    except (OSError, AttributeError):
+        return None
+    return driver
 
 
 def direct_stream(device):
-    """The current stream of a device for direct launches; None where each has to be Triton's own.
-
-    The default stream, which is 0 on each device, is the complement of the number of the device.
-    Hooks around launches, which profilers set, and the debug mode are seen in each call of `run`.
+    """A device and its current stream, for direct launches; None where Triton has to launch: in
+    the debug mode, and while hooks, as profilers set them, want to see launches.
     """
-    driver, runtime = direct_driver(), triton.knobs.runtime
-    if driver is None or runtime.debug:
+    runtime = triton.knobs.runtime
+    if cuda_driver() is None or runtime.debug:
         return None
     for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook):
         if getattr(hook, "calls", hook):
             return None
-    return driver.get_current_stream(device.index) or ~(device.index or 0)
-
-
-def direct_call(device):
-    """A call on the current stream of a device."""
-    return Call(direct_stream(device))
-
-
-@functools.cache
-def empty_on(device):
-    """A function of shape, strides and element type that allocates on a device, the current one.
-
-    It is the one of programs that PyTorch compiles, where it has that: without its dispatcher.
-    """
-    guards = getattr(torch._C._dynamo, "guards", None)
-    empty = getattr(guards, f"_empty_strided_{device.type}", None)
-    return empty or functools.partial(empty_by_torch, device)
-
-
-def empty_by_torch(device, shape, strides, dtype):
-    return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-
-
-ADDRESS = torch.Tensor.data_ptr
+    return device.index, torch.cuda.current_stream(device).cuda_stream
 
 
 class Recorder:
-    """Stands in for a kernel to find out what it would be launched with."""
+    """Takes the place of a kernel: a launch gives its grid, arguments and options."""
 
     def __getitem__(self, grid):
         return lambda *arguments, **options: (grid, arguments, options)
@@ -84,245 +97,213 @@ class Recorder:
 RECORDER = Recorder()
 
 
-class Call:
-    """A call of `run`: the stream, or None, and, where all of the call may be repeated, what is
-    collected for that: launches, and bytes of temporaries.
-    """
-
-    def __init__(self, stream, calls=None, sizes=None, allocate=None, work=None, key=None):
-        self.stream = stream
-        self.calls, self.sizes, self.allocate = calls, sizes, allocate
-        self.work, self.key = work, key
-        self.used = 0
-        self.launches = None if key is None else []
-
-    def empty(self, shape, strides, dtype):
-        """A temporary: a part of the memory of all of them, where that is known."""
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
-        start = self.used
-        self.used += (size + 255) // 256 * 256
-        if self.work is None:
-            return self.allocate(shape, strides, dtype)
-        return self.work[start : start + size].view(dtype).view(shape)
-
-    def keep(self):
-        """Remember what was collected."""
-        if self.work is None:
-            keep(self.calls.sizes, self.sizes, self.used)
-        elif self.launches is not None:
-            keep(self.calls.known, self.key, [launch.run for launch in self.launches])
-            if self.calls.is_observed:
-                seen = (ADDRESS(self.work), self.work.numel(), self.launches)
-                keep(self.calls.seen, threading.get_ident(), seen)
-
-
 class DirectLaunch:
-    """A function that launches a kernel, given a Call, numbers and tensors.
+    """A function that launches a kernel, given a stream, numbers and tensors.
 
-    A launch on the same stream with the numbers and addresses of an earlier one passes what that
-    one passed. Other arguments are prepared for the kernel that Triton compiled for arguments that
-    are as divisible as these. What it has not been asked for yet is launched by Triton.
+    A launch on the same stream with the numbers and addresses of an earlier one repeats that. Other
+    arguments are prepared for the kernel that Triton compiled for arguments that are as divisible
+    as these. Triton launches what is new, and what the driver refuses: it raises what there is to
+    raise. No tensor is kept.
     """
 
-    MOST = 4096
+    MAX_ENTRIES = 4096
 
     def __init__(self, kernel, launch):
         self.kernel = kernel
         self.launch = launch
         self.prepared = {}
         self.templates = {}
-        self.compiled = {}
+        self.layouts = {}
 
-    def __call__(self, call, numbers, *tensors):
-        stream = call.stream
-        if stream is None:
-            self.launch(self.kernel, *numbers, *tensors)
-            return
-        key = (stream, numbers, *map(ADDRESS, tensors))
+    def __call__(self, stream, numbers, *tensors):
+        key = (stream, numbers, *map(torch.Tensor.data_ptr, tensors))
         prepared = self.prepared.get(key)
-        if prepared is None:
-            prepared = self.prepare(stream if stream > 0 else 0, numbers, tensors, key[2:])
-            if prepared is None:
-                call.launches = None
+        if prepared is None and stream is not None:
+            template = self.template(stream[0], numbers, tensors, key[2:])
+            if template is None:  # Triton has launched the kernel
                 return
-            keep(self.prepared, key, prepared)
-        prepared.run()
-        if call.launches is not None:
-            call.launches.append(prepared)
+            prepared = template.prepared(stream[1], key[2:])
+            if prepared is not None:
+                self.keep(self.prepared, key, prepared)
+        if prepared is None or prepared.run():
+            self.launch(self.kernel, *numbers, *tensors)
 
-    def prepare(self, stream, numbers, tensors, addresses):
-        """The PreparedLaunch; None where Triton has launched it."""
-        device = direct_driver().get_current_device()
-        aligned = (*[address % 16 == 0 for address in addresses],)
-        template = self.templates.get((device, numbers, aligned))
+    def template(self, device, numbers, tensors, addresses):
+        """The launch for these numbers; None where Triton has launched the kernel."""
+        key = (device, numbers, *[address % 16 == 0 for address in addresses])
+        template = self.templates.get(key)
         if template is None:
-            template = self.make_template(device, numbers, tensors)
-            if template is None:
-                return None
-            # Of a tensor that is passed twice, the next launch may have two.
-            if len({*map(id, tensors)}) == len(tensors):
-                keep(self.templates, (device, numbers, aligned), template)
-        return template.prepared(stream, tensors, addresses)
+            # Other objects for the same memory: a tensor may be passed twice.
+            aliases = [tensor.detach() for tensor in tensors]
+            grid, arguments, options = self.launch(RECORDER, *numbers, *aliases)
+            places = {id(tensor): place for place, tensor in enumerate(aliases)}
+            kind = (device, *map(specialization, arguments))
+            template = attempt(Template, self.layouts.get(kind), grid, arguments, places)
+            if template is not None:
+                self.keep(self.templates, key, template)
+                return template
+            compiled = self.kernel[grid](*arguments, **options)
+            if kind not in self.layouts:
+                layout = attempt(ParameterLayout, compiled, arguments)
+                self.keep(self.layouts, kind, layout)
+        return template
 
-    def make_template(self, device, numbers, tensors):
-        """The launch for these numbers; None where Triton has launched it."""
-        grid, arguments, options = self.launch(RECORDER, *numbers, *tensors)
-        values = [x if isinstance(x, int) else address(x) for x in arguments]
-        # What Triton compiles a kernel for is decided by these, or by less.
-        place = (device, *[(value % 16 == 0, value == 1) for value in values])
-        launcher = self.compiled.get(place)
-        fits = all(-(2**31) <= number < 2**31 for number in numbers)
-        if launcher is None or not fits:
-            launcher = launcher_of(self.kernel[grid](*arguments, **options), arguments)
-            if launcher is not None and fits:
-                keep(self.compiled, place, launcher)
-            return None
-        return Template(launcher, (*grid, 1, 1)[:3], arguments, tensors)
-
-
-class Template:
-    """A launch with tensors that are still to be given, which are as divisible as earlier ones."""
-
-    def __init__(self, launcher, grid, arguments, tensors):
-        self.launcher = launcher
-        self.grid = grid
-        self.arguments = []
-        places = {id(tensor): place for place, tensor in enumerate(tensors)}
-        for index, x in enumerate(arguments):
-            if isinstance(x, int):
-                self.arguments.append((x, None, None))
-            elif isinstance(x, torch.Tensor):
-                self.arguments.append((None, places[id(x)], None))
-            else:
-                box = Box(x, launcher.descriptors[index])
-                self.arguments.append((None, places[id(x.base)], box))
-
-    def prepared(self, stream, tensors, addresses):
-        values, found = [], []
-        for number, place, box in self.arguments:
-            if place is None:
-                values.append(number)
-                continue
-            found.append((len(values), addresses[place]))
-            if box is None:
-                values.append(addresses[place])
-            else:
-                values += box.values(addresses[place], tensors[place])
-        return PreparedLaunch(self.launcher, self.grid, stream, values, found)
-
-
-class PreparedLaunch:
-    """A launch as a function `run`, and what it passes: `addresses` has the places among `values`
-    of those of tensors, and of descriptors of these.
-    """
-
-    def __init__(self, launcher, grid, stream, values, addresses):
-        self.launcher, self.grid, self.values, self.addresses = launcher, grid, values, addresses
-        self.run = launcher.prepared(grid, stream, values)
+    def keep(self, entries, key, value):
+        """Add an entry to a dictionary that is emptied when it gets too large."""
+        if len(entries) >= self.MAX_ENTRIES:
+            entries.clear()
+        entries[key] = value
 
 
 def direct(kernel):
     return functools.partial(DirectLaunch, kernel)
 
 
-class Descriptors:
-    """What a launcher takes for one of its descriptors, by address and extents.
+def attempt(make, *arguments):
+    """What `make` gives; None where something is not as it is expected."""
+    try:
+        return make(*arguments)
+    except (AttributeError, LookupError, TypeError, ValueError, StopIteration, struct.error):
+        return None
 
-    It is made by Triton's driver and holds an address only, no tensor.
+
+def specialization(x):
+    """All that Triton may compile a kernel for, of an argument."""
+    if isinstance(x, int):
+        return x % 16 == 0, x == 1, -(2**31) <= x < 2**31
+    return tensor_of(x).data_ptr() % 16 == 0
+
+
+def tensor_of(x):
+    """A tensor, or that below a descriptor."""
+    return x if isinstance(x, torch.Tensor) else x.base
+
+
+class ParameterLayout:
+    """The parameters of a compiled kernel: for each argument a list of formats, those of `struct`,
+    and offsets. Raises some error for a kernel that needs more than these.
     """
 
-    def __init__(self, layout):
-        self.layout = layout
-        self.known = {}
-
-    def values(self, key, make_descriptor, tensor):
-        values = self.known.get(key)
-        if values is None:
-            make = sys.modules["triton.backends.nvidia.driver"].make_tensordesc_arg
-            # From 3.8 on, with what precedes the arguments, which it has no use for.
-            rest = (None,) * (make.__code__.co_argcount - 2)
-            values = make(make_descriptor(tensor), self.layout, *rest)
-            keep(self.known, key, values)
-        return values
-
-
-class Box:
-    """A descriptor without its tensor."""
-
-    def __init__(self, descriptor, descriptors):
-        self.kind = type(descriptor)
-        self.fields = {**descriptor.__dict__, "base": None}
-        self.extents = (*descriptor.shape, *descriptor.strides)
-        self.descriptors = descriptors
-
-    def values(self, address, tensor):
-        """What a launcher takes for the box of a tensor."""
-        return self.descriptors.values((address, *self.extents), self.descriptor, tensor)
-
-    def descriptor(self, tensor):
-        """As the constructor makes it, whose checks the first one has passed."""
-        made = self.kind.__new__(self.kind)
-        made.__dict__.update(self.fields)
-        made.base = tensor
-        return made
-
-
-def keep(entries, key, value):
-    """Add an entry to a dictionary that is emptied when it gets too large."""
-    if len(entries) >= DirectLaunch.MOST:
-        entries.clear()
-    entries[key] = value
-
-
-def address(x):
-    """The address of a tensor, or of that below a descriptor."""
-    return (x if isinstance(x, torch.Tensor) else x.base).data_ptr()
-
-
-class Launcher:
-    """How a compiled kernel is launched: the C function, what it takes between the stream and the
-    arguments, and Descriptors by their positions among the arguments, in order.
-    """
-
-    def __init__(self, compiled, launch, descriptors):
-        run = compiled.run
+    def __init__(self, compiled, arguments):
         self.compiled = compiled  # the code is there as long as this is
-        self.launch = launch
-        self.descriptors = descriptors
-        self.fixed = (compiled.function, run.launch_cooperative_grid, run.launch_pdl)
-        metadata = (compiled.packed_metadata, None, None, None)
-        self.has_tuple = getattr(run, "kernel_signature", None) is not None
-        if self.has_tuple:
-            self.fixed += (*metadata, None, None, run.arg_annotations, run.kernel_signature)
-        else:
-            self.fixed += (None, None, *metadata)
+        self.metadata = compiled.metadata
+        self.maps = list(self.metadata.tensordesc_meta or ())
+        formats = [*map(parameter_formats, compiled.src.signature.values(), arguments)]
+        # The last two are scratch memory, which the kernel does not need.
+        sizes = [*map(struct.calcsize, sum(formats, ())), 8, 8]
+        found = [*driver_parameters(compiled.function)]
+        offsets = iter([offset for offset, _ in found])
+        self.parameters = [[(format, next(offsets)) for format in each] for each in formats]
+        self.offsets = [offset for offset, _ in found]
+        self.bytes = (sum(found[-1]) + 7) // 8 * 8
+        self.pointers = struct.Struct(f"{len(found)}Q")
+        size = TENSOR_MAP_ALIGNMENT + self.bytes + self.pointers.size
+        self.memory = ctypes.c_char * size
+        needs = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid")
+        is_plain = not any(getattr(self.metadata, need) for need in needs)
+        is_expected = [size for _, size in found] == sizes and len(formats) == len(arguments)
+        if not (is_plain and is_expected and self.metadata.num_ctas == 1):
+            raise ValueError("the kernel has other parameters")
 
-    def prepared(self, grid, stream, values):
-        values = ((*values,),) if self.has_tuple else values
-        return functools.partial(self.launch, *grid, stream, *self.fixed, *values)
+
+def parameter_formats(type, argument):
+    """The formats of the parameters for an argument; a constant has none."""
+    if type == "constexpr":
+        return ()
+    if type == "i32":
+        return ("i",)
+    if type.startswith("*"):
+        return ("Q",)
+    rank = len(argument.shape)
+    return (f"{TENSOR_MAP_BYTES}s", *"i" * rank, *"q" * rank)
 
 
-def launcher_of(compiled, arguments):
-    """The Launcher of a kernel that Triton compiled and launched with these arguments; None where
-    it is not known.
+def driver_parameters(function):
+    """The offset and the size of each parameter of a function, by the driver."""
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    find, places = cuda_driver().cuFuncGetParamInfo, (ctypes.byref(offset), ctypes.byref(size))
+    for index in itertools.count():
+        if find(function, index, *places):
+            return
+        yield offset.value, size.value
+
+
+class TensorMap:
+    """The tensor map of a descriptor, for any address of its tensor."""
+
+    def __init__(self, descriptor, layout):
+        size, rank = descriptor.base.dtype.itemsize, len(descriptor.shape)
+        # Later versions of Triton round what a descriptor loads, where it is asked to.
+        rounds = getattr(descriptor, "round_f32_to_tf32", False)
+        if layout["elem_size"] != size or layout["fp4_padded"] or rounds:
+            raise ValueError("the tensor map has other elements")
+        extents = (ctypes.c_uint64 * rank)(*descriptor.shape[::-1])
+        strides = (ctypes.c_uint64 * rank)(*[size * x for x in descriptor.strides[-2::-1]])
+        box = (ctypes.c_uint32 * rank)(*layout["block_size"][::-1])
+        steps = (ctypes.c_uint32 * rank)(*[1] * rank)
+        fill = int(descriptor.padding == "nan")
+        self.first = (TENSOR_MAP_TYPES[descriptor.base.dtype], rank)
+        self.others = (extents, strides, box, steps, 0, layout["swizzle"], PROMOTION, fill)
+
+    def encode(self, place, address):
+        """Write the tensor map for an address to a place in memory; gives an error, or 0."""
+        encode = cuda_driver().cuTensorMapEncodeTiled
+        return encode(place, *self.first, address, *self.others)
+
+
+class Template:
+    """A launch with numbers, whose tensors may be at any addresses. Raises some error where the
+    arguments do not fit the layout.
     """
-    run = getattr(compiled, "run", None)
-    nvidia = sys.modules["triton.backends.nvidia.driver"]
-    if type(run) is not nvidia.CudaLauncher or getattr(run, "gsan_enabled", False):
-        return None
-    if run.global_scratch_size or run.profile_scratch_size:
-        return None
-    places = [i for i, x in enumerate(arguments) if not isinstance(x, (int, torch.Tensor))]
-    layouts = getattr(compiled.metadata, "tensordesc_meta", None) or []
-    if len(layouts) != len(places) or None in layouts:
-        return None
-    launch = run.launch
-    if places:
-        # The C function is inside one that expands the descriptors.
-        cells = dict(zip(launch.__code__.co_freevars, launch.__closure__ or ()))
-        launch = cells["launcher"].cell_contents if "launcher" in cells else None
-    if not isinstance(launch, types.BuiltinFunctionType):
-        return None
-    return Launcher(compiled, launch, dict(zip(places, map(Descriptors, layouts))))
+
+    def __init__(self, layout, grid, arguments, places):
+        """`places` are those of the tensors among the addresses, by id."""
+        metadata, block = layout.metadata, (32 * layout.metadata.num_warps, 1, 1)
+        grid, overlaps = (*grid, 1, 1)[:3], int(metadata.launch_pdl)
+        self.layout = layout
+        self.config = LaunchConfig(grid, block, metadata.shared, None, OVERLAPPED, overlaps)
+        self.tensors = []
+        maps, data = iter(layout.maps), bytearray(layout.bytes)
+        for x, parameters in zip(arguments, layout.parameters):
+            values = (x,)
+            if not isinstance(x, int):
+                is_tensor = isinstance(x, torch.Tensor)
+                values = (0,) if is_tensor else (b"", *x.shape, *x.strides)
+                tensor_map = None if is_tensor else TensorMap(x, next(maps))
+                self.tensors.append((parameters[0][1], places[id(tensor_of(x))], tensor_map))
+            for (format, offset), value in zip(parameters, values):
+                struct.pack_into(format, data, offset, value)
+        # The parameters that were prepared last, and the addresses in them.
+        self.last = (bytes(data), (None,) * len(places))
+
+    def prepared(self, stream, addresses):
+        """The launch with tensors at these addresses; None where the driver has no tensor map."""
+        data, known = self.last
+        memory = self.layout.memory()
+        first = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
+        start, end = ctypes.addressof(memory) + first, first + len(data)
+        ctypes.memmove(start, data, len(data))
+        for offset, place, tensor_map in self.tensors:
+            address = addresses[place]
+            if known[place] == address:
+                continue
+            if tensor_map is None:
+                struct.pack_into("Q", memory, first + offset, address)
+            elif tensor_map.encode(start + offset, address):
+                return None
+        self.last = (memory[first:end], addresses)
+        pointers = [start + offset for offset in self.layout.offsets]
+        self.layout.pointers.pack_into(memory, end, *pointers)
+        config = LaunchConfig.from_buffer_copy(self.config)
+        config.stream = stream
+        return PreparedLaunch(self.layout.compiled, config, memory, start + len(data))
+
+
+class PreparedLaunch:
+    """A launch as a function `run`, which gives an error of the driver, or 0."""
+
+    def __init__(self, compiled, config, memory, pointers):
+        """The parameters are in `memory`, and at the address `pointers` those to each of them."""
+        self.kept = (compiled, config, memory)
+        launch, place = cuda_driver().cuLaunchKernelEx, ctypes.addressof(config)
+        self.run = functools.partial(launch, place, compiled.function, pointers, None)

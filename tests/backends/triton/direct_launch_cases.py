@@ -1,8 +1,10 @@
-"""What direct launches pass to the driver, which is not real: run by test_direct_launch.py, in a
-process of their own, since Triton must not be in its interpreter.
+"""What direct launches pass to the driver, which is not a real one: run by test_direct_launch.py in
+another process, since Triton must not be in its interpreter.
 """
 
 import gc
+import re
+import struct
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -65,7 +67,7 @@ def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
     module: Any = load_source(source, "direct")
     for launch in (module.launch_add_rows, module.launch_copy_box):
         launch.prepared.clear()
-        launch.compiled.clear()
+        launch.layouts.clear()
         launch.templates.clear()
     yield module
 
@@ -81,27 +83,45 @@ def loaded(text: str, schedule: str) -> Any:
     return load_source(emit_program(scheduled, direct_launch=True).source, "program")
 
 
-def call(stream: int | None) -> Any:
-    """A call of which nothing is collected."""
-    return SimpleNamespace(stream=stream, launches=None)
+STREAM = (0, 0)
+"""The default stream of a device."""
+
+Launch = fake_cuda.Launch
 
 
 def both(
     fake: fake_cuda.FakeCuda, launch: Any, numbers: tuple[int, ...], *tensors: torch.Tensor
 ) -> bool:
-    """Launch through Triton and twice directly; whether that was not through Triton, too.
+    """Launch through Triton and twice directly; whether the driver was called directly.
 
     Asserts that all pass the same.
     """
-    recorded: list[list[fake_cuda.Launch]] = []
-    launch(call(0), numbers, *tensors)  # which may be the first one of its kind
-    for stream in (None, 0, 0):
+    launch(STREAM, numbers, *tensors)  # the first of its kind is Triton's
+    launches, by_triton = list[list[Launch]](), list[int]()
+    for stream in (None, STREAM, STREAM):
         fake.record()
-        launch(call(stream), numbers, *tensors)
-        recorded.append(fake.recorded())
-    assert len(recorded[0]) == 1
-    assert recorded[0] == recorded[1] == recorded[2]
-    return bool(launch.prepared)
+        by_triton.append(triton_launches(launch, partial(launch, stream, numbers, *tensors)))
+        launches.append(fake.recorded())
+    assert len(launches[0]) == 1 and launches == [launches[0]] * 3
+    assert by_triton in ([1, 0, 0], [1, 1, 1])
+    return by_triton == [1, 0, 0]
+
+
+def triton_launches(launch: Any, call: Callable[[], object]) -> int:
+    """How many launches of a kernel in a call are Triton's."""
+    original, count = launch.kernel.run, 0
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return original(*arguments, **options)
+
+    launch.kernel.run = run
+    try:
+        call()
+    finally:
+        del launch.kernel.run
+    return count
 
 
 @pytest.mark.parametrize("stride", [1, 2, 16, 17, 48])
@@ -150,7 +170,7 @@ def test_larger_numbers_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: An
     x, out = torch.zeros(64), torch.zeros(64)
     assert not both(fake, kernels.launch_add_rows, (2, 16, number), x, out)
     assert both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
-    assert len(kernels.launch_add_rows.compiled) == 1
+    assert [layout is None for layout in kernels.launch_add_rows.layouts.values()] == [True, False]
 
 
 def test_descriptors(fake: fake_cuda.FakeCuda, kernels: Any):
@@ -162,13 +182,27 @@ def test_descriptors(fake: fake_cuda.FakeCuda, kernels: Any):
             assert both(fake, launch, (rows, columns), x, torch.zeros(256))
 
 
-def test_a_descriptor_is_made_once_for_an_address(fake: fake_cuda.FakeCuda, kernels: Any):
-    launch, x = kernels.launch_copy_box, torch.zeros(16, 16)
-    for _ in range(4):
-        out = torch.zeros(256)
-        both(fake, launch, (16, 16), x, out)
-    (launcher,) = launch.compiled.values()
-    assert [len(known.known) for known in launcher.descriptors.values()] == [1]
+def test_a_tensor_that_the_launch_makes_is_left_to_triton(
+    fake: fake_cuda.FakeCuda, kernels: Any, monkeypatch: pytest.MonkeyPatch
+):
+    launch, other = kernels.launch_add_rows, torch.zeros(64)
+    inner = launch.launch
+
+    def launch_other(kernel: Any, *arguments: Any) -> Any:
+        return inner(kernel, *arguments[:-1], other)
+
+    monkeypatch.setattr(launch, "launch", launch_other)
+    assert not both(fake, launch, (2, 16, 7), torch.zeros(64), torch.zeros(64))
+
+
+def test_tensor_maps_that_change_are_encoded(fake: fake_cuda.FakeCuda, kernels: Any):
+    launch, tensors = kernels.launch_copy_box, [torch.zeros(16, 16) for _ in range(2)]
+    first, *others = [torch.zeros(256) for _ in range(5)]
+    both(fake, launch, (16, 16), tensors[0], first)
+    for out, place, maps in zip(others, (0, 1, 1, 0), (0, 1, 0, 1), strict=True):
+        before = fake.tensor_maps
+        launch(STREAM, (16, 16), tensors[place], out)
+        assert fake.tensor_maps - before == maps
 
 
 def test_nothing_keeps_tensors(fake: fake_cuda.FakeCuda, kernels: Any):
@@ -184,13 +218,11 @@ def test_nothing_keeps_tensors(fake: fake_cuda.FakeCuda, kernels: Any):
 def test_what_is_known_is_bounded(
     fake: fake_cuda.FakeCuda, kernels: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(kernels.DirectLaunch, "MOST", 3)
-    out, tensors = torch.zeros(256), [torch.zeros(16, 16) for _ in range(10)]
-    for x in tensors:
-        both(fake, kernels.launch_copy_box, (16, 16), x, out)
-        assert len(kernels.launch_copy_box.prepared) <= 3
-    (launcher,) = kernels.launch_copy_box.compiled.values()
-    assert all(len(known.known) <= 3 for known in launcher.descriptors.values())
+    monkeypatch.setattr(kernels.DirectLaunch, "MAX_ENTRIES", 3)
+    launch, tensors = kernels.launch_add_rows, [torch.zeros(256) for _ in range(10)]
+    for rows, x in enumerate(tensors, 1):
+        assert both(fake, launch, (rows, 16, 7), x, tensors[0])
+        assert max(map(len, (launch.prepared, launch.templates, launch.layouts))) <= 3
 
 
 def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, program: Any):
@@ -215,108 +247,53 @@ def test_launches_that_overlap(fake: fake_cuda.FakeCuda, overlaps: bool):
     assert found == {overlaps << PROGRAMMATIC_STREAM_SERIALIZATION}
 
 
-def test_repeated_calls_of_a_layer(fake: fake_cuda.FakeCuda, program: Any):
-    for time in (1, 3, 64, 65):
-        run = partial(program.run, *inputs_of(time))
-        assert fake_cuda.compare_repeated(program, run, fake) == LAUNCHES
+PARAMETER = re.compile(r"\.param (?:\.align \d+ )?\.[a-z](\d+)[^\n,]*?(?:\[(\d+)\])?,?\n")
 
 
-def test_repeated_calls_whose_programs_share_tiles(fake: fake_cuda.FakeCuda):
+def test_parameters_are_those_of_the_machine_code(program: Any):
+    """PTX states them, with two addresses of scratch memory at the end."""
+    program.run(*inputs_of(4))
+    names: dict[str, Any] = program.__dict__
+    launches = [x for name, x in names.items() if name.startswith("launch_")]
+    layouts: list[Any] = [layout for launch in launches for layout in launch.layouts.values()]
+    assert layouts
+    for layout in layouts:
+        ptx: str = layout.compiled.asm["ptx"]
+        head = ptx[ptx.index(".entry") : ptx.index("\n)\n")] + "\n"
+        stated = [int(bits) // 8 * int(count or 1) for bits, count in PARAMETER.findall(head)]
+        formats: list[str] = [
+            format for parameters in layout.parameters for format, _ in parameters
+        ]
+        assert stated == [*map(struct.calcsize, formats), 8, 8]
+
+
+def test_programs_that_share_tiles(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
     header = "fn f(x: bf16[M, 256], weight w: bf16[64, 256]) -> bf16[M, 64]"
     module = loaded(f"{header} {{\n    return linear(x, w)\n}}", f"{SCHEDULE} split_k=2")
-    counters = torch.zeros(1024, dtype=torch.int32)
-
-    def same_counters(*arguments: object) -> torch.Tensor:
-        return counters
-
-    module.tile_counters = same_counters
     x, w = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((16, 256), (64, 256)))
-    assert fake_cuda.compare_repeated(module, partial(module.run, x, w), fake) == 1
+    assert fake_cuda.compare_launches(module, partial(module.run, x, w), fake) == 1
 
 
-def test_nothing_is_repeated_while_a_graph_is_captured(
-    fake: fake_cuda.FakeCuda, program: Any, monkeypatch: pytest.MonkeyPatch
-):
-    run = partial(program.run, *inputs_of(4))
-    for _ in range(4):
-        run()
-    monkeypatch.setattr(program, "IS_CAPTURING", lambda: True)
-    known = dict(program.CALLS.known)
-    direct, seen = program.DirectLaunch.__call__, list[object]()
-
-    def counting(*arguments: Any) -> None:
-        seen.append(arguments)
-        direct(*arguments)
-
-    monkeypatch.setattr(program.DirectLaunch, "__call__", counting)
-    for _ in range(3):
-        assert len(launches_of(fake, run)) == LAUNCHES
-    assert len(seen) == 3 * LAUNCHES and program.CALLS.known == known
-
-
-def test_what_a_repeated_call_depends_on(fake: fake_cuda.FakeCuda, program: Any):
-    """Other sizes, addresses, strides and streams are other calls."""
+def test_other_arguments(fake: fake_cuda.FakeCuda, program: Any):
+    """Copies of strided or unaligned arguments are launched on, at any addresses."""
     inputs = inputs_of(4)
     strided = [torch.stack([x, x], -1)[..., 0] for x in inputs]
     shifted = [torch.zeros(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape) for x in inputs]
-    others = [inputs_of(8), inputs_of(4), strided, shifted]
-    for _ in range(4):
-        launches_of(fake, partial(program.run, *inputs))
-    for stream in (0, 64):
-        fake.stream = stream
-        for other in (*others, inputs):
-            for _ in range(4):
-                launches = launches_of(fake, partial(program.run, *other))
-                assert len(launches) == LAUNCHES
-                assert {launch.stream for launch in launches} == {stream}
-                first = int.from_bytes(launches[0].parameters[:8], "little")
-                is_taken = other is not strided and other is not shifted
-                assert (first == other[0].data_ptr()) is is_taken
-    fake.stream = 0
-    assert all(len(key) == 3 + len(inputs) + 2 for key in program.CALLS.known)
+    for other in (inputs, inputs_of(8), inputs_of(4), strided, shifted, inputs):
+        for _ in range(2):
+            assert len(launches_of(fake, partial(program.run, *other))) == LAUNCHES
+            run = partial(program.run, *other)
+            assert fake_cuda.compare_launches(program, run, fake) == LAUNCHES
 
 
-def test_nothing_of_a_repeated_call_is_kept_alive(program: Any):
+def test_nothing_of_a_call_is_kept_alive(program: Any):
     inputs = inputs_of(4)
     references = [weakref.ref(x) for x in inputs]
     for _ in range(5):
         references += map(weakref.ref, program.run(*inputs))
-    assert any(program.CALLS.known.values())
     del inputs
     gc.collect()
     assert not any(reference() is not None for reference in references)
-
-
-def test_temporaries_of_large_calls_are_allocated_one_by_one(
-    fake: fake_cuda.FakeCuda, program: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(program.Calls, "MOST_BYTES", 1000)
-    monkeypatch.setattr(program, "CALLS", program.Calls())
-    types: list[torch.dtype] = []
-
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype):
-        types.append(dtype)
-        return torch.empty_strided(shape, strides, dtype=dtype)
-
-    def allocate_on(device: torch.device) -> Callable[..., torch.Tensor]:
-        return allocate
-
-    monkeypatch.setattr(program, "empty_on", allocate_on)
-    for run in range(3):
-        for time in (3, 64):
-            types.clear()
-            assert len(launches_of(fake, partial(program.run, *inputs_of(time)))) == LAUNCHES
-            assert (torch.uint8 in types) is (time == 3 and run > 0)
-    assert set(program.CALLS.sizes) == {(2, 3), (2, 64)}
-    assert {key[1] for key in program.CALLS.known} == {(2, 3)}
-
-
-def test_calls_that_are_known_are_bounded(program: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(program.DirectLaunch, "MOST", 3)
-    kept = [inputs_of(4) for _ in range(8)]
-    for inputs in kept:
-        program.run(*inputs)
-        assert len(program.CALLS.known) <= 3
 
 
 def test_results_of_a_layer_have_the_stated_types(program: Any):
@@ -329,9 +306,8 @@ def test_one_stream_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
     x, out = torch.zeros(64), torch.zeros(64)
     both(fake, kernels.launch_add_rows, (2, 16, 7), x, out)
     for stream in (64, 128, 64, 0):
-        fake.record()
-        kernels.launch_add_rows(call(stream), (2, 16, 7), x, out)
-        assert [launch.stream for launch in fake.recorded()] == [stream]
+        launch = partial(kernels.launch_add_rows, (0, stream), (2, 16, 7), x, out)
+        assert [launch.stream for launch in launches_of(fake, launch)] == [stream]
 
 
 def test_the_current_stream(fake: fake_cuda.FakeCuda, program: Any):
@@ -367,7 +343,7 @@ def test_a_hook_that_is_a_function(
     program.run(*inputs_of(4))
     assert len(seen) == LAUNCHES
     monkeypatch.setattr(runtime, "launch_enter_hook", None)
-    assert program.direct_stream(torch.device("cpu")) == ~0
+    assert program.direct_stream(torch.device("cpu")) == (None, 0)
 
 
 def test_debugging_is_left_to_triton(program: Any, monkeypatch: pytest.MonkeyPatch):
@@ -388,61 +364,114 @@ def test_threads(fake: fake_cuda.FakeCuda, program: Any):
     assert fake.launches - before == 4 * 25 * LAUNCHES
 
 
+def refuse(*arguments: object) -> None:
+    """A library that does not exist."""
+    raise OSError(f"no such library: {arguments}")
+
+
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        ("triton.backends.nvidia.driver", "_BASE_ARGS_FORMAT", "iiiKKppOOOOO"),
         ("triton", "__version__", "3.5.1"),
         ("triton", "__version__", "3.60.0"),
         ("triton", "__version__", "4.0.0+git1234"),
+        ("torch.version", "hip", "6.4"),
+        ("ctypes", "CDLL", refuse),
+        ("program", "DRIVER_FUNCTIONS", {"cuNoSuchFunction": ()}),
     ],
 )
-def test_other_launchers_are_left_to_triton(
+def test_other_drivers_are_left_to_triton(
     fake: fake_cuda.FakeCuda,
     program: Any,
     monkeypatch: pytest.MonkeyPatch,
     module: str,
     name: str,
-    value: str,
+    value: object,
 ):
-    inputs = inputs_of(4)
+    device, run = torch.device("cpu"), partial(program.run, *inputs_of(4))
     with monkeypatch.context() as patch:
-        patch.setattr(import_module(module), name, value, raising=False)
-        program.direct_driver.cache_clear()
-        assert program.direct_stream(torch.device("cpu")) is None
-    program.direct_driver.cache_clear()
-    assert program.direct_stream(torch.device("cpu")) == ~0
-    assert fake_cuda.compare_launches(program, lambda: program.run(*inputs), fake) == LAUNCHES
+        patch.setattr(program if module == "program" else import_module(module), name, value)
+        program.cuda_driver.cache_clear()
+        assert program.direct_stream(device) is None
+        assert len(launches_of(fake, run)) == LAUNCHES
+    program.cuda_driver.cache_clear()
+    assert program.direct_stream(device) == (None, 0)
+    assert fake_cuda.compare_launches(program, run, fake) == LAUNCHES
 
 
 def test_the_versions_that_are_known(program: Any):
-    assert tuple(program.KNOWN_LAUNCHERS) == KNOWN_TRITON
+    assert program.KNOWN_TRITON == KNOWN_TRITON
 
 
-def test_the_default_streams_of_several_devices(kernels: Any):
+def test_several_devices(kernels: Any):
     """Addresses of one device may be those of another one at another time."""
     x, out = torch.zeros(64), torch.zeros(64)
     launch = kernels.launch_add_rows
-    for stream in (~0, ~0, ~1, ~1):
-        launch(call(stream), (2, 16, 7), x, out)
-    assert {key[0] for key in launch.prepared} == {~0, ~1}
+    for device in (0, 0, 1, 1):
+        launch((device, 0), (2, 16, 7), x, out)
+    assert {stream for stream, *_ in launch.prepared} == {(0, 0), (1, 0)}
+    assert {device for device, *_ in launch.layouts} == {0, 1}
 
 
-def print_arguments(*arguments: object) -> None:
-    """A launcher that is not one in C."""
-    print(*arguments)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("global_scratch_size", 128),
+        ("profile_scratch_size", 128),
+        ("launch_cooperative_grid", True),
+        ("num_ctas", 2),
+        ("tensordesc_meta", [None]),
+        ("tensordesc_meta", []),
+        ("tensordesc_meta", [{"swizzle": 3}]),
+        ("shared", None),
+    ],
+)
+def test_other_kernels_are_left_to_triton(
+    fake: fake_cuda.FakeCuda, kernels: Any, name: str, value: object
+):
+    arguments = boxed_arguments(kernels)
+    compiled = kernels.copy_box[(1,)](*arguments, num_warps=1)
+    assert template(kernels, compiled, arguments) is not None
+    other = SimpleNamespace(
+        src=compiled.src,
+        function=compiled.function,
+        metadata=compiled.metadata._replace(**{name: value}),
+    )
+    assert template(kernels, other, arguments) is None
+    assert template(kernels, None, arguments) is None
 
 
-def test_other_compiled_kernels_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: Any):
+def template(kernels: Any, compiled: Any, arguments: tuple[Any, ...]) -> object | None:
+    """A launch of a kernel that Triton has compiled; None where Triton has to launch it."""
+    places = {id(kernels.tensor_of(x)): 0 for x in arguments if not isinstance(x, int)}
+    layout = kernels.attempt(kernels.ParameterLayout, compiled, arguments)
+    return kernels.attempt(kernels.Template, layout, (1,), arguments, places)
+
+
+def boxed_arguments(kernels: Any) -> tuple[Any, ...]:
+    box = kernels.TensorDescriptor(torch.zeros(16, 16), [16, 16], [16, 1], [16, 16])
+    return box, torch.zeros(256), 16
+
+
+def test_other_parameters_are_left_to_triton(fake: fake_cuda.FakeCuda, kernels: Any):
+    """The driver says what a kernel takes."""
     x, out = torch.zeros(64), torch.zeros(64)
     compiled = kernels.add_rows[(1,)](x, out, 1, 16, 7, num_warps=1)
-    arguments = (x, out, 1, 16, 7)
-    assert kernels.launcher_of(compiled, arguments) is not None
-    assert kernels.launcher_of(None, arguments) is None
-    for size in ("global_scratch_size", "profile_scratch_size"):
-        setattr(compiled.run, size, 128)
-        assert kernels.launcher_of(compiled, arguments) is None
-        setattr(compiled.run, size, 0)
-    compiled.run.launch, launch = print_arguments, compiled.run.launch
-    assert kernels.launcher_of(compiled, arguments) is None
-    compiled.run.launch = launch
+    boxed = kernels.copy_box[(1,)](*boxed_arguments(kernels), num_warps=1)
+    other = SimpleNamespace(src=compiled.src, function=boxed.function, metadata=compiled.metadata)
+    assert template(kernels, compiled, (x, out, 1, 16, 7)) is not None
+    assert template(kernels, compiled, (x, out, 1, 16)) is None
+    assert template(kernels, other, (x, out, 1, 16, 7)) is None
+
+
+def test_what_the_driver_refuses_is_left_to_triton(fake: fake_cuda.FakeCuda, kernels: Any):
+    launch, tensors = kernels.launch_add_rows, (torch.zeros(64), torch.zeros(64))
+    both(fake, launch, (2, 16, 7), *tensors)
+    fake.fail(1, 201)  # CUDA_ERROR_INVALID_CONTEXT
+    again = partial(launch, STREAM, (2, 16, 7), *tensors)
+    assert triton_launches(launch, again) == 1
+    assert triton_launches(launch, again) == 0
+    fake.fail(2, 700)
+    with pytest.raises(RuntimeError, match="no such thing"):
+        again()
+    assert launches_of(fake, partial(launch, STREAM, (0, 16, 7), *tensors)) == []

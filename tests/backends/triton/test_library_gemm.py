@@ -7,7 +7,6 @@ import torch
 
 import coda_ir
 from coda_ir.api import CompiledFunction
-from coda_ir.backends.triton import emit_module
 from coda_ir.float64 import relative_error
 
 PRODUCTS = """
@@ -76,13 +75,3 @@ def test_every_form_computes_the_same():
 def test_what_is_called_shows_in_the_text():
     assert "library_gemm(torch.float32, x.flatten(0, -2), gate.t())" in layer("library").source
     assert "library_gemm" not in layer("unfused").source
-
-
-def test_calls_of_the_library_are_not_left_out_of_repeated_calls():
-    """A call that repeats the launches of an earlier one does nothing else."""
-    texts = [
-        emit_module(layer(form).module("scheduled"), direct_launch=True)
-        for form in ("unfused", "library")
-    ]
-    assert ["CALLS.begin" in text for text in texts] == [True, False]
-    assert "library_gemm(torch.float32" in texts[1]
