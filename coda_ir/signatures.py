@@ -33,7 +33,7 @@ def stated_dtype(type: Attribute) -> torch.dtype:
             f"element type {type} has no counterpart in PyTorch",
             "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
         )
-    return known.dtype()
+    return getattr(torch, known.torch)
 
 
 def signature_of(func: FuncOp) -> Signature:

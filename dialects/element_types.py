@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -16,9 +15,6 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.ir import Attribute
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True)
@@ -34,14 +30,6 @@ class ElementType:
     """The name of the dtype of `triton.language`."""
     coda: str | None = None
     """The name in `.coda`; None where the language lacks it."""
-
-    def dtype(self) -> torch.dtype:
-        """PyTorch's dtype, which is imported here."""
-        import torch
-
-        dtype = getattr(torch, self.torch)
-        assert isinstance(dtype, torch.dtype)
-        return dtype
 
 
 ELEMENT_TYPES = (

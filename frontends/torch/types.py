@@ -34,7 +34,9 @@ from coda_ir.symbolic_shapes import Dim, Dims
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph, which takes the list of its inputs and may clear it."""
 
-ATTRIBUTES: dict[torch.dtype, Attribute] = {type.dtype(): type.attribute for type in ELEMENT_TYPES}
+ATTRIBUTES: dict[torch.dtype, Attribute] = {
+    getattr(torch, type.torch): type.attribute for type in ELEMENT_TYPES
+}
 
 UNNAMED = "?"
 """What an extent that is neither a number nor a product of symbols is called."""
