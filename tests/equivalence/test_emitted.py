@@ -66,7 +66,7 @@ FAULTS: dict[str, tuple[Changes, str]] = {
         "has a relative error of",
     ),
     "a weight that is read from the next column on": (
-        (("w_ptr + column[None, :] * K", "w_ptr + (column[None, :] + 1) * K"),),
+        (("w_ptr + column[None, :] * 40", "w_ptr + (column[None, :] + 1) * 40"),),
         NAN,
     ),
     "a sum over more than K": (

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import itertools
 import struct
+import threading
 
 import torch
 import triton
@@ -25,6 +26,9 @@ DRIVER_FUNCTIONS = {
     "cuLaunchKernelEx": (ADDRESS,) * 4,
     "cuFuncGetParamInfo": (ADDRESS, ctypes.c_size_t, ADDRESS, ADDRESS),
     "cuTensorMapEncodeTiled": (ADDRESS, NUMBER, NUMBER, *[ADDRESS] * 5, *[NUMBER] * 4),
+    "cuCtxGetCurrent": (ADDRESS,),
+    "cuDevicePrimaryCtxRetain": (ADDRESS, NUMBER),
+    "cuCtxSetCurrent": (ADDRESS,),
 }
 """The functions of the driver, from CUDA 12.4 on, and the types of their arguments."""
 
@@ -84,7 +88,23 @@ def direct_stream(device):
     for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook):
         if getattr(hook, "calls", hook):
             return None
+    if not hasattr(THREAD, "has_context"):
+        make_context_current(device.index)
     return device.index, torch.cuda.current_stream(device).cuda_stream
+
+
+THREAD = threading.local()
+
+
+def make_context_current(device):
+    """Let a new thread have PyTorch's context of a device, which its first call of CUDA's runtime
+    makes current elsewhere. It has none while all memory comes from PyTorch's cache.
+    """
+    driver, context = cuda_driver(), ADDRESS()
+    driver.cuCtxGetCurrent(ctypes.byref(context))
+    if not context and not driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
+        driver.cuCtxSetCurrent(context)
+    THREAD.has_context = True
 
 
 class Recorder:

@@ -9,6 +9,10 @@ import torch.nn.functional as F
 from support.emitted import load_program
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from coda_ir.api import parse
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
+
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
@@ -138,7 +142,8 @@ class TestPackedWeights:
                   : (tensor<5x40xbf16>, tensor<40x70xbf16>) -> tensor<5x70xbf16>
               func.return %a, %b : tensor<5x70xbf16>, tensor<5x70xbf16>
             }"""
-        run = load_program(text)
+        lowered = Lowering(parse(text), CompileOptions("target=interpreter")).module("scheduled")
+        run = load_program(str(lowered))
         x, (w, v, t) = torch.randn(5, 40).bfloat16(), self.weights()
         for _ in range(2):
             a, b = run(x, w, v, t)

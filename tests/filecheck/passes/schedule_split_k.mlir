@@ -26,7 +26,7 @@
 // KERNEL:          y = acc + r
 // KERNEL:      def run(x, w, r):
 // KERNEL:      tiles = (B + 15) // 16 * 64
-// KERNEL-NEXT: partials = torch.empty(tiles * 4096, dtype=torch.float32, device=device)
+// KERNEL-NEXT: partials = torch.empty((tiles * 4096,), dtype=torch.float32, device=device)
 // KERNEL-NEXT: counters = tile_counters(tiles, device)
 func.func @f(%x: tensor<?x11008xbf16> {coda.name = "x", coda.dims = ["B", 11008]}, %w: tensor<4096x11008xbf16>, %r: tensor<?x4096xbf16> {coda.dims = ["B", 4096]}) -> tensor<?x4096xbf16> {
   %z = gemm.fused %x : tensor<?x11008xbf16>

@@ -19,8 +19,9 @@
 // PASSES:        {{.*}}canonicalize-dmp,
 
 // ALL:         Passes of CODA IR:
+// ALL:           canonicalize {{ +}}Applies the canonicalization patterns of all operators
 // ALL:         Passes of xDSL:
-// ALL:           canonicalize {{ +}}Applies all canonicalization patterns
+// ALL:           apply-eqsat-pdl {{ +}}A pass that applies PDL patterns
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]
 // HELP:      passes:

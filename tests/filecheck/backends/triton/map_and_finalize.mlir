@@ -134,7 +134,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     )
 // CHECK-NEXT:     # map_and_finalize.mlir:11:8
 // CHECK-NEXT:     m = torch.empty((600,), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     finalize_col_max[(19,)](
+// CHECK-NEXT:     finalize_col_max[((600 + 31) // 32,)](
 // CHECK-NEXT:         q,
 // CHECK-NEXT:         q.shape[0],
 // CHECK-NEXT:         m,
