@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import f32
@@ -51,8 +52,9 @@ class MoveScalesPass(FunctionPass):
     The scale of a loss, or of a residual branch, enters the epilogues of the two GEMMs of the
     backward instead of a kernel that reads and writes the whole gradient. Legal iff x is stored
     anyway, every other use of x·s is pointwise code, which repeats the product, no GEMM has a bias
-    or is an addend of a sum that one accumulator holds, and the numerics mode lets rounding points
-    move. A weight gradient sums over the rows, so that only scalars move past it.
+    or is an addend of a sum that one accumulator holds, a constant s is finite, and the numerics
+    mode lets rounding points move. A weight gradient sums over the rows, so that only scalars move
+    past it.
     """
 
     name: ClassVar[str] = "move-scales"
@@ -106,6 +108,10 @@ def _is_stored(x: SSAValue) -> bool:
 
 
 def _check(found: _Scaled) -> Refusal | None:
+    number = found.scale.owner
+    if isinstance(number, coda.ConstantOp) and not isfinite(number.number):
+        # Products with it have either sign, and no sum; the product with their sum has one.
+        return Refusal("a constant factor is finite", f"{_STORED}: its factor is {number.number}")
     refusal = check_rounding_may_move(found.op, f"{_STORED}: eager rounds it")
     if refusal is not None:
         return refusal

@@ -61,8 +61,6 @@ _ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
     coda.AddOp: torch.add,
     coda.SubOp: torch.sub,
     coda.MulOp: torch.mul,
-    coda.MaximumOp: torch.maximum,
-    coda.MinimumOp: torch.minimum,
     coda.NegOp: torch.neg,
     coda.AbsOp: torch.abs,
     coda.ExpOp: torch.exp,
@@ -93,6 +91,16 @@ def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensor
     cap, type = op.cap.value.data, op.result.type
     inside = numerics.step(operands[0] / cap, type)
     return [numerics.step(torch.tanh(inside), type) * cap]
+
+
+def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    """A bound that is a number has the derivative of a clamp: 1 where x is at the bound."""
+    is_maximum = isinstance(op, coda.MaximumOp)
+    for bound, x in ((op.lhs, operands[1]), (op.rhs, operands[0])):
+        if isinstance(bound.owner, coda.ConstantOp):
+            number = bound.owner.number
+            return [torch.clamp(x, min=number) if is_maximum else torch.clamp(x, max=number)]
+    return [(torch.maximum if is_maximum else torch.minimum)(*operands)]
 
 
 def div(op: coda.DivOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -252,6 +260,8 @@ def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
 BLOCK_HANDLERS: Handlers = {
     **{op: _elementwise(function) for op, function in _ELEMENTWISE.items()},
     coda.DivOp: div,
+    coda.MaximumOp: extremum,
+    coda.MinimumOp: extremum,
     coda.GeluOp: gelu,
     coda.SoftcapOp: softcap,
     coda.CastOp: cast,

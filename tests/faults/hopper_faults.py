@@ -151,6 +151,6 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: a transposed tile is not turned",
         f"{W}tile_moves:BoxMove.corner",
-        Nth("keep", "IfExp", 1),
+        Nth("keep", "IfExp", 3),
     ),
 )

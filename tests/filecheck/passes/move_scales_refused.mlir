@@ -99,3 +99,21 @@ func.func @eager(%x: tensor<?x8xbf16>, %s: tensor<bf16>, %w: tensor<4x8xbf16>) -
 // CHECK-NEXT:   %y = coda.linear %t, %w : (tensor<?x8xbf16>, tensor<4x8xbf16>) -> tensor<?x4xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x4xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Infinite products of both signs have no sum.
+
+func.func @infinite(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>) -> tensor<?x4xf32> {
+  %s = coda.constant {value = 0xfff0000000000000 : f64} : tensor<f32>
+  %t = coda.mul %x, %s : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+  %y = coda.linear %t, %w : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+
+// CHECK:      func.func @infinite(
+// CHECK-NEXT:   %s = coda.constant {value = 0xfff0000000000000 : f64} : tensor<f32>
+// CHECK-NEXT:   %t = coda.mul %x, %s : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.linear %t, %w : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x4xf32>
+// CHECK-NEXT: }
