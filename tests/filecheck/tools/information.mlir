@@ -16,11 +16,12 @@
 // PASSES:        schedule {{ +}}Gives every `gemm.fused` without a schedule the cheapest one
 // PASSES-NEXT:     target: str = portable
 // PASSES:      Passes of xDSL (--list-all-passes describes them):
-// PASSES:        {{.*}}canonicalize-dmp,
+// PASSES:        canonicalize-dmp,
 
 // ALL:         Passes of CODA IR:
+// ALL:           canonicalize {{ +}}Applies the canonicalization patterns
 // ALL:         Passes of xDSL:
-// ALL:           canonicalize {{ +}}Applies all canonicalization patterns
+// ALL:           canonicalize-dmp
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]
 // HELP:      passes:
