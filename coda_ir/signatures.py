@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    DictionaryAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    Signedness,
-    StringAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
@@ -25,15 +15,8 @@ from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.coda.weights import WEIGHT
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.symbolic_shapes import known_dims
-
-_FLOATS: dict[type[Attribute], torch.dtype] = {
-    BFloat16Type: torch.bfloat16,
-    Float16Type: torch.float16,
-    Float32Type: torch.float32,
-    Float64Type: torch.float64,
-}
-_INTEGERS = {1: torch.bool, 8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 
 
 def stated_dtype(type: Attribute) -> torch.dtype:
@@ -44,17 +27,13 @@ def stated_dtype(type: Attribute) -> torch.dtype:
     # Not `isa`: it builds a constraint per call, which dominated the time of small programs.
     if isinstance(type, TensorType):
         type = cast(AnyTensor, type).element_type
-    if isinstance(type, IntegerType) and type.bitwidth in _INTEGERS:
-        if type == IntegerType(8, Signedness.UNSIGNED):
-            return torch.uint8
-        return _INTEGERS[type.bitwidth]
-    for known, dtype in _FLOATS.items():
-        if isinstance(type, known):
-            return dtype
-    raise CodaError(
-        f"element type {type} has no counterpart in PyTorch",
-        "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
-    )
+    known = BY_ATTRIBUTE.get(type)
+    if known is None:
+        raise CodaError(
+            f"element type {type} has no counterpart in PyTorch",
+            "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
+        )
+    return known.dtype()
 
 
 def signature_of(func: FuncOp) -> Signature:

@@ -14,8 +14,6 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-REASON = "it runs a program that is compiled already"
-
 
 def untraced(call: Callable[P, R]) -> Callable[P, R]:
     """A function that does what `call` does, and that TorchDynamo does not trace."""
@@ -30,7 +28,7 @@ def untraced(call: Callable[P, R]) -> Callable[P, R]:
         # Made here, since it imports TorchDynamo, which takes more than a second.
         if not disabled:
             compiler: Any = torch.compiler
-            disabled.append(compiler.disable(call, reason=REASON))
+            disabled.append(compiler.disable(call))
         return disabled[0](*args, **kwargs)
 
     return run

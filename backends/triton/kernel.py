@@ -1,32 +1,18 @@
 """What every kernel emitter returns: the text of a Triton function and how the host launches it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Literal
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    IntegerType,
-    LocationAttr,
-)
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.names import final_names, renamed
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.remarks import source_position
-
-_TRITON_TYPES: Mapping[type[Attribute], str] = MappingProxyType(
-    {BFloat16Type: "bf16", Float16Type: "fp16", Float32Type: "fp32"}
-)
-_TL_TYPES: Mapping[str, str] = MappingProxyType(
-    {"bf16": "tl.bfloat16", "fp16": "tl.float16", "fp32": "tl.float32", "i1": "tl.int1"}
-    | {f"i{bits}": f"tl.int{bits}" for bits in (8, 16, 32, 64)}
-)
 
 
 @dataclass(frozen=True)
@@ -140,11 +126,15 @@ def triton_type(type: Attribute) -> str:
 
     Raises ElementTypeError for a type that kernels do not have.
     """
-    if name := _TRITON_TYPES.get(type.__class__):
-        return name
-    if isinstance(type, IntegerType) and f"i{type.bitwidth}" in _TL_TYPES:
-        return f"i{type.bitwidth}"
-    raise ElementTypeError(
+    known = BY_ATTRIBUTE.get(type)
+    if known is None or known.triton is None:
+        raise unsupported(type)
+    return known.triton
+
+
+def unsupported(type: Attribute) -> ElementTypeError:
+    """The error for an element type that kernels do not have."""
+    return ElementTypeError(
         f"the triton backend does not support tensors of {type} in kernels",
         "use f32, f16, bf16 or an integer type, a call of PyTorch, or the reference target",
     )
@@ -152,7 +142,10 @@ def triton_type(type: Attribute) -> str:
 
 def tl_type(type: Attribute) -> str:
     """The `tl` dtype of an element type, such as `tl.bfloat16`."""
-    return _TL_TYPES[triton_type(type)]
+    known = BY_ATTRIBUTE.get(type)
+    if known is None or known.tl is None:
+        raise unsupported(type)
+    return f"tl.{known.tl}"
 
 
 WIDE_POINTER = "*fp64"

@@ -17,14 +17,17 @@ from coda_ir.cache.modules import load_source
 from coda_ir.context import make_context
 from coda_ir.devices import default_device, require_triton_for
 from coda_ir.diagnostics import CodaError, DefectError
+from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.equivalence.checker import functions_of, is_private
 from coda_ir.equivalence.draws import DRAWS, Draw, affordable, choose_sizes, elements
 from coda_ir.equivalence.emitted_run import EmittedFaultError, EmittedResults, run_emitted
 from coda_ir.equivalence.rounding import Rounding, describe_excess
 from coda_ir.equivalence.samples import ATTEMPTS, RUN_ERRORS, meaning, returned
+from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.plan_buffers import BUFFERS_ATTRIBUTE, PlanBuffersPass
 from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 from coda_ir.pipeline.instrumentation import PassInstrumentation
 from coda_ir.random_inputs import random_arguments
 from coda_ir.remarks import collect_remarks, format_location, source_position
@@ -167,7 +170,7 @@ def _draws(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> lis
 
 
 def _scheduled(module: ModuleOp) -> ModuleOp:
-    """A copy of the module in which every operator has a schedule."""
+    """A copy of the module in which linear maps are GEMMs, and every GEMM has a schedule."""
     module = module.clone()
     try:
         _schedule(module)
@@ -177,6 +180,9 @@ def _scheduled(module: ModuleOp) -> ModuleOp:
 
 
 def _schedule(module: ModuleOp) -> None:
+    if any(isinstance(op, LinearOp | MatmulOp) for op in module.walk()):
+        for step in (ConvertLinearToGemmPass(), StateReductionOrderPass()):
+            step.apply(make_context(), module)
     if any(isinstance(op, FusedOp) and op.schedule is None for op in module.walk()):
         SchedulePass(target="interpreter").apply(make_context(), module)
     if not any(BUFFERS_ATTRIBUTE in op.attributes for op in module.walk()):

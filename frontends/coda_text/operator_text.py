@@ -15,13 +15,12 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
-from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
+from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 SUM, PRODUCT, NEGATION, ATOM = 1, 2, 3, 4
 """How strongly an expression holds together, from weak to strong."""
 
-_ELEMENT_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
 _INFIX: dict[type[Operation], tuple[str, int]] = {
     coda.AddOp: ("+", SUM),
     coda.SubOp: ("-", SUM),
@@ -60,9 +59,9 @@ class Text:
 def element_name(value: SSAValue | Attribute) -> str:
     """`bf16`. Raises Inexpressible for an element type that .coda lacks."""
     element = element_type_of(value) if isinstance(value, SSAValue) else value
-    if element not in _ELEMENT_NAMES:
+    if element not in CODA_NAMES:
         raise Inexpressible(f"the element type {element}")
-    return _ELEMENT_NAMES[element]
+    return CODA_NAMES[element]
 
 
 def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:

@@ -12,18 +12,12 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     IntegerAttr,
     StringAttr,
-    bf16,
-    f16,
-    f32,
-    f64,
-    i1,
-    i32,
-    i64,
 )
 from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects import element_types
+from coda_ir.dialects.coda.shapes import AnyTensor, is_float
 from coda_ir.dialects.gemm import Combiner
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -33,16 +27,10 @@ Dim: TypeAlias = int | SymbolicSize
 Dims: TypeAlias = tuple[Dim, ...]
 
 ELEMENT_TYPES: dict[str, Attribute] = {
-    "bf16": bf16,
-    "f16": f16,
-    "f32": f32,
-    "f64": f64,
-    "i32": i32,
-    "i64": i64,
-    "bool": i1,
+    type.coda: type.attribute for type in element_types.ELEMENT_TYPES if type.coda
 }
-_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
-FLOAT_TYPES = ("bf16", "f16", "f32", "f64")
+CODA_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
+FLOAT_TYPES = tuple(name for name, attribute in ELEMENT_TYPES.items() if is_float(attribute))
 INDEX_TYPES = ("i32", "i64")
 
 
@@ -253,7 +241,7 @@ def dims_attribute(dims: Sequence[Dim]) -> ArrayAttr[Attribute]:
 
 def element_name(attribute: Attribute) -> str:
     """The .coda name of an element type of the IR."""
-    return _NAMES[attribute]
+    return CODA_NAMES[attribute]
 
 
 def broadcast(a: Dims, b: Dims) -> Dims | None:

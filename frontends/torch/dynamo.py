@@ -57,7 +57,7 @@ from coda_ir.frontends.torch.training_graphs import (
     forward_graph,
 )
 from coda_ir.frontends.torch.transforms import transforms_itself
-from coda_ir.frontends.torch.types import Runner, is_higher_order
+from coda_ir.frontends.torch.types import Runner
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -332,37 +332,16 @@ def _eager(graph: GraphModule) -> Runner:
 
 
 def _inductor(graph: GraphModule) -> Runner:
-    """A functional ATen graph that Inductor compiles in its first call."""
-    if any(is_higher_order(node) for node in graph.graph.nodes):
-        return _inductor_by_sizes(graph)
-    compile_graph: Any = torch.compile  # it has no complete type
-    compiled = compile_graph(graph)
+    """A functional ATen graph that Inductor compiles in its first call, as one operator."""
+    torch_compiler: Any = torch.compiler  # it has no complete type
+
+    @torch_compiler.allow_in_graph
+    def whole(*inputs: Any) -> Any:
+        return graph.forward(*inputs)
+
+    compile_graph: Any = torch.compile
+    compiled = compile_graph(lambda *inputs: whole(*inputs))
     return lambda inputs: compiled(*inputs)
-
-
-def _inductor_by_sizes(graph: GraphModule) -> Runner:
-    """A graph that TorchDynamo cannot read again, such as one with attention whose scores are a
-    function. Inductor compiles it for the sizes and strides of each call.
-    """
-    # PyTorch documents this function for graphs that others than TorchDynamo captured.
-    compile_graph = getattr(import_module("torch._inductor"), "compile", None)
-    if compile_graph is None:
-        return _eager(graph)
-    programs: dict[object, Callable[..., Sequence[Any]]] = {}
-
-    def run(inputs: list[Any]) -> Sequence[Any]:
-        key = tuple(_form(value) for value in inputs)
-        if key not in programs:
-            programs[key] = compile_graph(graph, inputs)
-        return programs[key](*inputs)
-
-    return run
-
-
-def _form(value: object) -> object:
-    if isinstance(value, torch.Tensor):
-        return value.shape, value.stride(), value.dtype, value.device
-    return value
 
 
 def _eager_with_gradients(graph: GraphModule) -> Runner:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from coda_ir.frontends.torch.types import ELEMENT_TYPES, is_higher_order, is_operator, tensors_in
+from coda_ir.frontends.torch.types import ATTRIBUTES, is_higher_order, is_operator, tensors_in
 
 SIZES = -2
 """The region of what is computed from sizes alone, which comes first."""
@@ -120,5 +120,5 @@ def can_express(node: Node) -> bool:
     return (
         is_operator(node)
         and str(node.target) not in READS_DATA
-        and all(tensor.dtype in ELEMENT_TYPES for tensor in tensors)
+        and all(tensor.dtype in ATTRIBUTES for tensor in tensors)
     )

@@ -13,13 +13,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
+from coda_ir.dialects.element_types import ELEMENT_TYPES
 from coda_ir.dialects.torch import WORDS, CallOp
 from coda_ir.frontends.torch.types import dims_of
 
 RESERVED = frozenset(
     {
         *("import", "const", "fn", "epilogue", "return", "weight", "true", "false"),
-        *("bf16", "f16", "f32", "f64", "i32", "i64"),
+        *(type.coda for type in ELEMENT_TYPES if type.coda),
         *WORDS,
     }
 )

@@ -14,17 +14,11 @@ from torch.fx.operator_schemas import get_signature_for_torch_op
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    BFloat16Type,
     FileLineColLoc,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntAttr,
     IntegerAttr,
-    IntegerType,
     LocationAttr,
     NameLoc,
-    Signedness,
     StringAttr,
     TensorType,
     UnknownLoc,
@@ -33,24 +27,14 @@ from xdsl.ir import Attribute
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.element_types import ELEMENT_TYPES
 from coda_ir.remarks import checkpointed_location
 from coda_ir.symbolic_shapes import Dim, Dims
 
 Runner: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph, which takes the list of its inputs and may clear it."""
 
-ELEMENT_TYPES: dict[torch.dtype, Attribute] = {
-    torch.bfloat16: BFloat16Type(),
-    torch.float16: Float16Type(),
-    torch.float32: Float32Type(),
-    torch.float64: Float64Type(),
-    torch.bool: IntegerType(1),
-    torch.int8: IntegerType(8),
-    torch.uint8: IntegerType(8, Signedness.UNSIGNED),
-    torch.int16: IntegerType(16),
-    torch.int32: IntegerType(32),
-    torch.int64: IntegerType(64),
-}
+ATTRIBUTES: dict[torch.dtype, Attribute] = {type.dtype(): type.attribute for type in ELEMENT_TYPES}
 
 UNNAMED = "?"
 """What an extent that is neither a number nor a product of symbols is called."""
@@ -58,12 +42,12 @@ UNNAMED = "?"
 
 def element_type(dtype: torch.dtype) -> Attribute:
     """Raises CodaError for a type that the IR lacks, such as complex numbers."""
-    if dtype not in ELEMENT_TYPES:
+    if dtype not in ATTRIBUTES:
         raise CodaError(
             f"tensors of type {dtype} cannot be represented",
             "keep complex and quantized numbers outside of the exported model",
         )
-    return ELEMENT_TYPES[dtype]
+    return ATTRIBUTES[dtype]
 
 
 def tensor_type(value: torch.Tensor) -> AnyTensor:

@@ -50,9 +50,6 @@ REASONS = {
     "frontends/torch/dynamo.py: torch._dynamo.backends.common*": (
         "PyTorch documents aot_autograd under this name, in its page on custom backends"
     ),
-    "frontends/torch/dynamo.py: torch._inductor*": (
-        "Inductor for graphs that TorchDynamo did not capture; without it they run in eager PyTorch"
-    ),
     "frontends/torch/dynamo.py: torch._subclasses*": (
         "leaves the mode of tensors without data; without it graphs run through the fallback"
     ),

@@ -93,7 +93,7 @@ ERRORS = {
     "schedule{warps=x}": ("1:10: error: option 'warps' of 'schedule' is x", "warps=INTEGER"),
     "schedule{warps=4,8}": ("1:10: error: option 'warps' of 'schedule' is 4,8", "warps=INTEGER"),
     "schedule{explain=yes}": ("1:10: error: option 'explain' of 'schedule' is yes", "=true or"),
-    "tune{budget=x}": ("1:6: error: option 'budget' of 'tune' is x", "budget=NUMBER"),
+    "options{ratio=x}": ("1:9: error: option 'ratio' of 'options' is x", "ratio=NUMBER"),
     "schedule{target tile=1x1x1}": ("1:10: error: option 'target' of 'schedule' is given", "=TEXT"),
     "schedule{warps=1 warps=2}": ("1:18: error: option 'warps' is given twice", ""),
     "schedule{warps=1, stages=2}": ("1:25: error: expected ' ' or '}'", "by spaces"),

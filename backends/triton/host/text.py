@@ -7,23 +7,22 @@ from io import StringIO
 from itertools import pairwise
 from tokenize import OP, generate_tokens
 
-from xdsl.dialects.builtin import Float64Type, IntegerType, Signedness, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import triton_type
-
-_TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "i1": "bool"}
+from coda_ir.backends.triton.kernel import unsupported
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
 
 
 def torch_type(type: Attribute) -> str:
-    """The torch dtype of an element type. Raises ElementTypeError for others."""
-    if type == IntegerType(8, Signedness.UNSIGNED):
-        return "torch.uint8"
-    if isinstance(type, Float64Type):
-        return "torch.float64"
-    short = triton_type(type)
-    return f"torch.{_TORCH_TYPES.get(short, short.replace('i', 'int'))}"
+    """The text of PyTorch's dtype, such as `torch.bfloat16`. Raises ElementTypeError for a type
+    that PyTorch does not have.
+    """
+    known = BY_ATTRIBUTE.get(type)
+    if known is None:
+        raise unsupported(type)
+    return f"torch.{known.torch}"
 
 
 def argument_hints(func: FuncOp) -> list[str]:

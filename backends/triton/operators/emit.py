@@ -43,7 +43,7 @@ def _writer(op: Operation) -> Writer:
             return _WRITERS[base]
     raise CodaError(
         f"{format_location(op.location)}: the triton backend cannot run {op.name}",
-        "use the reference target, or passes that lower the operator",
+        "run a pass that lowers the operator, such as lower-to, or use the reference target",
     )
 
 
