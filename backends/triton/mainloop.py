@@ -59,7 +59,17 @@ class MainLoop(ABC):
     """Writes the loops over K of each input of `op`, which a device function has.
 
     acc = tl.zeros((BLOCK_M, 128), SUM_TYPE)
-    (acc,) = multiply((acc,), x_rows, (w_ptr + column[None, :],), 0, 64, 64, 1, 128, BLOCK_K)
+    (acc,) = multiply(
+        (acc,),
+        x_rows,
+        (w_ptr + column[None, :],),
+        0,
+        64,
+        K=64,
+        A_STEP=1,
+        B_STEP=128,
+        BLOCK_K=BLOCK_K,
+    )
     acc = acc.to(tl.float32)
     """
 
@@ -169,7 +179,9 @@ class PointerMainLoop(MainLoop):
         of_weight = "1"
         if segment.layout == Layout.KN:
             of_weight = str(segment.weight_columns(tile.columns.weights[0]))
-        return [self.depths[term], of_x, of_weight, "BLOCK_K", *(["False"] * is_transposed)]
+        extents = {"K": self.depths[term], "A_STEP": of_x, "B_STEP": of_weight}
+        known = ["IS_KNOWN=False"] if is_transposed else []
+        return [*(f"{name}={x}" for name, x in extents.items()), "BLOCK_K=BLOCK_K", *known]
 
 
 @dataclass
@@ -204,8 +216,9 @@ class TmaMainLoop(MainLoop):
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
         """Which dimension of x and of the weights is K, the last one or the first."""
-        is_last = (not self.op.is_transposed, tile.segment.layout == Layout.NK)
-        return [*map(str, is_last), "BLOCK_M", str(tile.width), "BLOCK_K"]
+        a_is_last, b_is_last = not self.op.is_transposed, tile.segment.layout == Layout.NK
+        last = [f"A_K_IS_LAST={a_is_last}", f"B_K_IS_LAST={b_is_last}"]
+        return [*last, "BLOCK_M=BLOCK_M", f"BLOCK_N={tile.width}", "BLOCK_K=BLOCK_K"]
 
     def _descriptor(
         self,
