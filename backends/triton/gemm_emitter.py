@@ -1,4 +1,4 @@
-"""What the kernels of `gemm.fused` have in common: names, column ranges, tiles."""
+"""The common part of the kernels of `gemm.fused`: names, column ranges, tiles."""
 
 from __future__ import annotations
 

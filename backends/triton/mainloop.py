@@ -18,7 +18,7 @@ from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
 TENSOR_DESCRIPTOR = frozenset({"from triton.tools.tensor_descriptor import TensorDescriptor"})
-"""What the host code of a launch with descriptors imports."""
+"""The import that the host code of a launch with descriptors needs."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class MainLoop(ABC):
 
     @abstractmethod
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """What the device function takes last: how operands are stored, and the tile."""
+        """The last arguments of the device function: how operands are stored, and the tile."""
 
 
 @dataclass

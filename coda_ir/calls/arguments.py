@@ -204,7 +204,7 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
 
 
 PLAIN_DISPATCH = getattr(torch.Tensor, "__torch_dispatch__")  # noqa: B009  (it has no type)
-"""What classes of tensors have that do not change what operators do."""
+"""The dispatch of tensor classes that leave operators as they are."""
 
 
 def _is_plain(tensor: Any) -> bool:

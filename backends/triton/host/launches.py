@@ -42,7 +42,7 @@ class DirectLaunch:
     tensors: Mapping[str, str]
     """What is passed for the others."""
     types: tuple[str, ...]
-    """Of the arguments of the kernel: Triton compiles it for them."""
+    """The element types of the kernel's arguments, for which Triton compiles it."""
 
     def function(self, name: str) -> str:
         """The source of the function."""
@@ -126,7 +126,7 @@ class _Parameters:
 
     @property
     def expressions(self) -> dict[str, str]:
-        """What is passed, by parameter."""
+        """The expressions to pass, by parameter."""
         return {name: value for value, name in self._by_value.items()}
 
     def of(self, value: str, hint: str) -> str:

@@ -180,7 +180,7 @@ def direct(kernel):
 
 
 def attempt(make, *arguments):
-    """What `make` gives; None where something is not as it is expected."""
+    """The result of `make`; None where something is not as expected."""
     try:
         return make(*arguments)
     except (AttributeError, LookupError, TypeError, ValueError, StopIteration, struct.error):

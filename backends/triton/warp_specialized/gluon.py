@@ -74,7 +74,7 @@ def _edits(node: ast.AST) -> Iterator[Edit]:
 
 
 _OTHERWISE = ("PropagateNan", "broadcast_to")
-"""What Gluon lacks or calls otherwise."""
+"""Functions that Gluon lacks, or has under another name."""
 
 _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
