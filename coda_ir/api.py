@@ -21,7 +21,7 @@ from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.functions import find_entry
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.lowering import Level, Lowering
-from coda_ir.options import CompileOptions, Tune, TuningOptions
+from coda_ir.options import CompileOptions, Leftovers, Tune, TuningOptions
 from coda_ir.sources import read_source
 from coda_ir.training.save_policy import SavePolicy
 
@@ -160,6 +160,7 @@ def compile(
     pack_weights: bool = True,
     fold_weights: bool = False,
     tune: Tune = False,
+    leftovers: Leftovers = "kernels",
     jobs: int | None = None,
 ) -> CompiledFunction: ...
 
@@ -177,6 +178,7 @@ def compile(
     numerics: str | None = None,
     pack_weights: bool = True,
     tune: Tune = False,
+    leftovers: Leftovers = "kernels",
     jobs: int | None = None,
     memory_budget: int | None = None,
     save: Sequence[str] = (),
@@ -199,6 +201,7 @@ def compile(
     pack_weights: bool = True,
     fold_weights: bool = False,
     tune: Tune = False,
+    leftovers: Leftovers = "kernels",
     jobs: int | None = None,
     memory_budget: int | None = None,
     save: Sequence[str] = (),
@@ -224,6 +227,9 @@ def compile(
     seconds. `"stored"` uses results that are there and measures nothing. A program that is trained
     has one budget for its forward and its backward.
 
+    `leftovers` runs the operators that no GEMM takes: `"kernels"` as kernels of the emitted module and
+    calls of PyTorch, `"inductor"` in a graph that `torch.compile` compiles, which calls programs.
+
     At most `jobs` kernels are compiled at a time, at the first call and while schedules are tuned:
     by default as many as CODA_COMPILE_JOBS says, else as there are cores.
 
@@ -245,6 +251,7 @@ def compile(
         pack_weights=pack_weights,
         fold_weights=fold_weights,
         tuning=tuning,
+        leftovers=leftovers,
         jobs=compile_jobs(jobs),
     )
     request = _Request(origin, entry, target, place, options)

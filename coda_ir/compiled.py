@@ -251,16 +251,35 @@ class CompiledFunction(NotCopied):
         return load_source(self.source, self.name)
 
     @cached_property
+    def _graph(self) -> Callable[..., Results] | None:
+        """What calls the programs of a function that is a graph; see `coda_ir.inductor`."""
+        if not self._artifact.graph:
+            return None
+        from coda_ir.inductor import load_graph
+
+        programs = {
+            name: CompiledFunction(self._lowering, name, self.target, self.device)
+            for name in self._artifact.programs
+        }
+        for program in programs.values():
+            program.prepare()
+        return load_graph(self._artifact.graph, self.name, programs, self.device)
+
+    @cached_property
     def _run(self) -> Callable[..., Results]:
         if self.target == "triton":
-            return self._with_kernels("_run", self._generated.run)
+            graph = self._graph
+            return self._with_kernels("_run", self._generated.run) if graph is None else graph
         return lambda *tensors: self._interpret(tensors, "block", "stated")
 
     @cached_property
     def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
         if self.target == "reference":
             return self._interpret_boxed
-        boxed: Callable[..., Results] | None = getattr(self._generated, "run_boxed", None)
+        graph = self._graph
+        boxed: Callable[..., Results] | None = (
+            None if graph is not None else getattr(self._generated, "run_boxed", None)
+        )
         if boxed is None:
             return lambda tensors: self._run(*tensors)
         return self._with_kernels("_run_boxed", boxed)

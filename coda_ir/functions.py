@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The public function named `entry`, or the only one. Raises CodaError where there is none."""
+    """The function named `entry`, or the only public one. Raises CodaError where there is none."""
     from xdsl.dialects.func import FuncOp
 
     functions = {
         op.sym_name.data: op
         for op in module.ops
-        if isinstance(op, FuncOp) and not op.is_declaration and not _is_private(op)
+        if isinstance(op, FuncOp) and not op.is_declaration
+        if not _is_private(op) or op.sym_name.data == entry
     }
     if entry is None and len(functions) == 1:
         return next(iter(functions.values()))

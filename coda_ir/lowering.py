@@ -6,6 +6,7 @@ What lowers is imported where it is used: a program of the cache needs none of i
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -26,6 +27,7 @@ from coda_ir.tuning.context import current_device
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import CallOp, FuncOp
 
     from coda_ir.cache.artifact import Artifact
     from coda_ir.pipeline import Pipeline
@@ -34,10 +36,17 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
 PASSES: dict[Level, str] = {
-    "gemm": "coda-to-gemm{{fold-weights={fold_weights} pack-weights={pack_weights}}}",
+    "gemm": "coda-to-gemm{{fold-weights={fold_weights} pack-weights={pack_weights} "
+    "leftover-kernels={leftover_kernels}}}",
     "scheduled": "{schedule},plan-buffers",
 }
 """The passes that lead to each level from the one before."""
+
+OUTLINE = "outline-programs"
+"""The pass for a graph that calls programs."""
+
+GRAPH = f"{OUTLINE},accumulate-in-place"
+"""The passes behind those of the GEMM level for such a graph."""
 
 
 def check_schedule(schedule: str) -> None:
@@ -105,7 +114,26 @@ class Lowering:
         if level == "block":
             return self._original()
         before = self.module(levels[levels.index(level) - 1])
+        if level == "gemm" and self.options.leftovers == "inductor":
+            graph = self._graph(before)
+            if graph is not None:
+                return graph
         return self._lower(before, self._passes(level))
+
+    def _graph(self, before: ModuleOp) -> ModuleOp | None:
+        """The GEMM level as a graph that calls programs; None for a function that needs none, or
+        has to be one program.
+        """
+        from coda_ir.passes.outline_programs import calls_programs, can_call_programs
+
+        if not can_call_programs(before):
+            return None
+        told = list(self.remarks)
+        module = self._lower(before, f"{self._passes('gemm', kernels=False)},{GRAPH}")
+        if calls_programs(module):
+            return module
+        self.remarks = [*told, *(remark for remark in self.remarks if remark.pass_name == OUTLINE)]
+        return None
 
     def _original(self) -> ModuleOp:
         from coda_ir.remarks import collect_remarks
@@ -119,12 +147,13 @@ class Lowering:
         self.origin_remarks += remarks
         return module
 
-    def _passes(self, level: Level) -> str:
+    def _passes(self, level: Level, *, kernels: bool = True) -> str:
         schedule, tuning = self._schedule, self.options.tuning
         return PASSES[level].format(
             schedule=f"schedule{{{schedule}}}" if tuning is None else tuning.scheduling(schedule),
             fold_weights=str(self.options.fold_weights).lower(),
             pack_weights=str(self.options.pack_weights).lower(),
+            leftover_kernels=str(kernels).lower(),
         )
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:
@@ -158,6 +187,7 @@ class Lowering:
             "pack_weights": self.options.pack_weights,
             "fold_weights": self.options.fold_weights,
             "direct_launch": direct_launch_is_on(self.options.architecture),
+            "leftovers": self.options.leftovers,
         }
         if self.options.tuning is not None:
             options["tuned"] = {"sizes": self.options.tuning.sizes, "device": current_device()}
@@ -187,13 +217,23 @@ class Lowering:
         return True
 
     def _emit(self, function: str | None) -> Artifact:
+        """What is emitted for a function of the program, or for a program that it calls."""
+        if self.options.leftovers == "inductor":
+            name = function or find_entry(self.module("block")).sym_name.data
+            calls = _calls(find_entry(self.module("gemm"), name))
+            if calls:
+                programs = dict.fromkeys(call.callee.string_value() for call in calls)
+                return self._graph_artifact(name, tuple(programs))
+            if name in _program_names(self.module("gemm")):
+                return self._program_artifact(find_entry(self.module("gemm"), name))
+        return self._program_artifact(find_entry(self.module("block"), function))
+
+    def _program_artifact(self, func: FuncOp) -> Artifact:
         from coda_ir.backends.triton import emit_program
         from coda_ir.cache.artifact import Artifact, encoded
         from coda_ir.signatures import signature_of
 
-        func = find_entry(self.module("block"), function)
-        name = func.sym_name.data
-        scheduled = self.module("scheduled")
+        scheduled, name = self.module("scheduled"), func.sym_name.data
         is_direct = direct_launch_is_on(self.options.architecture)
         program = emit_program(scheduled, name, direct_launch=is_direct)
         missed = missed_direct_launch(func, self.options.architecture)
@@ -208,6 +248,55 @@ class Lowering:
             origin_remark_data=encoded(self.origin_remarks),
             warnings=tuple(self._warnings),
         )
+
+    def _graph_artifact(self, name: str, programs: tuple[str, ...]) -> Artifact:
+        """A function that PyTorch runs, with all that there is to know about its programs."""
+        from coda_ir.cache.artifact import Artifact, encoded
+        from coda_ir.signatures import signature_of
+
+        func = find_entry(self.module("gemm"), name)
+        parts = [self.artifact(program) for program in programs]
+        counts = [count_operators(self.module("scheduled"), each) for each in (name, *programs)]
+        return Artifact(
+            signature=signature_of(func),
+            used_arguments=used_arguments(func),
+            source="\n\n".join([_commented(str(func)), *(part.source for part in parts)]),
+            kernels=tuple(kernel for part in parts for kernel in part.kernels),
+            operators=sum(map(Counter, counts), Counter[str]()),
+            remark_data=encoded(self.remarks),
+            origin_remark_data=encoded(self.origin_remarks),
+            warnings=tuple(self._warnings),
+            graph=_graph_text(func),
+            programs=programs,
+        )
+
+
+def _calls(func: FuncOp) -> list[CallOp]:
+    from xdsl.dialects.func import CallOp
+
+    return [op for op in func.body.block.ops if isinstance(op, CallOp)]
+
+
+def _graph_text(func: FuncOp) -> str:
+    """A module of `func` and the declarations of what it calls."""
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    called = {call.callee.string_value(): call for call in _calls(func)}
+    declared = [
+        FuncOp.external(name, call.operand_types, call.result_types)
+        for name, call in called.items()
+    ]
+    return str(ModuleOp([func.clone(), *declared]))
+
+
+def _program_names(module: ModuleOp) -> set[str]:
+    """The functions of the GEMM level that are called."""
+    return {call.callee.string_value() for func in module.ops for call in _calls(func)}
+
+
+def _commented(text: str) -> str:
+    return "\n".join(f"# {line}" for line in text.splitlines())
 
 
 def _tell(artifact: Artifact) -> None:

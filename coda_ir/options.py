@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.tuning.context import BUDGET_S
@@ -41,6 +41,9 @@ class TuningOptions:
         return f'tune{{{schedule} mode={self.mode} budget={budget!r} sizes="{self.sizes}"}}'
 
 
+Leftovers: TypeAlias = Literal["kernels", "inductor"]
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """How a program becomes an Artifact."""
@@ -54,11 +57,19 @@ class CompileOptions:
     fold_weights: bool = False
     """Allow weights multiplied by the weight of a norm to be kept as well."""
     tuning: TuningOptions | None = None
+    leftovers: Leftovers = "kernels"
+    """What runs the operators that no GEMM takes: own kernels and calls of PyTorch, or a graph that
+    Inductor compiles, which calls programs.
+    """
     jobs: int | None = None
     """The number of kernels that are compiled at a time; see `compile_jobs`."""
 
     def __post_init__(self) -> None:
         """Raise CodaError for options that contradict each other."""
+        if self.leftovers not in get_args(Leftovers):
+            raise CodaError(
+                f"unknown leftovers '{self.leftovers}'", f"use one of {get_args(Leftovers)}"
+            )
         if self.fold_weights and not self.pack_weights:
             raise CodaError(
                 "fold_weights keeps copies of weights between calls, which pack_weights=False does "

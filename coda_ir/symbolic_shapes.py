@@ -135,9 +135,8 @@ class SymbolicShapes:
         return sum((self.bytes(value) for value in values), SymbolicSize())
 
     def _visit(self, op: Operation) -> None:
-        declared = _dims_attribute(op.attributes.get("coda.dims"))
         operands = [self.dims(operand) for operand in op.operands]
-        results = infer_dims(op, operands) if declared is None else [declared]
+        results = _declared_results(op) or infer_dims(op, operands)
         named: dict[str, str] = {}
         for index, result in enumerate(op.results):
             self._record(result, results[index] if index < len(results) else None, named)
@@ -177,6 +176,14 @@ class SymbolicShapes:
             self._fresh[prefix] += 1
             if symbol not in self._taken:
                 return symbol
+
+
+def _declared_results(op: Operation) -> list[Dims]:
+    """The `coda.dims` of an operator: those of its only result, or a list for each; or nothing."""
+    attribute = op.attributes.get("coda.dims")
+    is_list = isinstance(attribute, ArrayAttr) and len(op.results) != 1
+    each = cast(ArrayAttr[Attribute], attribute) if is_list else (attribute,)
+    return [dims for dims in map(_dims_attribute, each) if dims is not None]
 
 
 def _declared_symbols(func: FuncOp) -> set[str]:

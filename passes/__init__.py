@@ -38,6 +38,7 @@ PASS_CLASSES = {
     "move-norm-gradient-sums": "MoveNormGradientSumsPass",
     "move-scales": "MoveScalesPass",
     "outline-pointwise": "OutlinePointwisePass",
+    "outline-programs": "OutlineProgramsPass",
     "outline-rope": "OutlineRopePass",
     "overlap-launches": "OverlapLaunchesPass",
     "pair-glu": "PairGluPass",

@@ -1,5 +1,6 @@
 """Pass `coda-to-gemm`: the pipeline from the block level to the GEMM level."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,7 +46,7 @@ from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
 from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 
-STEPS: tuple[ModulePass, ...] = (
+FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
@@ -83,11 +84,19 @@ STEPS: tuple[ModulePass, ...] = (
     SplitReductionsPass(report=False),
     FuseFinalizePass(),
     DeadCodeElimination(),
+)
+"""The algebra of the block level, the GEMMs, and what runs on their tiles."""
+
+LEFTOVER_KERNELS: tuple[ModulePass, ...] = (
     OutlinePointwisePass(statistics=False),
     SplitReductionsPass(),
     FuseFinalizePass(),
     RepeatColumnsPass(),
     OutlinePointwisePass(),
+)
+"""The passes that make kernels of what no GEMM takes."""
+
+FINISH: tuple[ModulePass, ...] = (
     # The backward of attention takes the kernels that read its gradients as epilogues.
     ConvertAttentionGradToGemmPass(),
     FuseAttentionGradPass(),
@@ -104,6 +113,8 @@ STEPS: tuple[ModulePass, ...] = (
     ReportUnfusedPass(),
 )
 
+STEPS = (*FUSION, *LEFTOVER_KERNELS, *FINISH)
+
 
 @dataclass(frozen=True)
 class CodaToGemmPass(ModulePass):
@@ -113,7 +124,8 @@ class CodaToGemmPass(ModulePass):
     `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
     `set-numerics` does; without it, functions keep the mode that they state. Without
     `pack-weights`, nothing is computed from weights ahead of time: `defer-layer-norm` leaves norms
-    that would, and nothing can be folded.
+    that would, and nothing can be folded. Without `leftover-kernels`, pointwise code and reductions
+    that no GEMM takes stay operators of the block level, for `outline-programs`.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
@@ -121,6 +133,7 @@ class CodaToGemmPass(ModulePass):
     fold_weights: bool = False
     numerics: str | None = None
     pack_weights: bool = True
+    leftover_kernels: bool = True
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on.
@@ -134,7 +147,14 @@ class CodaToGemmPass(ModulePass):
                 "leave out one of the two",
             )
         stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
-        return (*stated, *map(self._configured, STEPS))
+        return (*stated, *map(self._configured, self._chosen()))
+
+    def _chosen(self) -> Sequence[ModulePass]:
+        """The passes of STEPS that run."""
+        if self.leftover_kernels:
+            return STEPS
+        # Memory is reused inside of programs only, when they are outlined.
+        return [*FUSION, *(step for step in FINISH if not isinstance(step, AccumulateInPlacePass))]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PassPipeline(self.steps()).apply(ctx, op)

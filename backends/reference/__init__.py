@@ -5,7 +5,9 @@ statement of the mathematics over speed.
 """
 
 from coda_ir.backends.reference.interpreter import (
+    Programs,
     Trace,
+    call_on_device,
     run_boxed,
     run_function,
     run_module,
@@ -13,4 +15,13 @@ from coda_ir.backends.reference.interpreter import (
 )
 from coda_ir.backends.reference.numerics import Precision
 
-__all__ = ["Precision", "Trace", "run_boxed", "run_function", "run_module", "trace_function"]
+__all__ = [
+    "Precision",
+    "Programs",
+    "Trace",
+    "call_on_device",
+    "run_boxed",
+    "run_function",
+    "run_module",
+    "trace_function",
+]

@@ -18,7 +18,6 @@ from coda_ir.backends.reference.numerics import (
     Numerics,
     product_of,
     rounded_and_rest,
-    rounded_once,
     split_columns,
 )
 from coda_ir.dialects import coda
@@ -117,7 +116,7 @@ def cast(op: coda.CastOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tensors:
     dtype = torch.float64 if isinstance(op.number, float) else torch.int64
-    return [torch.tensor(op.number, dtype=dtype)]
+    return [torch.full((), op.number, dtype=dtype, device=numerics.device)]
 
 
 def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -130,33 +129,35 @@ def matmul(op: coda.MatmulOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [product_of(*operands)]
 
 
-def _mean(x: torch.Tensor) -> torch.Tensor:
+def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
     """Of the last dimension, which is kept as 1."""
-    return rounded_once(lambda x: x.mean(-1, keepdim=True), x)
+    return numerics.rounded_once(lambda x: x.mean(-1, keepdim=True), x)
 
 
-def rms_rstd(x: torch.Tensor, eps: float) -> torch.Tensor:
+def rms_rstd(x: torch.Tensor, eps: float, numerics: Numerics) -> torch.Tensor:
     """1 / sqrt(mean(x²) + eps) of the last dimension, which is kept as 1."""
-    return torch.rsqrt(_mean(x.square()) + eps)
+    return torch.rsqrt(_mean(x.square(), numerics) + eps)
 
 
-def layer_stats(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+def layer_stats(
+    x: torch.Tensor, eps: float, numerics: Numerics
+) -> tuple[torch.Tensor, torch.Tensor]:
     """1 / sqrt(var(x) + eps) and mean(x) of the last dimension, which is kept as 1."""
-    mean = _mean(x)
-    variance = _mean((x - mean).square())
+    mean = _mean(x, numerics)
+    variance = _mean((x - mean).square(), numerics)
     return torch.rsqrt(variance + eps), mean
 
 
 def rms_norm(op: coda.RMSNormOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, *weight = operands
     grouped = x if op.group is None else split_columns(x, op.group.value.data)
-    normed = grouped * rms_rstd(grouped, op.eps.value.data)
+    normed = grouped * rms_rstd(grouped, op.eps.value.data, numerics)
     return [(normed * weight[0] if weight else normed).reshape(x.shape)]
 
 
 def layer_norm(op: coda.LayerNormOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, *params = operands
-    rstd, mean = layer_stats(x, op.eps.value.data)
+    rstd, mean = layer_stats(x, op.eps.value.data, numerics)
     normed = (x - mean) * rstd
     if op.weight is not None:
         normed = normed * params[0]
@@ -166,8 +167,8 @@ def layer_norm(op: coda.LayerNormOp, operands: Tensors, numerics: Numerics) -> T
 def norm_stats(op: coda.NormStatsOp, operands: Tensors, numerics: Numerics) -> Tensors:
     eps = op.eps.value.data
     if op.kind.data == "rms":
-        return [rms_rstd(operands[0], eps)]
-    return layer_stats(operands[0], eps)
+        return [rms_rstd(operands[0], eps, numerics)]
+    return layer_stats(operands[0], eps, numerics)
 
 
 def softmax(op: coda.SoftmaxOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -184,7 +185,7 @@ _REDUCTIONS: dict[str, Function] = {
 
 def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
     if op.rest is None:
-        return [rounded_once(_REDUCTIONS[op.kind.data], *operands)]
+        return [numerics.rounded_once(_REDUCTIONS[op.kind.data], *operands)]
     return rounded_and_rest(_REDUCTIONS[op.kind.data](operands[0].double()), numerics)
 
 
@@ -236,7 +237,8 @@ def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics
 
 def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Tensors:
     ids, table = operands
-    check_index(op, op.ids, ids, table.shape[0])
+    if numerics.device is None:
+        check_index(op, op.ids, ids, table.shape[0])
     return [F.embedding(ids, table, op.padding)]
 
 

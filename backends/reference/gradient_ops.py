@@ -12,7 +12,7 @@ import torch
 from coda_ir.backends.reference.attention import attention_grad
 from coda_ir.backends.reference.block_ops import gelu_of
 from coda_ir.backends.reference.indices import check_index
-from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of, rounded_once
+from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 
@@ -62,10 +62,10 @@ def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -
     return [product_of(dy.T, x)]
 
 
-def sum_to(op: coda.SumToOp, operands: Tensors, _: Numerics) -> Tensors:
+def sum_to(op: coda.SumToOp, operands: Tensors, numerics: Numerics) -> Tensors:
     (x,) = operands
     dims = op.summed_dims
-    summed = rounded_once(lambda x: x.sum(dims, keepdim=True), x) if dims else x
+    summed = numerics.rounded_once(lambda x: x.sum(dims, keepdim=True), x) if dims else x
     missing = x.dim() - len(shape_of(op.result))
     return [summed.reshape(summed.shape[missing:])]
 
@@ -109,10 +109,11 @@ def cross_entropy_grad(op: coda.CrossEntropyGradOp, operands: Tensors, _: Numeri
     return [gradient] if op.moment is None else [gradient, moment]
 
 
-def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, _: Numerics) -> Tensors:
+def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, numerics: Numerics) -> Tensors:
     ids, dy, *like = operands
     rows = like[0].shape[0] if like else shape_of(op.result)[0]
-    check_index(op, op.ids, ids, rows)
+    if numerics.device is None:
+        check_index(op, op.ids, ids, rows)
     result = dy.new_zeros(rows, dy.shape[-1])
     result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))
     if op.padding is not None:

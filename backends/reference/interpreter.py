@@ -1,7 +1,7 @@
 """Runs a function of the IR, operator by operator."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ from coda_ir.backends.reference.numerics import (
 )
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp, ReshapeOp
+from coda_ir.dialects.coda import ConcatOp, ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
 from coda_ir.dialects.gemm import (
     FinalizeOp,
@@ -39,6 +39,11 @@ from coda_ir.signatures import stated_dtype
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
+
+LAYOUT = (TransposeOp, SliceOp, ConcatOp)
+"""Operators that compute nothing: they keep the type of their operands."""
+
+Programs: TypeAlias = Mapping[str, Callable[[Tensors], Tensors]]
 
 HANDLERS: Handlers = {**BLOCK_HANDLERS, **GRADIENT_HANDLERS, **GEMM_HANDLERS, **ATTENTION_HANDLERS}
 
@@ -76,6 +81,18 @@ def run_boxed(
     run.bind(args)
     args.clear()
     return run.results()
+
+
+def call_on_device(
+    func_op: FuncOp, args: Tensors, device: torch.device, programs: Programs
+) -> tuple[torch.Tensor, ...]:
+    """Run the operators of a function as those of PyTorch on `device`, and `func.call` of a program
+    through `programs`, which has their functions by name.
+
+    Can be traced: it looks at no data. Floats compute in float32, as Inductor computes, and are
+    rounded to the types that the IR states.
+    """
+    return _Run(func_op, "stated", device=device, programs=programs).run(args)
 
 
 @dataclass(frozen=True)
@@ -170,9 +187,14 @@ class _Run:
         replaced: Mapping[SSAValue, torch.Tensor] | None = None,
         *,
         keeps_values: bool = False,
+        device: torch.device | None = None,
+        programs: Programs | None = None,
     ):
-        """With `keeps_values`, values stay after their last use."""
+        """With `keeps_values`, values stay after their last use; see `call_on_device` for `device`
+        and `programs`.
+        """
         self.func_op = func_op
+        self.device, self.programs = device, programs or {}
         self.precision: Precision = precision
         self.mode = numerics_mode(func_op)
         self.replaced = replaced or {}
@@ -189,7 +211,7 @@ class _Run:
     def bind(self, args: Tensors) -> None:
         check_arguments(self.func_op, args)
         for parameter, tensor in zip(self.func_op.args, args, strict=True):
-            self._store(parameter, tensor.detach().cpu())
+            self._store(parameter, tensor.detach().cpu() if self.device is None else tensor)
 
     def results(self) -> tuple[torch.Tensor, ...]:
         for op in self.func_op.body.block.ops:
@@ -227,7 +249,7 @@ class _Run:
                 # A number is rounded to its own type here, which decides about that of the result.
                 types = [stated_dtype(value.type) for value in op.operands]
                 operands = [x.to(type) for x, type in zip(operands, types, strict=True)]
-            results = call_torch(op, operands, self._symbols, exact=exact)
+            results = call_torch(op, operands, self._symbols, exact=exact, device=self.device)
             assert self._shapes is not None, "the function calls PyTorch"
             dims = [self._shapes.dims(value) for value in op.outputs]
             check_results(op, results, dims, self._symbols, exact=exact)
@@ -243,8 +265,8 @@ class _Run:
                 f"{op.name}{place(op)} is not known to the reference backend",
                 "lower it to operators of the dialects coda and gemm",
             )
-        numerics = Numerics.of(self.precision, _types(op), self.mode)
-        kept = _wide_partials(op)
+        numerics = Numerics.of(self.precision, _types(op), self.mode, self.device)
+        kept = op.operands if isinstance(op, LAYOUT) else _wide_partials(op)
         lifted = [
             operand if value in kept else numerics.lift(operand)
             for value, operand in zip(op.operands, operands, strict=True)
@@ -252,6 +274,9 @@ class _Run:
         return handler(op, lifted, numerics)
 
     def _call(self, op: CallOp, operands: Tensors) -> Tensors:
+        program = self.programs.get(op.callee.string_value())
+        if program is not None:
+            return program(operands)
         callee = SymbolTable.lookup_symbol(op, op.callee)
         if not isinstance(callee, FuncOp):
             raise CodaError(f"func.call{place(op)}: no function {op.callee.string_value()}")

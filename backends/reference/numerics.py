@@ -31,18 +31,29 @@ class Numerics:
     exact: bool
     compute: torch.dtype
     mode: NumericsMode = NumericsMode.FP32_EPILOGUE
+    device: torch.device | None = None
+    """The device of a graph of PyTorch that is traced: sums are PyTorch's own there, and no index
+    is checked, as the tensors have no data. None to run on the CPU.
+    """
 
     @staticmethod
     def of(
         precision: Precision,
         types: Sequence[Attribute],
         mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+        device: torch.device | None = None,
     ) -> "Numerics":
         """Of an operator on values of `types`: float32, or float64 where a value states it."""
         if precision == "float64":
             return Numerics(True, torch.float64, mode)
         wide = any(stated_dtype(type) == torch.float64 for type in types)
-        return Numerics(False, torch.float64 if wide else torch.float32, mode)
+        return Numerics(False, torch.float64 if wide else torch.float32, mode, device)
+
+    def rounded_once(
+        self, function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+    ) -> torch.Tensor:
+        """A sum of `x`; see the function `rounded_once`."""
+        return rounded_once(function, x) if self.device is None else function(x)
 
     def lift(self, value: torch.Tensor) -> torch.Tensor:
         """`value` ready to compute with: floats extended, integers as they are."""

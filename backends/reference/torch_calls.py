@@ -28,13 +28,20 @@ class _Float64Torch:
 
 
 def call_torch(
-    op: CallOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
+    op: CallOp,
+    operands: Tensors,
+    symbols: Mapping[str, int],
+    *,
+    exact: bool,
+    device: torch.device | None = None,
 ) -> list[torch.Tensor]:
     """The results of a call on `operands`, which have their stated types, or float64 if `exact`.
 
+    What the call makes is on `device`, by default the CPU.
+
     Raises CodaError for an operator that PyTorch does not have and for a symbol without a value.
     """
-    results = _results(op, operands, symbols, exact=exact)
+    results = _results(op, operands, symbols, device or torch.device("cpu"), exact=exact)
     return results if op.picks is None else [results[position] for position in op.picks]
 
 
@@ -47,7 +54,7 @@ def vjp_of_torch(
     d_outputs = operands[count:]
     leaves = [inputs[number].requires_grad_() for number in op.differentiated]
     with torch.enable_grad():
-        results = _results(op, inputs, symbols, exact=exact)
+        results = _results(op, inputs, symbols, torch.device("cpu"), exact=exact)
     # A result that depends on none of them has no derivative; its product is 0.
     pairs = zip(op.positions, d_outputs, strict=True)
     known = [(results[i], d_output) for i, d_output in pairs if results[i].requires_grad]
@@ -58,13 +65,18 @@ def vjp_of_torch(
 
 
 def _results(
-    op: CallOp | VjpOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
+    op: CallOp | VjpOp,
+    operands: Tensors,
+    symbols: Mapping[str, int],
+    device: torch.device,
+    *,
+    exact: bool,
 ) -> list[torch.Tensor]:
     """All results of the callee."""
     function = _IMPLEMENTED.get(op.callee.data) or overload(op)
     if exact and op.callee.data in _WITHOUT_FLOAT64:
         function = _WITHOUT_FLOAT64[op.callee.data]
-    namespace = {"torch": _Float64Torch() if exact else torch, "device": torch.device("cpu")}
+    namespace = {"torch": _Float64Torch() if exact else torch, "device": device}
     try:
         arguments, named = op.template.evaluate(operands, symbols, namespace)
     except KeyError as error:

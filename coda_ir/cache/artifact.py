@@ -40,6 +40,12 @@ class Artifact:
     """What was said while the program of the block level was made; see `origin_remarks`."""
     warnings: tuple[Diagnostic, ...] = ()
     """Warnings about the text of the program."""
+    graph: str = ""
+    """The IR of a function that calls programs, which PyTorch runs; empty where the function is one
+    program.
+    """
+    programs: tuple[str, ...] = ()
+    """The names of the functions that `graph` calls."""
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
@@ -66,6 +72,8 @@ class Artifact:
             "remarks": self.remark_data,
             "origin_remarks": self.origin_remark_data,
             "warnings": [asdict(warning) for warning in self.warnings],
+            "graph": self.graph,
+            "programs": self.programs,
         }
 
     @staticmethod
@@ -83,6 +91,8 @@ class Artifact:
             tuple(data["remarks"]),
             tuple(data["origin_remarks"]),
             tuple(map(_diagnostic, data["warnings"])),
+            data["graph"],
+            tuple(data["programs"]),
         )
 
 

@@ -8,6 +8,7 @@ The text is read, never executed.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +25,11 @@ NOT_SYMBOLS = frozenset({DEVICE, *CONSTANTS})
 """Names that are something else than a symbolic dimension wherever a value can be."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: int.__add__,
-    ast.Sub: int.__sub__,
-    ast.Mult: int.__mul__,
-    ast.FloorDiv: int.__floordiv__,
-    ast.Mod: int.__mod__,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 
 SIZE = "size"

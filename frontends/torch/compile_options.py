@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
+import torch
+
 from coda_ir.defects import Errors
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
@@ -16,7 +18,7 @@ from coda_ir.options import CompileOptions, Tune, TuningOptions
 from coda_ir.remarks import REMARK_KINDS, RemarkKind
 from coda_ir.training.save_policy import SavePolicy
 
-Fallback: TypeAlias = Literal["eager", "inductor"]
+Fallback: TypeAlias = Literal["auto", "eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]
 Backward: TypeAlias = Literal["derived", "autograd"]
 
@@ -40,8 +42,10 @@ class OptionError(CodaError):
 class Options:
     """The `options=` of `torch.compile` for this backend."""
 
-    fallback: Fallback = "eager"
-    """What runs a graph, or a region of one, that is not compiled here."""
+    fallback: Fallback = "auto"
+    """What runs a graph, or a region of one, that is not compiled here, and the operators of a graph
+    that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU.
+    """
     target: TargetChoice = "auto"
     """`auto` is triton on a GPU, and on the CPU where TRITON_INTERPRET is set."""
     numerics: str | None = None
@@ -129,6 +133,11 @@ class Options:
                 check_schedule(self.schedule)
         except CodaError as error:
             raise OptionError(f"option {error.message}", error.remedy) from error
+
+    def runs_through_inductor(self, *devices: torch.device) -> bool:
+        """Whether Inductor runs what is not compiled here, for tensors on `devices`."""
+        is_gpu = any(device.type != "cpu" for device in devices)
+        return self.fallback == "inductor" or (self.fallback == "auto" and is_gpu)
 
     @property
     def shown_remarks(self) -> frozenset[RemarkKind]:

@@ -57,7 +57,9 @@ from coda_ir.frontends.torch.training_graphs import (
     forward_graph,
 )
 from coda_ir.frontends.torch.transforms import transforms_itself
-from coda_ir.frontends.torch.types import Runner
+from coda_ir.frontends.torch.types import Runner, tensors_in
+from coda_ir.inductor import compiled_by_inductor
+from coda_ir.options import Leftovers
 from coda_ir.passes.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -85,6 +87,7 @@ class Choices(TypedDict):
     numerics: str | None
     pack_weights: bool
     tune: bool | float | Literal["stored"]
+    leftovers: Leftovers
 
 
 def coda(
@@ -186,7 +189,7 @@ class GraphCompiler:
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
         """The graph, or what can be compiled of it; None where nothing can."""
-        fallback = self.options.fallback
+        fallback = "inductor" if self._is_for_inductor(graph) else "eager"
         try:
             return self._compile(graph, updated)
         except NothingToDo as reason:
@@ -214,7 +217,12 @@ class GraphCompiler:
         return lambda inputs: split.forward(*inputs)
 
     def _fall_back(self, graph: GraphModule) -> Runner:
-        return _inductor(graph) if self.options.fallback == "inductor" else _eager(graph)
+        return _inductor(graph) if self._is_for_inductor(graph) else _eager(graph)
+
+    def _is_for_inductor(self, graph: GraphModule) -> bool:
+        nodes = [node.meta.get("val") for node in graph.graph.nodes]
+        devices = {tensor.device for value in nodes for tensor in tensors_in(value)}
+        return self.options.runs_through_inductor(*devices)
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
         captured = DynamoGraph(graph, self._inputs, updated, is_backward=self._is_backward)
@@ -247,7 +255,12 @@ class GraphCompiler:
             "numerics": self.options.numerics,
             "pack_weights": self.options.pack_weights,
             "tune": self._tune(target),
+            "leftovers": "inductor" if self._uses_inductor(device, target) else "kernels",
         }
+
+    def _uses_inductor(self, device: torch.device, target: Target) -> bool:
+        is_chosen = self.options.runs_through_inductor(device)
+        return is_chosen and target == "triton" and not self.options.fuse_gradient_accumulation
 
     def _tune(self, target: Target) -> bool | float | Literal["stored"]:
         """The option `tune`, where there is something to measure on."""
@@ -332,15 +345,12 @@ def _eager(graph: GraphModule) -> Runner:
 
 
 def _inductor(graph: GraphModule) -> Runner:
-    """A functional ATen graph that Inductor compiles in its first call, as one operator."""
-    torch_compiler: Any = torch.compiler  # it has no complete type
+    """A functional ATen graph that Inductor compiles in its first call."""
 
-    @torch_compiler.allow_in_graph
-    def whole(*inputs: Any) -> Any:
+    def forward(*inputs: Any) -> Any:
         return graph.forward(*inputs)
 
-    compile_graph: Any = torch.compile
-    compiled = compile_graph(lambda *inputs: whole(*inputs))
+    compiled = compiled_by_inductor(forward)
     return lambda inputs: compiled(*inputs)
 
 

@@ -1,0 +1,115 @@
+"""Models of transformers and diffusers at real widths: eager, torch.compile and coda.
+
+    python -m fleet --models llama,sd3 --json fleet.json --jobs 4 --budget 540
+    python -m fleet --parts training --json fleet.json
+
+Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them compile at a
+time, and one at a time is timed. Records that are in the JSON file already are not measured again,
+so that a run that ended early is continued by the same command. `--budget` is in seconds; a part
+that does not fit is left for the next run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fleet.measure import CODA, CODA_KERNELS, COMPILED, EAGER, PARTS, VARIANTS, Record
+from fleet.models import FLEET
+from fleet.runner import run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    records = _read(options.json)
+    known = {(record.model, record.part) for record in records}
+    patterns = options.models.split(",")
+    tasks = [
+        (member, part)
+        for part in options.parts.split(",")
+        for member in FLEET
+        if any(fnmatchcase(member.name, pattern) for pattern in patterns)
+        if (member.name, part) not in known
+    ]
+    console = Console(width=150)
+    for record in run(tasks, options):
+        records.append(record)
+        _write(options.json, records)
+        ratio = f"{record.ratio:.3f}" if record.ratio else "-"
+        notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
+        console.print(f"{record.model}, {record.part}: {ratio} of torch.compile {notes}")
+    _print(console, records)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("fleet", description=__doc__, formatter_class=_Raw)
+    parser.add_argument("--models", default="*", metavar="PATTERN,...")
+    parser.add_argument("--parts", default="forward", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help=f"of {', '.join(ALL)}")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--jobs", type=int, default=1, help="models that compile at a time")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds of one part")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("fleet.json"))
+    parser.add_argument("--small", action="store_true", help="tiny models, for tests")
+    return parser
+
+
+ALL = (*VARIANTS, CODA_KERNELS)
+
+_Raw = argparse.RawDescriptionHelpFormatter
+
+
+def _read(path: Path) -> list[Record]:
+    return [Record(**data) for data in json.loads(path.read_text())] if path.exists() else []
+
+
+def _write(path: Path, records: Sequence[Record]) -> None:
+    path.write_text(json.dumps([asdict(record) for record in records], indent=1) + "\n")
+
+
+def _print(console: Console, records: Sequence[Record]) -> None:
+    """The records by their ratios, the slowest first, and the geometric means."""
+    table = Table()
+    names = [name for name in ALL if any(name in record.milliseconds for record in records)]
+    for column in ("model", "part", *names, "ratio", "error / eager's", "first call s", "GiB"):
+        table.add_column(column)
+    for record in sorted(records, key=lambda record: -(record.ratio or 99)):
+        table.add_row(*_row(record, names))
+    console.print(table)
+    for part in PARTS:
+        ratios = [r.ratio for r in records if r.part == part and r.ratio]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            console.print(f"{part}: {len(ratios)} models, geometric mean {mean:.3f}")
+
+
+def _row(record: Record, names: Sequence[str]) -> list[str]:
+    times = [
+        f"{record.milliseconds[name]:.3f}" if name in record.milliseconds else "-"
+        for name in names
+    ]
+    errors = record.errors
+    error = f"{errors[CODA] / errors[EAGER]:.2f}" if {CODA, EAGER} <= errors.keys() else "-"
+    first = " / ".join(
+        f"{record.first_call_s[name]:.1f}" if name in record.first_call_s else "-"
+        for name in (COMPILED, CODA)
+    )
+    peaks = " / ".join(f"{record.peak_gib.get(name) or 0:.2f}" for name in (COMPILED, CODA))
+    ratio = f"{record.ratio:.3f}" if record.ratio else "-"
+    return [record.model, record.part, *times, ratio, error, first, peaks]
+
+
+if __name__ == "__main__":
+    main()

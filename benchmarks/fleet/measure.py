@@ -1,0 +1,144 @@
+"""One model of the fleet: times, errors, memory and first calls of each variant."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from fleet.models import Member, Setting
+from harness import peak_memory, reset_compilers, seed, time_interleaved
+
+from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.dynamo import coda
+
+EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
+CODA_KERNELS = "coda-kernels"
+"""Without Inductor: what no GEMM takes runs as own kernels and as calls of PyTorch."""
+VARIANTS = (EAGER, COMPILED, CODA)
+"""Those that are measured where no others are asked for."""
+PARTS = ("forward", "training")
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+@dataclass
+class Record:
+    """What is found of one part of one model, by variant. A variant that failed has a note."""
+
+    model: str
+    family: str
+    part: str
+    milliseconds: dict[str, float] = field(default_factory=dict[str, float])
+    errors: dict[str, float] = field(default_factory=dict[str, float])
+    """The largest relative error of a result or a gradient, against float64."""
+    first_call_s: dict[str, float] = field(default_factory=dict[str, float])
+    peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def ratio(self) -> float | None:
+        """coda's time over that of torch.compile."""
+        times = self.milliseconds
+        return times[CODA] / times[COMPILED] if {CODA, COMPILED} <= times.keys() else None
+
+
+def measure(
+    member: Member,
+    part: str,
+    setting: Setting,
+    variants: Sequence[str] = VARIANTS,
+    exclusive: Callable[[], AbstractContextManager[None]] | None = None,
+    rounds: int = 3,
+) -> Record:
+    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time."""
+    record = Record(member.name, member.family, part)
+    seed()
+    model = member.build(setting)
+    inputs = member.inputs(model, setting)
+    step = _training if part == "training" else _forward
+    compilers = _compilers(setting)
+    steps: dict[str, Callable[[], Tensors]] = {}
+    results: dict[str, Tensors] = {}
+    reset_compilers()
+    for name in variants:
+        candidate = partial(step, compilers[name](model), model, inputs)
+        try:
+            start = time.perf_counter()
+            candidate()
+            _synchronize()
+            record.first_call_s[name] = time.perf_counter() - start
+            results[name] = {key: value.clone() for key, value in candidate().items()}
+            steps[name] = candidate
+        except Exception as error:
+            record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    with exclusive() if exclusive is not None else _nothing():
+        for name, candidate in steps.items():
+            record.peak_gib[name] = peak_memory(candidate)
+        timings = time_interleaved(steps, rounds=rounds)
+        record.milliseconds = {name: timing.median for name, timing in timings.items()}
+        exact = _exact(model, step, inputs)
+    for name, found in results.items():
+        record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
+    return record
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+    compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
+    ours = {"target": "reference"} if setting.device == "cpu" else {}
+    return {
+        EAGER: lambda model: model,
+        COMPILED: compile_model,
+        CODA: partial(compile_model, backend=coda, options=ours),
+        CODA_KERNELS: partial(compile_model, backend=coda, options={**ours, "fallback": "eager"}),
+    }
+
+
+def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
+    with torch.no_grad():
+        return {"result": _first(call(**inputs))}
+
+
+def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
+    """A loss that weights all results differently, and the gradients of all parameters."""
+    model.zero_grad(set_to_none=True)
+    result = _first(call(**inputs))
+    weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
+    (result * weights).float().mean().backward()
+    named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    large = sorted(named, key=lambda name: -named[name].numel())[:8]
+    return {"result": result.detach(), **{name: named[name] for name in large}}
+
+
+def _first(output: Any) -> torch.Tensor:
+    """The first tensor of what a model returns."""
+    while not isinstance(output, torch.Tensor):
+        output = next(iter(output.values())) if isinstance(output, Mapping) else output[0]
+    return output
+
+
+def _exact(
+    model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
+) -> Tensors:
+    """The results in float64, of an eager copy of the model."""
+    wide = copy.deepcopy(model).double()
+    given = {
+        name: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        for name, x in inputs.items()
+    }
+    return {name: x.detach() for name, x in step(wide, wide, given).items()}
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -1,0 +1,236 @@
+"""The models of the fleet: real widths, few layers, random weights in bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+
+Inputs = Callable[[Any, "Setting"], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how large a model is built."""
+
+    device: str = "cuda"
+    dtype: torch.dtype = torch.bfloat16
+    layers: int = 2
+    batch: int = 2
+    tokens: int = 2048
+    small: bool = False
+    """Tiny widths, for tests on a CPU."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of the fleet."""
+
+    name: str
+    family: str
+    build: Callable[[Setting], torch.nn.Module]
+    inputs: Inputs
+    loss: bool = False
+    """Whether the model computes a loss from `labels`."""
+
+
+SMALL: Mapping[str, int] = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
+
+
+def _config(kind: str, setting: Setting, settings: Mapping[str, Any]) -> Any:
+    transformers: Any = import_module("transformers")
+    config = transformers.AutoConfig.for_model(kind)
+    chosen = {"num_hidden_layers": setting.layers, "use_cache": False, **settings}
+    if setting.small:
+        chosen = {**chosen, **SMALL}
+    for name, value in chosen.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+    if isinstance(vars(config).get("layer_types"), list):
+        config.layer_types = config.layer_types[: config.num_hidden_layers]
+    return config
+
+
+def _transformer(
+    kind: str, automatic: str, settings: Mapping[str, Any], setting: Setting
+) -> torch.nn.Module:
+    transformers: Any = import_module("transformers")
+    config = _config(kind, setting, settings)
+    with torch.device(setting.device):
+        model = getattr(transformers, automatic).from_config(config, dtype=setting.dtype)
+    return model.eval()
+
+
+def _tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
+    shape = (setting.batch, setting.tokens)
+    ids = torch.randint(0, model.config.vocab_size, shape, device=setting.device)
+    return {"input_ids": ids}
+
+
+def _images(size: int, count: int, model: Any, setting: Setting) -> Mapping[str, Any]:
+    shape = (1 if setting.small else count, 3, size, size)
+    return {"pixel_values": torch.randn(shape, device=setting.device, dtype=setting.dtype)}
+
+
+def _decoder(name: str, **settings: Any) -> Member:
+    build = partial(_transformer, name, "AutoModelForCausalLM", settings)
+    return Member(name, "decoder", build, _tokens, loss=True)
+
+
+def _encoder(name: str, **settings: Any) -> Member:
+    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
+        shape = (8 * setting.batch, 512)
+        return {"input_ids": torch.randint(0, 96, shape, device=setting.device)}
+
+    return Member(name, "encoder", partial(_transformer, name, "AutoModel", settings), inputs)
+
+
+def _vision(name: str, size: int, count: int, **settings: Any) -> Member:
+    build = partial(_transformer, name, "AutoModel", settings)
+    return Member(name, "vision", build, partial(_images, size, count))
+
+
+def _diffusion(
+    name: str, kind: str, inputs: Inputs, layers: Mapping[str, int], **settings: Any
+) -> Member:
+    def build(setting: Setting) -> torch.nn.Module:
+        diffusers: Any = import_module("diffusers")
+        with torch.device(setting.device):
+            model = getattr(diffusers, kind)(**settings, **layers)
+        return model.to(setting.dtype).eval()
+
+    return Member(name, "diffusion", build, inputs)
+
+
+def _random(setting: Setting, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, device=setting.device, dtype=setting.dtype)
+
+
+def _steps(setting: Setting, count: int) -> torch.Tensor:
+    return torch.full((count,), 500, device=setting.device)
+
+
+def _sd3(model: Any, setting: Setting) -> Mapping[str, Any]:
+    batch = 2 * setting.batch
+    return {
+        "hidden_states": _random(setting, batch, 16, 64, 64),
+        "encoder_hidden_states": _random(setting, batch, 333, 4096),
+        "pooled_projections": _random(setting, batch, 2048),
+        "timestep": _steps(setting, batch),
+        "return_dict": False,
+    }
+
+
+def _flux(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {
+        "hidden_states": _random(setting, setting.batch, 1024, 64),
+        "encoder_hidden_states": _random(setting, setting.batch, 512, 4096),
+        "pooled_projections": _random(setting, setting.batch, 768),
+        "timestep": torch.full((setting.batch,), 0.5, device=setting.device, dtype=setting.dtype),
+        "img_ids": torch.zeros(1024, 3, device=setting.device),
+        "txt_ids": torch.zeros(512, 3, device=setting.device),
+        "return_dict": False,
+    }
+
+
+def _pixart(model: Any, setting: Setting) -> Mapping[str, Any]:
+    batch = 2 * setting.batch
+    return {
+        "hidden_states": _random(setting, batch, 4, 64, 64),
+        "encoder_hidden_states": _random(setting, batch, 120, 4096),
+        "timestep": _steps(setting, batch),
+        "added_cond_kwargs": {"resolution": None, "aspect_ratio": None},
+        "return_dict": False,
+    }
+
+
+def _dit(model: Any, setting: Setting) -> Mapping[str, Any]:
+    batch = 4 * setting.batch
+    return {
+        "hidden_states": _random(setting, batch, 4, 32, 32),
+        "timestep": _steps(setting, batch),
+        "class_labels": torch.zeros(batch, device=setting.device, dtype=torch.long),
+        "return_dict": False,
+    }
+
+
+
+SD3: Mapping[str, int] = {
+    "sample_size": 64,
+    "num_attention_heads": 24,
+    "caption_projection_dim": 1536,
+    "pos_embed_max_size": 192,
+}
+
+FLEET: tuple[Member, ...] = (
+    _decoder("llama"),
+    _decoder("mistral"),
+    _decoder("qwen2"),
+    _decoder("qwen3"),
+    _decoder("gemma"),
+    _decoder("gemma2"),
+    _decoder("gemma3_text"),
+    _decoder("cohere"),
+    _decoder("cohere2"),
+    _decoder("phi"),
+    _decoder("phi3"),
+    _decoder("olmo2"),
+    _decoder("olmo3"),
+    _decoder("exaone4"),
+    _decoder("glm4"),
+    _decoder("granite"),
+    _decoder("nemotron", num_key_value_heads=48),
+    _decoder("gpt_neox"),
+    _decoder("gptj", n_layer=2),
+    _decoder("gpt2", n_layer=2),
+    _decoder("opt"),
+    _decoder("falcon"),
+    _decoder("stablelm"),
+    _decoder("starcoder2"),
+    _decoder("mixtral"),
+    _decoder("qwen3_moe", num_experts=32, num_experts_per_tok=4),
+    _decoder("deepseek_v3", n_routed_experts=16, n_group=4, topk_group=2, first_k_dense_replace=1),
+    _decoder("mamba"),
+    _decoder("mamba2"),
+    _encoder("bert"),
+    _encoder("roberta"),
+    _encoder("modernbert"),
+    _encoder("deberta-v2"),
+    _vision("vit", 224, 64),
+    _vision("siglip_vision_model", 224, 64),
+    _vision("dinov2", 224, 32),
+    _vision("clip_vision_model", 224, 64),
+    _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": 6}, **SD3),
+    _diffusion("flux", "FluxTransformer2DModel", _flux, {"num_layers": 2, "num_single_layers": 2}),
+    _diffusion(
+        "pixart",
+        "PixArtTransformer2DModel",
+        _pixart,
+        {"num_layers": 4},
+        sample_size=64,
+        cross_attention_dim=1152,
+        caption_channels=4096,
+        in_channels=4,
+        out_channels=8,
+    ),
+    _diffusion(
+        "dit",
+        "DiTTransformer2DModel",
+        _dit,
+        {"num_layers": 4},
+        sample_size=32,
+        in_channels=4,
+        out_channels=8,
+    ),
+)

@@ -1,0 +1,132 @@
+"""Functions as graphs of PyTorch that Inductor compiles, and that call programs.
+
+A program is an operator with a fake implementation, `coda_ir::program`: Inductor plans its memory
+and its place among other kernels, and knows nothing else of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from weakref import WeakValueDictionary
+
+import torch
+
+from coda_ir.backends.reference import call_on_device
+from coda_ir.functions import find_entry
+from coda_ir.mlir.reader import read_module
+from coda_ir.symbolic_size import SymbolicSize
+
+if TYPE_CHECKING:
+    from coda_ir.calls.arguments import Signature, TensorSpec
+
+Tensors: TypeAlias = Sequence[torch.Tensor]
+
+
+class Program(Protocol):
+    """A compiled function, as the operator needs it."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
+
+
+_PROGRAMS: WeakValueDictionary[str, Program] = WeakValueDictionary()
+"""The programs that graphs call, by the name that the operator has for them."""
+
+
+def load_graph(
+    text: str, name: str, programs: Mapping[str, Program], device: torch.device
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The function @`name` of an IR `text`, which Inductor compiles in its first call.
+
+    `programs` are the functions that it calls, by name. The graph keeps them.
+    """
+    func = find_entry(read_module(text, name), name)
+    calls = {each: _Call(program) for each, program in programs.items()}
+
+    def graph(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return call_on_device(func, tensors, device, calls)
+
+    is_dynamic = any(isinstance(dim, str) for p in programs.values() for dim in _dims(p.signature))
+    return compiled_by_inductor(graph, is_dynamic=is_dynamic)
+
+
+def compiled_by_inductor(
+    graph: Callable[..., Any], *, is_dynamic: bool | None = None
+) -> Callable[..., Any]:
+    """A function of tensors that Inductor compiles in its first call.
+
+    TorchDynamo takes it for one operator; what traces it sees the operators that it calls.
+    """
+    compiler: Any = torch.compiler  # it has no complete type
+    whole = compiler.allow_in_graph(graph)
+
+    def call(*tensors: torch.Tensor) -> Any:
+        return whole(*tensors)
+
+    # A copy of the code, as TorchDynamo counts the variants of a code, and gives up after some.
+    own = FunctionType(call.__code__.replace(), call.__globals__, closure=call.__closure__)
+    compile_graph: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
+    compiled = compile_graph(own, fullgraph=True, dynamic=is_dynamic)
+
+    def run(*tensors: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return compiled(*tensors)
+
+    return run
+
+
+class _Call:
+    """A call of a program from a graph."""
+
+    def __init__(self, program: Program):
+        self._program = program
+        self._name = f"{program.signature.name}_{id(program):x}"
+        _PROGRAMS[self._name] = program
+
+    def __call__(self, tensors: Tensors) -> Tensors:
+        dense = [tensor.contiguous() for tensor in tensors]
+        return torch.ops.coda_ir.program(self._name, dense)
+
+
+def _run(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return list(_PROGRAMS[name].unchecked(*tensors))
+
+
+def _fake(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors of the shapes and types of the results."""
+    signature = _PROGRAMS[name].signature
+    sizes: dict[str, int] = {}
+    for spec, tensor in zip(signature.arguments, tensors, strict=True):
+        sizes |= {
+            dim: extent
+            for dim, extent in zip(spec.dims, tensor.shape, strict=True)
+            if isinstance(dim, str)
+        }
+    device = tensors[0].device
+    return [
+        torch.empty(_extents(spec, sizes), dtype=spec.dtype, device=device)
+        for spec in signature.results
+    ]
+
+
+def _extents(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
+    assert None not in spec.dims, "sizes between programs follow from the arguments"
+    return [SymbolicSize.of(dim).evaluate(sizes) for dim in spec.dims if dim is not None]
+
+
+def _dims(signature: Signature) -> list[int | str | None]:
+    return [dim for spec in signature.arguments for dim in spec.dims]
+
+
+torch.library.define(
+    "coda_ir::program",
+    "(str name, Tensor[] tensors) -> Tensor[]",
+    tags=(torch.Tag.needs_exact_strides,),
+)
+torch.library.impl("coda_ir::program", "CompositeExplicitAutograd", _run)
+_library: Any = torch.library  # partly without types
+_library.register_fake("coda_ir::program", _fake)
