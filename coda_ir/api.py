@@ -227,8 +227,9 @@ def compile(
     seconds. `"stored"` uses results that are there and measures nothing. A program that is trained
     has one budget for its forward and its backward.
 
-    `leftovers` runs the operators that no GEMM takes: `"kernels"` as kernels of the emitted module and
-    calls of PyTorch, `"inductor"` in a graph that `torch.compile` compiles, which calls programs.
+    `leftovers` runs the operators that no GEMM takes: `"kernels"` as kernels of the emitted module
+    and calls of PyTorch, `"inductor"` in a graph that `torch.compile` compiles, which calls
+    programs.
 
     At most `jobs` kernels are compiled at a time, at the first call and while schedules are tuned:
     by default as many as CODA_COMPILE_JOBS says, else as there are cores.

@@ -251,42 +251,43 @@ class CompiledFunction(NotCopied):
         return load_source(self.source, self.name)
 
     @cached_property
-    def _graph(self) -> Callable[..., Results] | None:
-        """What calls the programs of a function that is a graph; see `coda_ir.inductor`."""
-        if not self._artifact.graph:
-            return None
-        from coda_ir.inductor import load_graph
-
-        programs = {
+    def _programs(self) -> Mapping[str, CompiledFunction]:
+        """The programs that the graph of the function calls; none where it is a program."""
+        return {
             name: CompiledFunction(self._lowering, name, self.target, self.device)
             for name in self._artifact.programs
         }
-        for program in programs.values():
+
+    @cached_property
+    def _graph(self) -> Callable[..., Results]:
+        """What calls the programs of a function that is a graph."""
+        from coda_ir.inductor import load_graph
+
+        for program in self._programs.values():
             program.prepare()
-        return load_graph(self._artifact.graph, self.name, programs, self.device)
+        return load_graph(self._artifact.graph, self.name, self._programs, self.device)
 
     @cached_property
     def _run(self) -> Callable[..., Results]:
         if self.target == "triton":
-            graph = self._graph
-            return self._with_kernels("_run", self._generated.run) if graph is None else graph
+            is_graph = bool(self._artifact.graph)
+            return self._with_kernels("_run", self._graph if is_graph else self._generated.run)
         return lambda *tensors: self._interpret(tensors, "block", "stated")
 
     @cached_property
     def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
         if self.target == "reference":
             return self._interpret_boxed
-        graph = self._graph
-        boxed: Callable[..., Results] | None = (
-            None if graph is not None else getattr(self._generated, "run_boxed", None)
-        )
+        has_module = not self._artifact.graph
+        boxed = getattr(self._generated, "run_boxed", None) if has_module else None
         if boxed is None:
             return lambda tensors: self._run(*tensors)
         return self._with_kernels("_run_boxed", boxed)
 
     def _with_kernels(self, name: str, run: Callable[..., Results]) -> Callable[..., Results]:
         """`run` for the property `name`: its first call compiles the kernels, several at a time."""
-        if self.device.type == "cpu" or self._generated.INTERPRET.value:
+        programs = [*self._programs.values()] or [self]
+        if self.device.type == "cpu" or programs[0]._generated.INTERPRET.value:
             return _interpreted(run)
 
         def first_run(*arguments: Any) -> Results:
@@ -295,8 +296,8 @@ class CompiledFunction(NotCopied):
             from coda_ir.launching.kernels_ahead import compile_ahead
 
             if not torch.cuda.is_current_stream_capturing():
-                launches, jobs = self._artifact.launches, self._lowering.options.jobs
-                compile_ahead(self._generated, launches, self.device, jobs)
+                launches = [(each._generated, each._artifact.launches) for each in programs]
+                compile_ahead(launches, self.device, self._lowering.options.jobs)
             self.__dict__[name] = run
             return run(*arguments)
 

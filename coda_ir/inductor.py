@@ -7,6 +7,7 @@ and its place among other kernels, and knows nothing else of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakValueDictionary
@@ -27,7 +28,7 @@ Tensors: TypeAlias = Sequence[torch.Tensor]
 class Program(Protocol):
     """A compiled function, as the operator needs it."""
 
-    @property
+    @cached_property
     def signature(self) -> Signature: ...
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...

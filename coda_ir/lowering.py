@@ -292,7 +292,9 @@ def _graph_text(func: FuncOp) -> str:
 
 def _program_names(module: ModuleOp) -> set[str]:
     """The functions of the GEMM level that are called."""
-    return {call.callee.string_value() for func in module.ops for call in _calls(func)}
+    from xdsl.dialects.func import CallOp
+
+    return {op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)}
 
 
 def _commented(text: str) -> str:

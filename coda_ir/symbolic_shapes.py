@@ -181,8 +181,9 @@ class SymbolicShapes:
 def _declared_results(op: Operation) -> list[Dims]:
     """The `coda.dims` of an operator: those of its only result, or a list for each; or nothing."""
     attribute = op.attributes.get("coda.dims")
-    is_list = isinstance(attribute, ArrayAttr) and len(op.results) != 1
-    each = cast(ArrayAttr[Attribute], attribute) if is_list else (attribute,)
+    each: list[Attribute | None] = [attribute]
+    if isinstance(attribute, ArrayAttr) and len(op.results) != 1:
+        each = [*cast(ArrayAttr[Attribute], attribute)]
     return [dims for dims in map(_dims_attribute, each) if dims is not None]
 
 

@@ -331,9 +331,9 @@ class _Outliner:
         for op in plan.ops:
             copy = op.clone(values)
             copy.location = op.location
-            for old, new in zip(op.results, copy.results, strict=True):
-                new.name_hint = _without_numbers(old.name_hint) if old.name_hint else None
-                values[old] = new
+            values |= dict(zip(op.results, copy.results, strict=True))
+            for inner in copy.walk():
+                _rename(inner)
             block.add_op(copy)
         block.add_op(ReturnOp(*[values[value] for value in plan.outputs]))
         types = [value.type for value in plan.outputs]
@@ -352,6 +352,14 @@ class _Outliner:
 
     def _result_entry(self, value: SSAValue) -> DictionaryAttr:
         return DictionaryAttr({"coda.dims": dims_attribute(self.shapes.dims(value))})
+
+
+def _rename(op: Operation) -> None:
+    """Leave the numbers of layers out of the names of values."""
+    arguments = [a for region in op.regions for block in region.blocks for a in block.args]
+    for value in (*op.results, *arguments):
+        if value.name_hint is not None:
+            value.name_hint = _without_numbers(value.name_hint)
 
 
 def _without_numbers(name: str) -> str:

@@ -97,8 +97,7 @@ def _print(console: Console, records: Sequence[Record]) -> None:
 
 def _row(record: Record, names: Sequence[str]) -> list[str]:
     times = [
-        f"{record.milliseconds[name]:.3f}" if name in record.milliseconds else "-"
-        for name in names
+        f"{record.milliseconds[name]:.3f}" if name in record.milliseconds else "-" for name in names
     ]
     errors = record.errors
     error = f"{errors[CODA] / errors[EAGER]:.2f}" if {CODA, EAGER} <= errors.keys() else "-"

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from fleet.models import Member, Setting
 from harness import peak_memory, reset_compilers, seed, time_interleaved
 
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.dynamo import coda
+from fleet.models import Member, Setting
 
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
 CODA_KERNELS = "coda-kernels"
@@ -130,10 +130,24 @@ def _first(output: Any) -> torch.Tensor:
 def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
-    """The results in float64, of an eager copy of the model."""
-    wide = copy.deepcopy(model).double()
+    """The results in float64, of an eager copy of the model; in float32 where an operator has no
+    float64.
+    """
+    try:
+        return _in_type(model, step, inputs, torch.float64)
+    except RuntimeError:
+        return _in_type(model, step, inputs, torch.float32)
+
+
+def _in_type(
+    model: torch.nn.Module,
+    step: Callable[..., Tensors],
+    inputs: Mapping[str, Any],
+    dtype: torch.dtype,
+) -> Tensors:
+    wide = copy.deepcopy(model).to(dtype)
     given = {
-        name: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        name: x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
         for name, x in inputs.items()
     }
     return {name: x.detach() for name, x in step(wide, wide, given).items()}

@@ -165,7 +165,6 @@ def _dit(model: Any, setting: Setting) -> Mapping[str, Any]:
     }
 
 
-
 SD3: Mapping[str, int] = {
     "sample_size": 64,
     "num_attention_heads": 24,

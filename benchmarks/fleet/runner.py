@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -16,27 +17,53 @@ from fleet.measure import Record, measure
 from fleet.models import FLEET, Member, Setting
 
 
+class _Wave:
+    """Parts that compile at the same time, and are then timed one after the other."""
+
+    def __init__(self, tasks: Sequence[tuple[Member, str]], options: argparse.Namespace):
+        context = multiprocessing.get_context("spawn")
+        self.lock = context.Lock()
+        self.compiled = [context.Event() for _ in tasks]
+        self.jobs = [
+            _Job(number, member, part, options, self) for number, (member, part) in enumerate(tasks)
+        ]
+
+    def records(self, until: float) -> Iterator[Record]:
+        """The records as they come."""
+        running = list(self.jobs)
+        while running:
+            for job in list(running):
+                record = job.poll(until)
+                if record is not None:
+                    running.remove(job)
+                    self.compiled[job.number].set()
+                    yield record
+            time.sleep(0.1)
+
+
 class _Job:
     """A part of a model in a process of its own."""
 
-    def __init__(self, member: Member, part: str, options: argparse.Namespace, lock: Any):
+    def __init__(
+        self, number: int, member: Member, part: str, options: argparse.Namespace, wave: _Wave
+    ):
         context = multiprocessing.get_context("spawn")
-        self.member, self.part = member, part
-        self.until = time.monotonic() + options.timeout
+        self.number, self.member, self.part = number, member, part
         self.results, sender = context.Pipe(duplex=False)
-        arguments = (member.name, part, _setting(options), options, lock, sender)
+        turn = _Turn(number, wave.compiled, wave.lock)
+        arguments = (member.name, part, _setting(options), options, turn, sender)
         self.process = context.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
         sender.close()
 
-    def poll(self) -> Record | None:
-        """The record, once there is one."""
+    def poll(self, until: float) -> Record | None:
+        """The record, once there is one; at the time `until` the process is ended."""
         if self.results.poll():
             try:
                 return self.results.recv()
             except EOFError:
                 return self._failed(f"the process ended with {self.process.exitcode}")
-        if time.monotonic() > self.until:
+        if time.monotonic() > until:
             self.process.kill()
             return self._failed("took too long")
         return None
@@ -45,26 +72,33 @@ class _Job:
         return Record(self.member.name, self.member.family, self.part, notes={"process": note})
 
 
-def run(
-    tasks: Sequence[tuple[Member, str]], options: argparse.Namespace
-) -> Iterator[Record]:
+@dataclass
+class _Turn:
+    """A context in which no other process of the wave uses the GPU."""
+
+    number: int
+    compiled: Sequence[Any]
+    lock: Any
+
+    def __enter__(self) -> None:
+        self.compiled[self.number].set()
+        for event in self.compiled:
+            event.wait()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+def run(tasks: Sequence[tuple[Member, str]], options: argparse.Namespace) -> Iterator[Record]:
     """The records as they come; what does not fit into the budget is left out."""
-    lock = multiprocessing.get_context("spawn").Lock()
-    waiting, running = list(tasks), list[_Job]()
     end = time.monotonic() + options.budget
-    while (waiting and time.monotonic() < end) or running:
-        while waiting and len(running) < options.jobs and time.monotonic() < end:
-            running.append(_Job(*waiting.pop(0), options, lock))
-        for job in list(running):
-            record = job.poll()
-            if record is not None:
-                running.remove(job)
-                yield record
-        if time.monotonic() > end + 30:
-            for job in running:
-                job.process.kill()
+    for start in range(0, len(tasks), options.jobs):
+        now = time.monotonic()
+        if now > end:
             return
-        time.sleep(0.1)
+        wave = _Wave(tasks[start : start + options.jobs], options)
+        yield from wave.records(min(now + options.timeout, end + 30))
 
 
 def _work(
@@ -72,14 +106,14 @@ def _work(
     part: str,
     setting: Setting,
     options: argparse.Namespace,
-    lock: Any,
+    turn: _Turn,
     results: Connection,
 ) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.jobs))
     (member,) = (member for member in FLEET if member.name == name)
     variants = options.variants.split(",")
     try:
-        results.send(measure(member, part, setting, variants, lambda: lock, options.rounds))
+        results.send(measure(member, part, setting, variants, lambda: turn, options.rounds))
     except Exception as error:
         note = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         results.send(Record(member.name, member.family, part, notes={"all": note}))
@@ -91,5 +125,3 @@ def _setting(options: argparse.Namespace) -> Setting:
     return Setting(
         device, dtype, options.layers, options.batch, options.tokens, small=options.small
     )
-
-

@@ -35,26 +35,29 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
 
 
 def compile_ahead(
-    module: ModuleType, launches: Sequence[str], device: torch.device, jobs: int | None = None
+    modules: Sequence[tuple[ModuleType, Sequence[str]]],
+    device: torch.device,
+    jobs: int | None = None,
 ) -> None:
-    """Compile and load what `launches` of an emitted module need, at most `compile_jobs(jobs)` at a
+    """Compile and load what the launches of emitted modules need, at most `compile_jobs(jobs)` at a
     time.
 
     One at a time is left to the launches themselves. What fails is, too: they say why.
     """
-    _settle_keys(module)
-    groups = _by_kernel(launches)
+    for module, _ in modules:
+        _settle_keys(module)
+    groups = [(module, group) for module, launches in modules for group in _by_kernel(launches)]
     workers = min(len(groups), compile_jobs(jobs))
     if workers < 2:
         return
 
-    def load(group: Sequence[str]) -> None:
+    def load(module: ModuleType, group: Sequence[str]) -> None:
         for launch in group:
             load_launch(module, launch, device)
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="coda-compile")
     try:
-        wait([pool.submit(load, group) for group in groups])
+        wait([pool.submit(load, *group) for group in groups])
     finally:
         # An interrupt does not wait for what has not begun.
         pool.shutdown(wait=False, cancel_futures=True)

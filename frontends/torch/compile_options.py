@@ -43,8 +43,8 @@ class Options:
     """The `options=` of `torch.compile` for this backend."""
 
     fallback: Fallback = "auto"
-    """What runs a graph, or a region of one, that is not compiled here, and the operators of a graph
-    that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU.
+    """What runs a graph, or a region of one, that is not compiled here, and the operators of a
+    graph that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU.
     """
     target: TargetChoice = "auto"
     """`auto` is triton on a GPU, and on the CPU where TRITON_INTERPRET is set."""

@@ -102,7 +102,7 @@ def test_what_launches_ask_for(
 
 def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
     module = load_source(MODULE_HEADER + KERNELS, "ahead")
-    compile_ahead(module, LAUNCHES, torch.device("cpu"), 2)
+    compile_ahead([(module, LAUNCHES)], torch.device("cpu"), 2)
 
     def refuse(kernel: Any, *_: object) -> None:
         raise AssertionError(f"{kernel.__name__} is compiled again")
@@ -126,7 +126,7 @@ def test_keys_do_not_depend_on_who_is_first(monkeypatch: pytest.MonkeyPatch):
         for order in orders:
             # Each time a module that Triton knows nothing of.
             module: Any = load_module(MODULE_HEADER + KERNELS)
-            compile_ahead(module, order, torch.device("cpu"), jobs)
+            compile_ahead([(module, order)], torch.device("cpu"), jobs)
             module.run(torch.zeros(8))
             keys.append([module.add.cache_key, module.double.cache_key])
     assert keys == [keys[0]] * 4
