@@ -45,7 +45,7 @@ PASSES: dict[Level, str] = {
 OUTLINE = "outline-programs"
 """The pass for a graph that calls programs."""
 
-GRAPH = f"{OUTLINE},accumulate-in-place"
+GRAPH = f"leave-plain-gemms,{OUTLINE},accumulate-in-place"
 """The passes behind those of the GEMM level for such a graph."""
 
 

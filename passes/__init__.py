@@ -32,6 +32,7 @@ PASS_CLASSES = {
     "fuse-qk-norm": "FuseQkNormPass",
     "group-head-norms": "GroupHeadNormsPass",
     "join-pointwise": "JoinPointwisePass",
+    "leave-plain-gemms": "LeavePlainGemmsPass",
     "lower-to": "LowerToPass",
     "merge-gemm-sums": "MergeGemmSumsPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",

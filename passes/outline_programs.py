@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.weights import WEIGHT, is_weight
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.passes.support.leftover_cost import CALL_US, saved_us
 from coda_ir.passes.support.split_joint import sizes_in
 from coda_ir.remarks import Remark, emit_remark
 from coda_ir.storage import is_donated
@@ -24,6 +25,7 @@ from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp)
 
 LEFTOVERS = (
+    coda.LinearOp,
     coda.ElementwiseOp,
     coda.CastOp,
     coda.ConcatOp,
@@ -100,9 +102,9 @@ def outline_programs(func: FuncOp) -> int:
     levels = _levels(block)
     _copy_views(block, levels)
     plans = _plans(block, levels)
-    if not _is_needed(plans, levels):
-        return 0
     shapes = SymbolicShapes(func)
+    if not _is_worth_it(plans, levels, shapes):
+        return 0
     for value in (value for plan in plans for value in (*plan.inputs, *plan.outputs)):
         if not shapes.are_declared(shapes.dims(value)):
             _refuse(func, value)
@@ -112,12 +114,11 @@ def outline_programs(func: FuncOp) -> int:
     return len(plans)
 
 
-def _is_needed(plans: Sequence[_Plan], levels: Levels) -> bool:
-    """Whether other operators than views read what a program gives."""
-    return bool(plans) and any(
-        level % 2 and level > OUTSIDE and not isinstance(op, (*VIEWS, ReturnOp))
-        for op, level in levels.items()
-    )
+def _is_worth_it(plans: Sequence[_Plan], levels: Levels, shapes: SymbolicShapes) -> bool:
+    """Whether a compiler of leftovers saves more than the calls of the programs cost."""
+    after = [op for op, level in levels.items() if level % 2 and level > OUTSIDE]
+    leftovers = [op for op in after if not isinstance(op, (*VIEWS, coda.LinearOp, ReturnOp))]
+    return saved_us(leftovers, shapes) > CALL_US * len(plans)
 
 
 def _refuse(func: FuncOp, value: SSAValue) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Use
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, Use
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -20,7 +21,8 @@ class SplitPackedLinearPass(FunctionPass):
 
     Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
     again. Legal iff the product is used by slices of its columns only; worth it iff a slice feeds
-    more than attention, which reads slices as they are.
+    more than attention, which reads slices as they are, and than what makes it one row for each
+    sample of a batch (adaLN), which no epilogue takes.
     """
 
     name: ClassVar[str] = "split-packed-linear"
@@ -43,8 +45,14 @@ def _is_sliced(op: coda.LinearOp) -> bool:
     slices = [_column_slice(use) for use in op.result.uses]
     if not slices or None in slices:
         return False
-    consumers = {u.operation.name for s in slices if s is not None for u in s.result.uses}
-    return bool(consumers - {"coda.attention", "func.return"})
+    consumers = {u.operation for s in slices if s is not None for u in s.result.uses}
+    return not all(map(_reads_slices, consumers))
+
+
+def _reads_slices(op: Operation) -> bool:
+    """Whether `op` reads a slice as it is, and no epilogue would take it."""
+    is_per_sample = isinstance(op, coda.ReshapeOp) and 1 in shape_of(op.result)[1:-1]
+    return is_per_sample or isinstance(op, coda.AttentionOp | ReturnOp)
 
 
 def _split(op: coda.LinearOp, rewriter: FunctionRewriter) -> None:

@@ -121,6 +121,8 @@ def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tens
 
 def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, weight, *bias = operands
+    if numerics.device is not None:
+        return [F.linear(x, weight, *bias)]
     product = product_of(x, weight.T)
     return [product + bias[0] if bias else product]
 

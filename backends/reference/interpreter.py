@@ -23,7 +23,7 @@ from coda_ir.backends.reference.numerics import (
 )
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConcatOp, ConstantOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import ConcatOp, ConstantOp, LinearOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
 from coda_ir.dialects.gemm import (
     FinalizeOp,
@@ -266,12 +266,17 @@ class _Run:
                 "lower it to operators of the dialects coda and gemm",
             )
         numerics = Numerics.of(self.precision, _types(op), self.mode, self.device)
-        kept = op.operands if isinstance(op, LAYOUT) else _wide_partials(op)
+        kept = op.operands if self._keeps_types(op) else _wide_partials(op)
         lifted = [
             operand if value in kept else numerics.lift(operand)
             for value, operand in zip(op.operands, operands, strict=True)
         ]
         return handler(op, lifted, numerics)
+
+    def _keeps_types(self, op: Operation) -> bool:
+        """Whether the operands of `op` keep their types: a library extends them by itself."""
+        is_library = self.device is not None and isinstance(op, LinearOp)
+        return is_library or isinstance(op, LAYOUT)
 
     def _call(self, op: CallOp, operands: Tensors) -> Tensors:
         program = self.programs.get(op.callee.string_value())

@@ -83,8 +83,9 @@ def measure(
         timings = time_interleaved(steps, rounds=rounds)
         record.milliseconds = {name: timing.median for name, timing in timings.items()}
         exact = _exact(model, step, inputs)
-    for name, found in results.items():
-        record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
+        for name, found in results.items():
+            record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
+        _synchronize()
     return record
 
 

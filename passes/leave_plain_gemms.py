@@ -1,0 +1,74 @@
+"""Pass `leave-plain-gemms`: a GEMM without an epilogue is the library's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ResultKind, Segment
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+
+
+@dataclass(frozen=True)
+class LeavePlainGemmsPass(FunctionPass):
+    """A GEMM that adds a bias at most becomes an operator of the block level again.
+
+        %y = gemm.fused %x                          %y = coda.linear %x, %w, %b
+          columns(%w) row(%b) -> (tile) {     ->
+            yield acc + b
+          }
+
+    For programs in a graph, where PyTorch calls its library for it. Legal iff the result, the input
+    and the weight have one type; a GEMM of several weights stays.
+    """
+
+    name: ClassVar[str] = "leave-plain-gemms"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, FusedOp) and _is_plain(op):
+                rewriter.passed(op, "has no epilogue: the library computes it")
+                (segment,) = op.segments()
+                bias = segment.ports[0].value if segment.ports else None
+                linear = coda.LinearOp(op.inputs[0], segment.weights[0], bias)
+                linear.location = op.location
+                linear.result.name_hint = op.outputs[0].name_hint
+                rewriter.order.insert_before(linear, op)
+                op.outputs[0].replace_all_uses_with(linear.result)
+                rewriter.order.erase(op)
+
+
+def _is_plain(op: FusedOp) -> bool:
+    segments = op.segments()
+    if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:
+        return False
+    (segment,) = segments
+    if segment.pairing is not None or segment.layout != Layout.NK or len(segment.weights) != 1:
+        return False
+    (results, weight) = segment.results, segment.weights[0]
+    if len(results) != 1 or results[0].port.kind.data != ResultKind.TILE:
+        return False
+    types = {element_type_of(value) for value in (op.inputs[0], weight, op.outputs[0])}
+    return len(types) == 1 and _adds_a_bias_at_most(segment)
+
+
+def _adds_a_bias_at_most(segment: Segment) -> bool:
+    yielded, accumulator = segment.yielded(0)[0], segment.accumulators[0]
+    if not segment.ports:
+        return yielded is accumulator
+    (bias,) = segment.port_args(0) if len(segment.ports) == 1 else (None,)
+    return (
+        bias is not None
+        and segment.ports[0].kind == PortKind.ROW
+        and isinstance(yielded.owner, arith.AddfOp)
+        and _are(yielded.owner, accumulator, bias)
+    )
+
+
+def _are(op: arith.AddfOp, accumulator: SSAValue, bias: SSAValue) -> bool:
+    return {op.lhs, op.rhs} == {accumulator, bias}
