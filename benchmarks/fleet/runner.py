@@ -16,14 +16,17 @@ import torch
 from fleet.measure import Record, measure
 from fleet.models import FLEET, Member, Setting
 
+COMPILED, TIMED = 1, 2
+"""The stages of a process; 0 at first."""
+
 
 class _Wave:
     """Parts that compile at the same time, and are then timed one after the other."""
 
     def __init__(self, tasks: Sequence[tuple[Member, str]], options: argparse.Namespace):
         context = multiprocessing.get_context("spawn")
-        self.lock = context.Lock()
-        self.compiled = [context.Event() for _ in tasks]
+        # Without a lock, which a process that is ended may hold.
+        self.stages = context.Array("b", len(tasks), lock=False)
         self.jobs = [
             _Job(number, member, part, options, self) for number, (member, part) in enumerate(tasks)
         ]
@@ -36,7 +39,7 @@ class _Wave:
                 record = job.poll(until)
                 if record is not None:
                     running.remove(job)
-                    self.compiled[job.number].set()
+                    self.stages[job.number] = TIMED
                     yield record
             time.sleep(0.1)
 
@@ -50,7 +53,7 @@ class _Job:
         context = multiprocessing.get_context("spawn")
         self.number, self.member, self.part = number, member, part
         self.results, sender = context.Pipe(duplex=False)
-        turn = _Turn(number, wave.compiled, wave.lock)
+        turn = _Turn(number, wave.stages)
         arguments = (member.name, part, _setting(options), options, turn, sender)
         self.process = context.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
@@ -74,20 +77,18 @@ class _Job:
 
 @dataclass
 class _Turn:
-    """A context in which no other process of the wave uses the GPU."""
+    """A context in which no other process of the wave uses the GPU: in order, once all compiled."""
 
     number: int
-    compiled: Sequence[Any]
-    lock: Any
+    stages: Any
 
     def __enter__(self) -> None:
-        self.compiled[self.number].set()
-        for event in self.compiled:
-            event.wait()
-        self.lock.acquire()
+        self.stages[self.number] = COMPILED
+        while not (all(self.stages) and all(s == TIMED for s in self.stages[: self.number])):
+            time.sleep(0.02)
 
     def __exit__(self, *_: object) -> None:
-        self.lock.release()
+        self.stages[self.number] = TIMED
 
 
 def run(tasks: Sequence[tuple[Member, str]], options: argparse.Namespace) -> Iterator[Record]:

@@ -58,17 +58,23 @@ def _groups(
     ops: Sequence[Operation], joins: Callable[[Operation, Operation], bool]
 ) -> list[list[Operation]]:
     """The groups of operators that are connected by values, where `joins` allows it."""
-    group_of: dict[Operation, list[Operation]] = {}
+    leader: dict[Operation, Operation] = {}
+
+    def find(op: Operation) -> Operation:
+        while leader[op] is not op:
+            leader[op] = leader[leader[op]]
+            op = leader[op]
+        return op
+
     for op in ops:
-        group = [op]
-        owners = {value.owner for value in op.operands}
-        for before in [owner for owner in owners if isinstance(owner, Operation)]:
-            other = group_of.get(before)
-            if other is not None and other is not group and joins(before, op):
-                group = [*other, *group]
-        for member in group:
-            group_of[member] = group
-    return list({id(group): group for group in group_of.values()}.values())
+        leader[op] = op
+        for before in {value.owner for value in op.operands} & leader.keys():
+            if joins(before, op):
+                leader[find(before)] = find(op)
+    groups: dict[Operation, list[Operation]] = {}
+    for op in ops:
+        groups.setdefault(find(op), []).append(op)
+    return list(groups.values())
 
 
 def _traffic(group: Iterable[Operation], shapes: SymbolicShapes) -> int:
