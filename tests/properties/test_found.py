@@ -133,6 +133,16 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>,
 """
 """Moved to the terms of the product, the scale made infinities of both signs, and NaN of them."""
 
+BOUND_OF_NAN = """
+func.func @f(%x: tensor<5x8xbf16>, %w: tensor<4x8xbf16>) -> tensor<5x4xbf16> {
+  %c = coda.constant {value = 0x7ff8000000000000 : f64} : tensor<bf16>
+  %z = coda.linear %x, %w : (tensor<5x8xbf16>, tensor<4x8xbf16>) -> tensor<5x4xbf16>
+  %y = coda.minimum %z, %c : (tensor<5x4xbf16>, tensor<bf16>) -> tensor<5x4xbf16>
+  func.return %y : tensor<5x4xbf16>
+}
+"""
+"""Every result is NaN, of the reference backend (a clamp) as of an epilogue (a minimum)."""
+
 NORM_BEFORE_A_PRODUCT_OF_ACTIVATIONS = """
 func.func @f(%x: tensor<8xf32>, %g: tensor<8xf32>, %b: tensor<8xf32>, %u: tensor<4xf32>,
              %w: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>) {
@@ -153,6 +163,7 @@ DIFFERENTIATED = {
 }
 
 PROGRAMS = {
+    "bound of NaN": BOUND_OF_NAN,
     "infinite scale": INFINITE_SCALE,
     "scalar code": SCALAR_CODE,
     "scaled heads": SCALED_HEADS,
