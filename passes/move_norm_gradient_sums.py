@@ -22,6 +22,7 @@ from coda_ir.passes.support.norm_gradients import (
     find_norm_sum,
 )
 from coda_ir.passes.support.norms import OpInserter, replace_value
+from coda_ir.passes.support.order import BlockOrder
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class MoveNormGradientSumsPass(FunctionPass):
     the sum is of, so that <z − beta·W − b, dz> takes its place, and <w, dh> = <dz, w·W>;
     the vectors are computed once per weight.
 
-    Legal iff dh is the sum of the gradients of linear maps of h and of nothing else, and the
-    numerics mode lets rounding points move. `pack-weights` allows vectors that are kept between
-    calls; without it LayerNorm is refused.
+    Legal iff dh is the sum of the gradients of linear maps of h and of nothing else, the results of
+    these maps do not depend on the sum, and the numerics mode lets rounding points move.
+    `pack-weights` allows vectors that are kept between calls; without it LayerNorm is refused.
     """
 
     name: ClassVar[str] = "move-norm-gradient-sums"
@@ -56,14 +57,14 @@ class MoveNormGradientSumsPass(FunctionPass):
                     self._move(found, rewriter)
 
     def _move(self, found: NormGradientSum, rewriter: FunctionRewriter) -> None:
-        maps = self._check(found)
+        maps = self._check(found, rewriter.order)
         if isinstance(maps, Refusal):
             rewriter.missed(found.reduce, maps)
             return
         rewriter.passed(found.reduce, f"taken over the results of {_count(maps)} of the norm")
         _rewrite(found, maps, rewriter)
 
-    def _check(self, found: NormGradientSum) -> Sequence[MapGradient] | Refusal:
+    def _check(self, found: NormGradientSum, order: BlockOrder) -> Sequence[MapGradient] | Refusal:
         refusal = check_rounding_may_move(
             found.reduce, "the row sum of the norm's gradient stays: eager rounds the gradient"
         )
@@ -75,7 +76,25 @@ class MoveNormGradientSumsPass(FunctionPass):
                 "the row sum of the norm's gradient stays: it needs products of weights",
                 "allow pack-weights where weights change only in ways that PyTorch counts",
             )
-        return find_map_gradients(found)
+        maps = find_map_gradients(found)
+        if isinstance(maps, Refusal) or _make_available(found, maps, order):
+            return maps
+        return Refusal(
+            "the results of the maps do not depend on the row sum",
+            "the row sum of the norm's gradient stays: what would replace it depends on it",
+        )
+
+
+def _make_available(found: NormGradientSum, maps: Sequence[MapGradient], order: BlockOrder) -> bool:
+    """Move the values that replace the row sum ahead of it; false where one depends on the sum.
+
+    They may come later: what looks like a map of the forward may belong to another gradient.
+    """
+    values = [] if found.norm_bias is None else [found.norm_bias]
+    if not found.is_of_weight:
+        for each in maps:
+            values += filter(None, each.rotated() or each.with_bias())
+    return order.hoist(values, found.reduce)
 
 
 def _count(maps: Sequence[MapGradient]) -> str:

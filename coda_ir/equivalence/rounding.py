@@ -8,7 +8,7 @@ data and roundings of the arguments show, which costs more runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import torch
@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.reference import run_function, trace_function
-from coda_ir.dialects.coda import LayerNormOp
+from coda_ir.dialects.coda import LayerNormOp, NormStatsOp, RMSNormOp
 from coda_ir.float64 import relative_error
 from coda_ir.signatures import stated_dtype
 
@@ -28,6 +28,11 @@ SUMS = 2e-6
 
 PERTURBED_SAMPLES = 8
 """Runs with arguments that differ by a rounding, from which the condition is estimated."""
+
+AVERAGED = 64
+"""So many elements of a value, or of several errors of it, are enough to estimate their effect."""
+
+NORMS = (RMSNormOp, LayerNormOp, NormStatsOp)
 
 Tensors = Sequence[torch.Tensor]
 
@@ -46,9 +51,13 @@ class Rounding:
         """The error of result `index` and what is allowed, where it is more than that.
 
         Elements that are not finite in float64, or in stated precision, are not compared: where a
-        value overflows depends on where it is rounded.
+        value overflows depends on where it is rounded. Where the squares in a norm overflow, it
+        depends on that for elements of `actual` as well.
         """
-        error, allowed = finite_error(actual, self.exact[index], self.stated[index]), 0.0
+        exact, stated, allowed = self.exact[index], self.stated[index], 0.0
+        error = finite_error(actual, exact, stated)
+        if error == float("inf") and self._squares_overflow:
+            error = finite_error(actual, exact, torch.where(actual.isfinite(), stated, actual))
         for bounds in self._bounds():
             allowed = bounds[index]
             if error <= allowed:
@@ -72,15 +81,14 @@ class Rounding:
 
     @cached_property
     def _by_data(self) -> list[float]:
-        """The same where other data, or what cancels in the statistics of norms, has more."""
+        """The same where other data has more."""
         worst = self._errors(self.stated)
         for arguments in self.others:
             exact = run_function(self.func, arguments, "float64")
             stated = run_function(self.func, arguments, "stated")
             errors = [finite_error(s, e, s) for s, e in zip(stated, exact, strict=True)]
             worst = list(map(max, worst, errors))
-        unit = self._unit * (1 + self._cancellation())
-        return [FACTOR * (error + unit) for error in worst]
+        return [FACTOR * (error + self._unit) for error in worst]
 
     @cached_property
     def _by_condition(self) -> list[float]:
@@ -89,6 +97,8 @@ class Rounding:
         Everything may hang on one small value, such as the only gate that is not 0. The error in
         stated precision is a matter of luck then.
         """
+        if self._is_of_rounding_errors:
+            return [float("inf") for _ in self.exact]
         worst = [0.0 for _ in self.exact]
         for sample in range(PERTURBED_SAMPLES):
             random = torch.Generator().manual_seed(sample)
@@ -101,27 +111,27 @@ class Rounding:
         # Errors larger than the values multiply where two values with such errors do.
         return [max(bound, bound**2) for bound in bounds]
 
-    def _cancellation(self) -> float:
-        """The largest abs(mean) · rstd of a LayerNorm: by so much it magnifies rounding errors.
+    @property
+    def _is_of_rounding_errors(self) -> bool:
+        """Whether a LayerNorm has one column: that less its mean is 0.
 
-        Fused, its statistics are those of the unrounded value.
+        Nothing is left but rounding errors, and in gradients their products, which are 0 where one
+        value after the other is changed.
         """
-        norms = [op for op in self.func.body.block.ops if isinstance(op, LayerNormOp)]
-        if not norms:
-            return 0.0
         values = trace_function(self.func, self.arguments).values
-        if any(values[norm.x].shape[-1] == 1 for norm in norms):
-            # One column less its mean is 0: nothing is left but rounding errors.
-            return float("inf")
-        largest = 0.0
-        for norm in norms:
-            x = values[norm.x].double()
-            mean, variance = x.mean(-1), x.var(-1, correction=0)
-            ratio = mean.abs() * torch.rsqrt(variance + norm.eps.value.data)
-            finite = ratio[ratio.isfinite()]
-            # There is none where every row has the square root of a negative number.
-            largest = max(largest, finite.amax().item() if finite.numel() else 0.0)
-        return largest
+        norms = [op for op in self.func.walk() if isinstance(op, LayerNormOp)]
+        return any(values[norm.x].shape[-1] == 1 for norm in norms)
+
+    @cached_property
+    def _squares_overflow(self) -> bool:
+        """Whether float32 holds the rows of a norm but not the sum of their squares.
+
+        The norm makes 0 of such rows. One that is applied to the results of GEMMs multiplies these
+        by 0, and may find them infinite.
+        """
+        values = trace_function(self.func, self.arguments).values
+        rows = [values[op.operands[0]].float() for op in self.func.walk() if isinstance(op, NORMS)]
+        return any((x.isfinite().all(-1) & x.square().sum(-1).isinf()).any() for x in rows)
 
     def _errors(self, stated: Tensors) -> list[float]:
         return [finite_error(s, e, s) for s, e in zip(stated, self.exact, strict=True)]
@@ -156,16 +166,43 @@ def sensitivity(
 ) -> list[float]:
     """The errors of the results where every value on the way has a relative error of its
     `amount` by itself: the root of the sum of the squares of what each of them causes.
+
+    That is a mean over several errors of a value of few elements, which may happen to cancel.
     """
     random = torch.Generator().manual_seed(0)
     squares = [0.0 for _ in exact]
-    for value, tensor in trace_function(func, arguments).values.items():
-        if isinstance(value.owner, Operation) and tensor.is_floating_point():
-            moved = {value: perturbed(tensor.double(), random, amount(value))}
+    values = trace_function(func, arguments).values
+    for value, tensor in values.items():
+        if not isinstance(value.owner, Operation) or not tensor.is_floating_point():
+            continue
+        samples = max(1, min(PERTURBED_SAMPLES, AVERAGED // max(1, tensor.numel())))
+        for _ in range(samples):
+            moved = {value: _rounded(value, values, random, amount(value))}
             results = trace_function(func, arguments, "float64", moved).results
             for index, (got, wanted) in enumerate(zip(results, exact, strict=True)):
-                squares[index] += relative_error(got, wanted) ** 2
+                squares[index] += relative_error(got, wanted) ** 2 / samples
     return [square**0.5 for square in squares]
+
+
+def _rounded(
+    value: SSAValue,
+    values: Mapping[SSAValue, torch.Tensor],
+    random: torch.Generator,
+    amount: float,
+) -> torch.Tensor:
+    """`value` with a relative error of `amount`. A LayerNorm has that of its input, too.
+
+    Its statistics may be those of the unrounded input, x: the error δ of the rounded one is no part
+    of them, and becomes δ·rstd in the result. Relative to the result that is as much more as x is
+    larger than its deviation. An RMSNorm makes no more of it than it is.
+    """
+    moved, norm = perturbed(values[value].double(), random, amount), value.owner
+    if not isinstance(norm, LayerNormOp):
+        return moved
+    x = values[norm.x].double()
+    variance = x.var(-1, correction=0, keepdim=True)
+    error = (perturbed(x, random, amount) - x) * torch.rsqrt(variance + norm.eps.value.data)
+    return moved + (error if norm.weight is None else error * values[norm.weight].double())
 
 
 def perturbed(

@@ -152,11 +152,12 @@ class Adjoint:
 
     def reshaped(self, value: SSAValue, like: SSAValue) -> SSAValue:
         """`value` with the shape of `like`, which has as many elements."""
+        dims = self.backward.shapes.dims(like)
+        needs_dims = shape_of(like).count(DYNAMIC_INDEX) > 1
+        if needs_dims and not self.backward.shapes.are_declared(dims):
+            return self._reshaped_as(value, like)
         op = coda.ReshapeOp(value, shape_of(like))
-        if shape_of(like).count(DYNAMIC_INDEX) > 1:
-            dims = self.backward.shapes.dims(like)
-            if not self.backward.shapes.are_declared(dims):
-                return self._reshaped_as(value, like)
+        if needs_dims:
             op.attributes["coda.dims"] = dims_attribute(dims)
         return self.insert(op)
 

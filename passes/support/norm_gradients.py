@@ -76,8 +76,10 @@ class MapGradient:
         if bias_of(self.map) is not None or not isinstance(add, coda.AddOp):
             return result, bias_of(self.map)
         other = add.operands[1 - uses[0].index]
-        is_row = shape_of(other) == shape_of(result)[-1:] and add.result.type == result.type
-        return (add.result, other) if is_row else (result, None)
+        # What is added to a single row may be anything: subtracting it again may lose all digits.
+        is_row = len(shape_of(result)) > 1 and shape_of(other) == shape_of(result)[-1:]
+        is_bias = is_row and add.result.type == result.type
+        return (add.result, other) if is_bias else (result, None)
 
     def rotated(self) -> tuple[SSAValue, SSAValue] | None:
         """The rotation of z, and its gradient, where dz is that rotated back."""

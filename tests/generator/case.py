@@ -46,6 +46,8 @@ class Case:
     """How far from float64 its results may be, once that is known."""
     notes: list[str] = field(default_factory=list[str])
     """What could not be checked, and what is worth a look; not failures."""
+    noises: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """The errors of the results of functions that are rounding, once they are known."""
     motifs: set[str] = field(default_factory=set[str])
     """What its calls had that the program does not show: strides, loops of kernels."""
 
@@ -79,12 +81,18 @@ class Case:
         A result may be 0, as a sum of what cancels: then rounding errors are all there is, and
         they are as large as the terms are.
         """
+        if name not in self.noises:
+            self.noises[name] = self._noise(name)
+        return self.noises[name][index]
+
+    def _noise(self, name: str) -> list[float]:
         random = torch.Generator().manual_seed(0)
         arguments = [perturbed(each, random, DIGIT) for each in self.arguments[name]]
         func, exact = self._function(name), self.exact[name]
-        error = relative_error(run_function(func, arguments, "float64")[index], exact[index])
+        results = run_function(func, arguments, "float64")
+        errors = [relative_error(*pair) for pair in zip(results, exact, strict=True)]
         moved = sensitivity(func, self.arguments[name], exact, lambda _: DIGIT)
-        return NOISE * max(error, moved[index])
+        return [NOISE * max(pair) for pair in zip(errors, moved, strict=True)]
 
     def _function(self, name: str) -> FuncOp:
         return next(f for f in self.program.functions if f.sym_name.data == name)

@@ -22,7 +22,7 @@ from generator.arguments import arguments_of
 from generator.case import DIGIT, NOISE, TOLERANCE, Case
 from generator.choices import Choices
 from generator.emitted import check_emitted
-from generator.lowering import check_steps, lower_to_gemm, schedule
+from generator.lowering import check_steps, lower_to_gemm, schedule, verify
 from generator.program import Program
 from generator.rounding import Rounding
 from generator.violations import Violation, expected_to_work
@@ -77,7 +77,7 @@ def derive(case: Case, func: FuncOp, choices: Choices) -> tuple[Joint, Case] | N
                 raise Violation(DERIVED, "derive-gradient", str(error)) from error
             case.notes.append(f"not differentiated: {str(error).rpartition(': ')[2]}")
             return None
-        module.verify()
+        verify(module)
     alone = [op for op in module.ops if isinstance(op, FuncOp)][-1].clone()
     alone.sym_visibility = None
     joint = Joint.of(alone)
@@ -178,7 +178,7 @@ def check_split(case: Case, func: FuncOp, joint: Joint, of_joint: Case) -> None:
     names = [joint.argument_name(index) for index in range(len(arguments))]
     with expected_to_work(SPLIT, "differentiate"):
         DifferentiatePass(name, wrt).apply(make_context(), module)
-        module.verify()
+        verify(module)
         outputs = run_split(module, name, dict(zip(names, arguments, strict=True)))
     exact = of_joint.exact[name + SUFFIX]
     saved = len(outputs) - len(exact)

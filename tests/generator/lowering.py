@@ -12,6 +12,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
+from coda_ir.mlir.dominance import misplaced_use
 from coda_ir.passes import get_all_passes
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
@@ -34,6 +35,22 @@ TARGETS = ("interpreter", "portable", "sm_80", "sm_90", "gfx942")
 
 def size_of(module: ModuleOp) -> int:
     return sum(1 for _ in module.walk())
+
+
+def verify(module: ModuleOp) -> None:
+    """Verify what the verifiers of the operators do, and what they do not: values are defined
+    before they are used, and nothing outside of the module uses them.
+    """
+    module.verify()
+    if (misplaced := misplaced_use(module)) is not None:
+        raise misplaced[1]
+    for op in module.walk():
+        arguments = [
+            each for region in op.regions for block in region.blocks for each in block.args
+        ]
+        users = (use.operation for value in (*op.results, *arguments) for use in value.uses)
+        stray = next((user for user in users if user.parent is None), None)
+        assert stray is None, f"{op.name} is used by a {stray.name} outside of the module"
 
 
 def apply(case: Case, step: ModulePass, module: ModuleOp, property: str, where: str) -> None:
@@ -60,7 +77,7 @@ def lower_to_gemm(case: Case, *, fold_weights: bool = False) -> ModuleOp:
         for step in pipeline.steps():
             apply(case, step, module, EVERY_PASS, step.name)
         with expected_to_work(EVERY_PASS, pipeline.name):
-            module.verify()
+            verify(module)
         case.check_meaning(module, EVERY_PASS, pipeline.name)
     except Violation:
         check_steps(case, pipeline.steps(), EVERY_PASS)
@@ -78,7 +95,7 @@ def check_steps(case: Case, steps: Sequence[ModulePass], property: str) -> Modul
         apply(case, step, module, property, step.name)
         with expected_to_work(property, step.name):
             before, text = text, str(module)
-            module.verify()
+            verify(module)
         if text != before:
             case.check_meaning(module, property, step.name)
             check_round_trip(module, f"after {step.name}", [next(forms)])
@@ -151,7 +168,7 @@ def take_apart(case: Case, lowered: ModuleOp, by: str) -> ModuleOp:
     step = UnfuseGemmsPass(by)
     apply(case, step, module, EVERY_PASS, step.name)
     with expected_to_work(EVERY_PASS, step.name):
-        module.verify()
+        verify(module)
     case.check_meaning(module, EVERY_PASS, step.name)
     return module
 
@@ -172,6 +189,6 @@ def schedule(case: Case, lowered: ModuleOp, target: str, *, absorb: bool = False
         except CodaError as error:
             raise Violation("block = GEMM level = scheduled", where, str(error)) from error
         PlanBuffersPass().apply(make_context(), module)
-        module.verify()
+        verify(module)
     case.check_meaning(module, "block = GEMM level = scheduled", where)
     return module

@@ -115,7 +115,9 @@ func.func @f(%x: tensor<?x?x8xbf16>) -> tensor<4x?x?x2xbf16> {
   func.return %t : tensor<4x?x?x2xbf16>
 }
 """
-"""The gradient has other strides than the argument, and was viewed where it had to be reshaped."""
+"""The gradient has other strides than the argument, and was viewed where it had to be reshaped. The
+derivation left an operator outside of the function that used the gradient, too.
+"""
 
 INFINITE_SCALE = """
 func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>,
@@ -131,13 +133,37 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>,
 """
 """Moved to the terms of the product, the scale made infinities of both signs, and NaN of them."""
 
+BOUND_OF_NAN = """
+func.func @f(%x: tensor<5x8xbf16>, %w: tensor<4x8xbf16>) -> tensor<5x4xbf16> {
+  %c = coda.constant {value = 0x7ff8000000000000 : f64} : tensor<bf16>
+  %z = coda.linear %x, %w : (tensor<5x8xbf16>, tensor<4x8xbf16>) -> tensor<5x4xbf16>
+  %y = coda.minimum %z, %c : (tensor<5x4xbf16>, tensor<bf16>) -> tensor<5x4xbf16>
+  func.return %y : tensor<5x4xbf16>
+}
+"""
+"""Every result is NaN, of the reference backend (a clamp) as of an epilogue (a minimum)."""
+
+NORM_BEFORE_A_PRODUCT_OF_ACTIVATIONS = """
+func.func @f(%x: tensor<8xf32>, %g: tensor<8xf32>, %b: tensor<8xf32>, %u: tensor<4xf32>,
+             %w: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>) {
+  %h = coda.layer_norm %x, %g, %b {eps = 1.0e-6 : f64}
+    : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %y = coda.matmul %u, %w : (tensor<4xf32>, tensor<4x8xf32>) -> tensor<8xf32>
+  %p = coda.weight_gradient %u, %h : (tensor<4xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  func.return %y, %p : tensor<8xf32>, tensor<4x8xf32>
+}
+"""
+"""A row sum took in the gradient of the other factor, which was added up later."""
+
 DIFFERENTIATED = {
+    "norm before a product of activations": NORM_BEFORE_A_PRODUCT_OF_ACTIVATIONS,
     "reshaped and transposed": RESHAPED_AND_TRANSPOSED,
     "norm of heads and a view": NORM_OF_HEADS_AND_A_VIEW,
     "norm of a row": NORM_OF_A_ROW,
 }
 
 PROGRAMS = {
+    "bound of NaN": BOUND_OF_NAN,
     "infinite scale": INFINITE_SCALE,
     "scalar code": SCALAR_CODE,
     "scaled heads": SCALED_HEADS,

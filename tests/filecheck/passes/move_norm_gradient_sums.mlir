@@ -220,3 +220,52 @@ func.func @low_rank_layer_norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %beta: te
 // CHECK-NEXT:   %c = coda.mul %6, %7 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The bias is added after the sum, which then takes the addition ahead.
+
+func.func @added_later(%x: tensor<?x8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>, %dz: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %dh = coda.linear %dz, %wa : (tensor<?x16xf32>, tensor<8x16xf32>) -> tensor<?x8xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %xhat = coda.mul %x, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %p = coda.mul %dh, %xhat : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c = coda.reduce %p {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %z = coda.matmul %h, %wa : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+  %y = coda.add %z, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+}
+// CHECK:      func.func @added_later(%x: tensor<?x8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>, %dz: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %h = coda.rms_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %z = coda.matmul %h, %wa : (tensor<?x8xf32>, tensor<8x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.add %z, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %0 = coda.sub %y, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %dz : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %c = coda.reduce %1 {kind = "sum"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %y, %c : tensor<?x16xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Of one row: what is added to the result may be another row, and stays out of the sum.
+
+func.func @one_row(%x: tensor<8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>, %dz: tensor<16xf32>) -> (tensor<16xf32>, tensor<1xf32>) {
+  %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+  %z = coda.matmul %h, %wa : (tensor<8xf32>, tensor<8x16xf32>) -> tensor<16xf32>
+  %y = coda.add %z, %b : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %dh = coda.linear %dz, %wa : (tensor<16xf32>, tensor<8x16xf32>) -> tensor<8xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<8xf32>) -> tensor<1xf32>
+  %xhat = coda.mul %x, %r : (tensor<8xf32>, tensor<1xf32>) -> tensor<8xf32>
+  %p = coda.mul %dh, %xhat : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %c = coda.reduce %p {kind = "sum"} : (tensor<8xf32>) -> tensor<1xf32>
+  func.return %y, %c : tensor<16xf32>, tensor<1xf32>
+}
+// CHECK:      func.func @one_row(%x: tensor<8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>, %dz: tensor<16xf32>) -> (tensor<16xf32>, tensor<1xf32>) {
+// CHECK-NEXT:   %h = coda.rms_norm %x {eps = 1.000000e-05 : f64} : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %z = coda.matmul %h, %wa : (tensor<8xf32>, tensor<8x16xf32>) -> tensor<16xf32>
+// CHECK-NEXT:   %y = coda.add %z, %b : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+// CHECK-NEXT:   %0 = coda.mul %z, %dz : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+// CHECK-NEXT:   %c = coda.reduce %0 {kind = "sum"} : (tensor<16xf32>) -> tensor<1xf32>
+// CHECK-NEXT:   func.return %y, %c : tensor<16xf32>, tensor<1xf32>
+// CHECK-NEXT: }
