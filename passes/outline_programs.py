@@ -77,7 +77,11 @@ class OutlineProgramsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [func for func in op.ops if isinstance(func, FuncOp)]:
-            outline_programs(func)
+            outlined = func.clone()
+            op.body.block.insert_op_after(outlined, func)
+            unused = func if outline_programs(outlined) else outlined
+            unused.detach()
+            unused.erase()
 
 
 def calls_programs(module: ModuleOp) -> bool:
@@ -97,7 +101,10 @@ def can_call_programs(module: ModuleOp) -> bool:
 
 
 def outline_programs(func: FuncOp) -> int:
-    """Outline the programs of a function, and return how many calls there are."""
+    """Outline the programs of a function, and return how many calls there are.
+
+    Where there are none, the function has superfluous copies of constants and views.
+    """
     block = func.body.block
     levels = _levels(block)
     _copy_views(block, levels)
@@ -197,8 +204,6 @@ def _copy(op: Operation, readers: set[int], level: int, levels: Levels) -> None:
     """Copy an operator to `level`, for what reads it at the levels `readers`."""
     copy, block = op.clone(), op.parent_block()
     assert block is not None
-    copy.location = op.location
-    copy.results[0].name_hint = op.results[0].name_hint
     block.insert_ops_after([copy], op)
     levels[copy] = level
     op.results[0].replace_uses_with_if(
@@ -331,8 +336,6 @@ class _Outliner:
             values[value] = argument
         for op in plan.ops:
             copy = op.clone(values)
-            copy.location = op.location
-            values |= dict(zip(op.results, copy.results, strict=True))
             for inner in copy.walk():
                 _rename(inner)
             block.add_op(copy)
