@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -36,6 +38,14 @@ def compiled(
     """`model` compiled for the reference target, where no error of the compiler is hidden."""
     given = {"target": "reference", "errors": "raise", **options}
     return torch_compile(model, backend="coda", dynamic=dynamic, fullgraph=fullgraph, options=given)
+
+
+def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace graphs that call programs as Inductor does, but run their operators one by one.
+
+    Inductor compiles C++ for several seconds per graph.
+    """
+    monkeypatch.setattr(torch, "compile", partial(torch_compile, backend="aot_eager"))
 
 
 def reset() -> None:
