@@ -70,16 +70,19 @@ class OutlineProgramsPass(ModulePass):
 
     Legal iff the sizes of what a function takes and gives follow from the arguments of the
     program: the number of tiles of a kernel, or a size that depends on data, does not. A program
-    for which that is not so stays as it is.
+    for which that is not so stays as it is. Done where that saves more time than the calls take;
+    `always` skips that.
     """
 
     name: ClassVar[str] = "outline-programs"
+    always: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [func for func in op.ops if isinstance(func, FuncOp)]:
             outlined = func.clone()
             op.body.block.insert_op_after(outlined, func)
-            unused = func if outline_programs(outlined) else outlined
+            calls = outline_programs(outlined, always=self.always)
+            unused = func if calls else outlined
             unused.detach()
             unused.erase()
 
@@ -100,7 +103,7 @@ def can_call_programs(module: ModuleOp) -> bool:
     )
 
 
-def outline_programs(func: FuncOp) -> int:
+def outline_programs(func: FuncOp, *, always: bool = False) -> int:
     """Outline the programs of a function, and return how many calls there are.
 
     Where there are none, the function has superfluous copies of constants and views.
@@ -110,7 +113,7 @@ def outline_programs(func: FuncOp) -> int:
     _copy_views(block, levels)
     plans = _plans(block, levels)
     shapes = SymbolicShapes(func)
-    if not _is_worth_it(plans, levels, shapes):
+    if not plans or not (always or _is_worth_it(plans, levels, shapes)):
         return 0
     for value in (value for plan in plans for value in (*plan.inputs, *plan.outputs)):
         if not shapes.are_declared(shapes.dims(value)):

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from coda_ir import lowering
+
 # torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile
 dynamo: Any = import_module("torch._dynamo")
@@ -46,6 +48,12 @@ def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
     Inductor compiles C++ for several seconds per graph.
     """
     monkeypatch.setattr(torch, "compile", partial(torch_compile, backend="aot_eager"))
+
+
+def always_call_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make graphs of small programs, too, for which calls take longer than they save."""
+    graph = lowering.GRAPH.replace("outline-programs", "outline-programs{always=true}")
+    monkeypatch.setattr(lowering, "GRAPH", graph)
 
 
 def reset() -> None:

@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p outline-programs --split-input-file | filecheck %s
-// RUN: coda-opt %s -p outline-programs --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p outline-programs{always=true} --split-input-file | filecheck %s
+// RUN: coda-opt %s -p outline-programs{always=true} --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The number of rows depends on data.
 
@@ -76,32 +76,4 @@ func.func @tiles(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %c: tensor<?x1xf32>
 // CHECK-NEXT:     gemm.yield %b : f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %y : tensor<?x1xf32>
-// CHECK-NEXT: }
-
-// -----
-
-// Nothing is refused where one program does all, but for views of what it gives.
-
-func.func @alone(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>) -> (tensor<?x2x4xf32> {coda.dims = ["M", 2, 4]}) {
-  %w0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<16x8xf32>) -> tensor<8x8xf32>
-  %h = gemm.fused %x : tensor<?x8xf32>
-    columns(%w0 : tensor<8x8xf32>)
-      -> (tile : tensor<?x8xf32>) {
-    ^bb0(%acc: f32):
-      gemm.yield %acc : f32
-    }
-  %r = coda.reshape %h {coda.dims = ["M", 2, 4]} : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
-  func.return %r : tensor<?x2x4xf32>
-}
-
-// CHECK:      func.func @alone(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %w: tensor<16x8xf32>) -> (tensor<?x2x4xf32> {coda.dims = ["M", 2 : i64, 4 : i64]}) {
-// CHECK-NEXT:   %w0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<16x8xf32>) -> tensor<8x8xf32>
-// CHECK-NEXT:   %h = gemm.fused %x : tensor<?x8xf32>
-// CHECK-NEXT:     columns(%w0 : tensor<8x8xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32):
-// CHECK-NEXT:       gemm.yield %acc : f32
-// CHECK-NEXT:     }
-// CHECK-NEXT:   %r = coda.reshape %h {coda.dims = ["M", 2 : i64, 4 : i64]} : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
-// CHECK-NEXT:   func.return %r : tensor<?x2x4xf32>
 // CHECK-NEXT: }

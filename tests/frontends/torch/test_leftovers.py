@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.daily import daily
-from support.torch_compile import compiled, gradients, graphs, trace_only
+from support.torch_compile import always_call_programs, compiled, gradients, graphs, trace_only
 from torch import Tensor, nn
 
 import coda_ir.inductor
@@ -22,6 +22,11 @@ WIDTH = 32
 
 traced_daily = daily(lambda compiler: compiler == "traced")
 """Inductor compiles C++ for several seconds per graph: it does so every night."""
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    always_call_programs(monkeypatch)
 
 
 @pytest.fixture(params=["traced", "inductor"])
@@ -173,14 +178,15 @@ def test_compiled_by_inductor(programs: list[str]):
     assert programs
 
 
-class Normed(nn.Sequential):
+class Normed(nn.Module):
     """LayerNorm between linear maps, and running sums."""
 
     def __init__(self):
-        super().__init__(nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 16))
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 16)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self[2](torch.softmax(self[2](self[1](self[0](x))).cumsum(0), -1))
+        return self.last(torch.softmax(self.last(self.norm(self.first(x))).cumsum(0), -1))
 
 
 @pytest.mark.parametrize("options", [{}, {"pack_weights": True}])
