@@ -235,8 +235,10 @@ class CompiledFunction(NotCopied):
         schedule, given = find_architecture(arch).schedule, self._lowering.options
         options = replace(given, schedule=schedule, architecture="cpu", tuning=None)
         lowering = Lowering(self._lowering.module("block"), options)
-        program = emit_program(lowering.module("scheduled"), self.name)
-        return tuple(kernel.resources for kernel in compile_kernels(program.kernels, arch))
+        names = self._artifact.programs or (self.name,)
+        programs = [emit_program(lowering.module("scheduled"), name) for name in names]
+        compiled = [compile_kernels(program.kernels, arch) for program in programs]
+        return tuple(kernel.resources for kernels in compiled for kernel in kernels)
 
     @cached_property
     def _generated(self) -> ModuleType:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from coda_ir.backends.reference import call_on_device
+from coda_ir.cache.modules import module_name
 from coda_ir.functions import find_entry
 from coda_ir.mlir.reader import read_module
 from coda_ir.symbolic_size import SymbolicSize
@@ -31,11 +32,17 @@ class Program(Protocol):
     @cached_property
     def signature(self) -> Signature: ...
 
+    @property
+    def source(self) -> str: ...
+
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
 
 
 _PROGRAMS: WeakValueDictionary[str, Program] = WeakValueDictionary()
-"""The programs that graphs call, by the name that the operator has for them."""
+"""The programs that graphs call, by the name that the operator has for them.
+
+Equal programs have one name, in every process: Inductor finds in its cache what it compiled.
+"""
 
 
 def load_graph(
@@ -84,9 +91,8 @@ class _Call:
     """A call of a program from a graph."""
 
     def __init__(self, program: Program):
-        self._program = program
-        self._name = f"{program.signature.name}_{id(program):x}"
-        _PROGRAMS[self._name] = program
+        self._name = module_name(program.source, program.signature.name)
+        self._program = _PROGRAMS.setdefault(self._name, program)
 
     def __call__(self, tensors: Tensors) -> Tensors:
         dense = [tensor.contiguous() for tensor in tensors]

@@ -67,9 +67,8 @@ class CompileOptions:
     def __post_init__(self) -> None:
         """Raise CodaError for options that contradict each other."""
         if self.leftovers not in get_args(Leftovers):
-            raise CodaError(
-                f"unknown leftovers '{self.leftovers}'", f"use one of {get_args(Leftovers)}"
-            )
+            choices = ", ".join(get_args(Leftovers))
+            raise CodaError(f"unknown leftovers '{self.leftovers}'", f"use one of {choices}")
         if self.fold_weights and not self.pack_weights:
             raise CodaError(
                 "fold_weights keeps copies of weights between calls, which pack_weights=False does "

@@ -179,11 +179,12 @@ class SymbolicShapes:
 
 
 def _declared_results(op: Operation) -> list[Dims]:
-    """The `coda.dims` of an operator: those of its only result, or a list for each; or nothing."""
+    """The `coda.dims` of an operator: those of its first result, or a list for each; or nothing."""
     attribute = op.attributes.get("coda.dims")
+    entries = (*cast(ArrayAttr[Attribute], attribute),) if isinstance(attribute, ArrayAttr) else ()
     each: list[Attribute | None] = [attribute]
-    if isinstance(attribute, ArrayAttr) and len(op.results) != 1:
-        each = [*cast(ArrayAttr[Attribute], attribute)]
+    if entries and all(isinstance(entry, ArrayAttr) for entry in entries):
+        each = [*entries]
     return [dims for dims in map(_dims_attribute, each) if dims is not None]
 
 

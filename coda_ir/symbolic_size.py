@@ -65,9 +65,10 @@ class SymbolicSize:
     def evaluate(self, bindings: Mapping[str, int] | None = None) -> int:
         """The value under `bindings`. Raises KeyError with the name of an unbound symbol."""
         total = 0
+        known: Mapping[str, int] = {} if bindings is None else bindings
         for monomial, coefficient in self.terms:
             for symbol in monomial:
-                coefficient *= (bindings or {})[symbol]
+                coefficient *= known[symbol]
             total += coefficient
         return total
 

@@ -23,8 +23,8 @@ class LeavePlainGemmsPass(FunctionPass):
             yield acc + b
           }
 
-    For programs in a graph, where PyTorch calls its library for it. Legal iff the result, the input
-    and the weight have one type; a GEMM of several weights stays.
+    For programs in a graph, where PyTorch calls its library for it. Legal iff the result and all
+    operands have one type; a GEMM of several weights stays.
     """
 
     name: ClassVar[str] = "leave-plain-gemms"
@@ -50,10 +50,10 @@ def _is_plain(op: FusedOp) -> bool:
     (segment,) = segments
     if segment.pairing is not None or segment.layout != Layout.NK or len(segment.weights) != 1:
         return False
-    (results, weight) = segment.results, segment.weights[0]
+    results = segment.results
     if len(results) != 1 or results[0].port.kind.data != ResultKind.TILE:
         return False
-    types = {element_type_of(value) for value in (op.inputs[0], weight, op.outputs[0])}
+    types = {element_type_of(value) for value in (*op.operands, op.outputs[0])}
     return len(types) == 1 and _adds_a_bias_at_most(segment)
 
 

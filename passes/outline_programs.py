@@ -70,14 +70,21 @@ class OutlineProgramsPass(ModulePass):
 
     Legal iff the sizes of what a function takes and gives follow from the arguments of the
     program: the number of tiles of a kernel, or a size that depends on data, does not. A program
-    for which that is not so stays as it is.
+    for which that is not so stays as it is. Done where that saves more time than the calls take;
+    `always` skips that.
     """
 
     name: ClassVar[str] = "outline-programs"
+    always: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [func for func in op.ops if isinstance(func, FuncOp)]:
-            outline_programs(func)
+            outlined = func.clone()
+            op.body.block.insert_op_after(outlined, func)
+            calls = outline_programs(outlined, always=self.always)
+            unused = func if calls else outlined
+            unused.detach()
+            unused.erase()
 
 
 def calls_programs(module: ModuleOp) -> bool:
@@ -96,14 +103,17 @@ def can_call_programs(module: ModuleOp) -> bool:
     )
 
 
-def outline_programs(func: FuncOp) -> int:
-    """Outline the programs of a function, and return how many calls there are."""
+def outline_programs(func: FuncOp, *, always: bool = False) -> int:
+    """Outline the programs of a function, and return how many calls there are.
+
+    Where there are none, the function has superfluous copies of constants and views.
+    """
     block = func.body.block
     levels = _levels(block)
     _copy_views(block, levels)
     plans = _plans(block, levels)
     shapes = SymbolicShapes(func)
-    if not _is_worth_it(plans, levels, shapes):
+    if not plans or not (always or _is_worth_it(plans, levels, shapes)):
         return 0
     for value in (value for plan in plans for value in (*plan.inputs, *plan.outputs)):
         if not shapes.are_declared(shapes.dims(value)):
@@ -197,8 +207,6 @@ def _copy(op: Operation, readers: set[int], level: int, levels: Levels) -> None:
     """Copy an operator to `level`, for what reads it at the levels `readers`."""
     copy, block = op.clone(), op.parent_block()
     assert block is not None
-    copy.location = op.location
-    copy.results[0].name_hint = op.results[0].name_hint
     block.insert_ops_after([copy], op)
     levels[copy] = level
     op.results[0].replace_uses_with_if(
@@ -331,8 +339,6 @@ class _Outliner:
             values[value] = argument
         for op in plan.ops:
             copy = op.clone(values)
-            copy.location = op.location
-            values |= dict(zip(op.results, copy.results, strict=True))
             for inner in copy.walk():
                 _rename(inner)
             block.add_op(copy)

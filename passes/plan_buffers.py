@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
+from xdsl.dialects import func as func_dialect
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -156,15 +157,20 @@ class PlanBuffersPass(ModulePass):
 
     Two values get the same name only where the first and all views of it have no use after the
     operation before the second, and their sizes (symbolically) and element types are equal. What
-    the function returns, what PyTorch allocates and the arguments keep their own storage.
+    the function returns, what PyTorch allocates and the arguments keep their own storage. A
+    function that calls others has no plan: PyTorch runs it.
     """
 
     name = "plan-buffers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.walk():
-            if isinstance(func, FuncOp) and func.body.blocks:
+            if isinstance(func, FuncOp) and func.body.blocks and not _calls_others(func):
                 _plan_function(func)
+
+
+def _calls_others(func: FuncOp) -> bool:
+    return any(isinstance(op, func_dialect.CallOp) for op in func.body.block.ops)
 
 
 def _plan_function(func: FuncOp) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from support.compile_cache import PROGRAM, VERSIONS, count_lowered, set_versions, use_cache
+from support.torch_compile import always_call_programs, trace_only
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -129,6 +130,25 @@ print([name for name in sys.modules if name.startswith(("xdsl", "coda_ir.passes"
         functions[1].pair(("x",))
         assert lowered() == 4
 
+    def test_a_graph_that_calls_programs(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, lowered: Callable[[], int]
+    ):
+        trace_only(monkeypatch)
+        always_call_programs(monkeypatch)
+        text = PROGRAM.replace("linear(x, w)", "linear(softmax(relu(linear(x, w))), w)")
+        first, second = (compiled(text, leftovers="inductor") for _ in range(2))
+        # The graph and its two programs.
+        assert lowered() == 3
+        assert len(entries(cache)) == 3
+        assert first.source == second.source != compiled(text).source
+        assert first.remarks == second.remarks != ()
+        assert first.kernels == second.kernels != ()
+        assert first.operators == second.operators
+        assert first.ir("gemm") == second.ir("gemm")
+        tensors = torch.ones(3, 16), torch.ones(3, 16), torch.ones(16, 16), torch.ones(16)
+        torch.testing.assert_close(second(*tensors), first.reference(tensors), check_dtype=False)
+        assert lowered() == 4
+
     def test_the_cache_can_be_off(
         self, cache: Path, monkeypatch: pytest.MonkeyPatch, lowered: Callable[[], int]
     ):
@@ -219,7 +239,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "garbage": lambda _: bytes(range(256)) * 9,
     "one bit": lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
-    "other format": lambda data: data.replace(b"program 1", b"program 0", 1),
+    "other format": lambda data: data.replace(b"program ", b"program 0", 1),
     "no JSON": lambda _: with_checksum("{}\nno\n"),
     "one line": lambda _: with_checksum("{}\n"),
     "no fields": lambda _: with_checksum("{}\n{}\n"),

@@ -29,6 +29,9 @@ REASONS = {
     "coda_ir/float64.py: torch.utils._python_dispatch.TorchDispatchMode": (
         "PyTorch documents the class under this name, in its notes on extending PyTorch"
     ),
+    "coda_ir/inductor.py: __c*": (
+        "TorchDynamo counts the variants of a code; Python documents how a function is copied"
+    ),
     "coda_ir/launching/captures.py: torch._C*": (
         "ends the allocations of a capture that failed, where the function is there"
     ),

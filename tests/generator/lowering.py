@@ -16,6 +16,8 @@ from coda_ir.mlir.dominance import misplaced_use
 from coda_ir.passes import get_all_passes
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.leave_plain_gemms import LeavePlainGemmsPass
+from coda_ir.passes.outline_programs import OutlineProgramsPass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.plan_buffers import PlanBuffersPass
 from coda_ir.passes.schedule import SchedulePass
@@ -65,13 +67,15 @@ def apply(case: Case, step: ModulePass, module: ModuleOp, property: str, where: 
         raise Violation(property, where, "the module has grown more than 40 times")
 
 
-def lower_to_gemm(case: Case, *, fold_weights: bool = False) -> ModuleOp:
+def lower_to_gemm(
+    case: Case, *, fold_weights: bool = False, leftover_kernels: bool = True
+) -> ModuleOp:
     """The program after coda-to-gemm, which preserves its meaning.
 
     The module is verified, and its meaning checked, at the end. Where that fails, the steps are
     tried one by one.
     """
-    pipeline = CodaToGemmPass(fold_weights=fold_weights)
+    pipeline = CodaToGemmPass(fold_weights=fold_weights, leftover_kernels=leftover_kernels)
     module = case.program.module.clone()
     try:
         for step in pipeline.steps():
@@ -160,6 +164,17 @@ def check_idempotent(case: Case, lowered: ModuleOp) -> None:
             case.notes.append(f"second run: {step.name} finds more to do")
     if text != str(lowered):
         case.check_meaning(again, IDEMPOTENT, "coda-to-gemm twice")
+
+
+def call_programs(case: Case) -> None:
+    """The GEMMs in programs that the other operators call."""
+    module = lower_to_gemm(case, leftover_kernels=False)
+    for step in LeavePlainGemmsPass(), OutlineProgramsPass(always=True):
+        apply(case, step, module, EVERY_PASS, step.name)
+        with expected_to_work(EVERY_PASS, step.name):
+            module.verify()
+        case.check_meaning(module, EVERY_PASS, step.name)
+    check_round_trip(module, "calls programs")
 
 
 def take_apart(case: Case, lowered: ModuleOp, by: str) -> ModuleOp:

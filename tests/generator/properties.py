@@ -16,6 +16,7 @@ from generator.emitted import check_emitted
 from generator.gemm_programs import gemm_program
 from generator.gradients import check_gradients
 from generator.lowering import (
+    call_programs,
     check_every_pass,
     check_idempotent,
     check_random_pipeline,
@@ -63,6 +64,10 @@ def any_pipeline(case: Case, choices: Choices) -> None:
 
 def folded_weights(case: Case, choices: Choices) -> None:
     lower_to_gemm(case, fold_weights=True)
+
+
+def programs(case: Case, choices: Choices) -> None:
+    call_programs(case)
 
 
 def idempotent(case: Case, choices: Choices) -> None:
@@ -134,6 +139,7 @@ PROPERTIES: Mapping[str, Property] = {
     "every pass": Property(every_pass, 40),
     "any pipeline": Property(any_pipeline, 8),
     "folded weights": Property(folded_weights, 8),
+    "called programs": Property(programs, 8),
     "idempotent": Property(idempotent, 10),
     "emitted triton": Property(emitted_triton, 2),
     "emitted apart": Property(emitted_apart, 6),

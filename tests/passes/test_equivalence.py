@@ -12,6 +12,8 @@ from coda_ir.passes import PASS_CLASSES
 
 TO_KERNELS = "coda-to-gemm,schedule{target=interpreter},plan-buffers"
 FOLDED = "coda-to-gemm{fold-weights=true}"
+LEFTOVERS = "coda-to-gemm{leftover-kernels=false}"
+TO_PROGRAMS = f"{LEFTOVERS},leave-plain-gemms,outline-programs{{always=true}},accumulate-in-place"
 
 NOT_SCHEDULED = {"shapes-symbolic_columns"}
 """Programs with GEMMs whose columns are a symbol, which kernels cannot have."""
@@ -55,12 +57,17 @@ def test_program(golden: Golden):
     run_checked(golden.module(), "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS)
 
 
+@pytest.mark.parametrize("golden", cases(ALL_PROGRAMS))
+def test_program_that_calls_programs(golden: Golden):
+    run_checked(golden.module(), TO_PROGRAMS)
+
+
 @pytest.mark.parametrize("golden", cases([g for g in ALL_PROGRAMS if g.has_column_scale]))
 def test_program_with_folded_weights(golden: Golden):
     run_checked(golden.module(), FOLDED)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.coda")), ids=stem)
-@pytest.mark.parametrize("pipeline", [TO_KERNELS, FOLDED])
+@pytest.mark.parametrize("pipeline", [TO_KERNELS, FOLDED, TO_PROGRAMS])
 def test_example(path: Path, pipeline: str):
     run_checked(small_example(path), pipeline)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from coda_ir import lowering
 
 # torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile
@@ -36,6 +40,20 @@ def compiled(
     """`model` compiled for the reference target, where no error of the compiler is hidden."""
     given = {"target": "reference", "errors": "raise", **options}
     return torch_compile(model, backend="coda", dynamic=dynamic, fullgraph=fullgraph, options=given)
+
+
+def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace graphs that call programs as Inductor does, but run their operators one by one.
+
+    Inductor compiles C++ for several seconds per graph.
+    """
+    monkeypatch.setattr(torch, "compile", partial(torch_compile, backend="aot_eager"))
+
+
+def always_call_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make graphs of small programs, too, for which calls take longer than they save."""
+    graph = lowering.GRAPH.replace("outline-programs", "outline-programs{always=true}")
+    monkeypatch.setattr(lowering, "GRAPH", graph)
 
 
 def reset() -> None:

@@ -171,3 +171,32 @@ func.func @rows(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>
 // CHECK-NEXT: }
 
 // REMARK: remark[analysis] plan-buffers: rows: 3 intermediate results in 3 buffers: peak of 216 bytes, 216 bytes without sharing
+
+// -----
+
+// The memory of a function that calls others is planned where it runs.
+
+func.func @caller(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> tensor<?x8xf32> {
+  %a = coda.exp %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %b = func.call @called(%a) : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %b : tensor<?x8xf32>
+}
+
+func.func private @called(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> tensor<?x8xf32> {
+  %a = coda.neg %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %b = coda.exp %a : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %b : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @caller(
+// CHECK-NEXT:   %a = coda.exp %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %b = func.call @called(%a) : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %b : tensor<?x8xf32>
+// CHECK-NEXT: }
+// CHECK-NEXT: func.func private @called(
+// CHECK-NEXT:   %a = coda.neg %x {coda.buffers = ["b0"]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %b = coda.exp %a {coda.buffers = ["out"]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %b : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[analysis] plan-buffers: called: 1 intermediate results in 1 buffers: peak of 32*M bytes, 32*M bytes without sharing

@@ -1,0 +1,57 @@
+// RUN: coda-opt %s -p outline-programs --split-input-file | filecheck %s
+
+// One kernel of both leftovers saves more than the call takes, as symbols are taken for large.
+
+func.func @worth(%x: tensor<?x?x512xf32> {coda.dims = ["B", "T", 512]}, %m: tensor<?x1x512xf32> {coda.dims = ["B", 1, 512]}, %w: tensor<512x512xf32>) -> (tensor<?x?x512xf32> {coda.dims = ["B", "T", 512]}) {
+  %h = gemm.fused %x : tensor<?x?x512xf32>
+    columns(%w : tensor<512x512xf32>)
+      -> (tile : tensor<?x?x512xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %s = coda.mul %h, %m : (tensor<?x?x512xf32>, tensor<?x1x512xf32>) -> tensor<?x?x512xf32>
+  %y = coda.softmax %s : (tensor<?x?x512xf32>) -> tensor<?x?x512xf32>
+  func.return %y : tensor<?x?x512xf32>
+}
+
+// CHECK:      func.func @worth(%x: tensor<?x?x512xf32> {coda.dims = ["B", "T", 512 : i64]}, %m: tensor<?x1x512xf32> {coda.dims = ["B", 1 : i64, 512 : i64]}, %w: tensor<512x512xf32>) -> (tensor<?x?x512xf32> {coda.dims = ["B", "T", 512 : i64]}) {
+// CHECK-NEXT:   %h = func.call @worth_program(%x, %w) {coda.dims = ["B", "T", 512 : i64]} : (tensor<?x?x512xf32>, tensor<512x512xf32>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   %s = coda.mul %h, %m : (tensor<?x?x512xf32>, tensor<?x1x512xf32>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   %y = coda.softmax %s : (tensor<?x?x512xf32>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x?x512xf32>
+// CHECK-NEXT: }
+// CHECK-NEXT: func.func private @worth_program(%x: tensor<?x?x512xf32> {coda.name = "x", coda.dims = ["B", "T", 512 : i64]}, %w: tensor<512x512xf32> {coda.name = "w", coda.dims = [512 : i64, 512 : i64]}) -> (tensor<?x?x512xf32> {coda.dims = ["B", "T", 512 : i64]}) {
+// CHECK-NEXT:   %h = gemm.fused %x : tensor<?x?x512xf32>
+// CHECK-NEXT:     columns(%w : tensor<512x512xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %h : tensor<?x?x512xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A single leftover is one kernel anyhow.
+
+func.func @single(%x: tensor<?x?x512xf32> {coda.dims = ["B", "T", 512]}, %w: tensor<512x512xf32>) -> (tensor<?x?x512xf32> {coda.dims = ["B", "T", 512]}) {
+  %h = gemm.fused %x : tensor<?x?x512xf32>
+    columns(%w : tensor<512x512xf32>)
+      -> (tile : tensor<?x?x512xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.softmax %h : (tensor<?x?x512xf32>) -> tensor<?x?x512xf32>
+  func.return %y : tensor<?x?x512xf32>
+}
+
+// CHECK:      func.func @single(%x: tensor<?x?x512xf32> {coda.dims = ["B", "T", 512 : i64]}, %w: tensor<512x512xf32>) -> (tensor<?x?x512xf32> {coda.dims = ["B", "T", 512 : i64]}) {
+// CHECK-NEXT:   %h = gemm.fused %x : tensor<?x?x512xf32>
+// CHECK-NEXT:     columns(%w : tensor<512x512xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = coda.softmax %h : (tensor<?x?x512xf32>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x?x512xf32>
+// CHECK-NEXT: }

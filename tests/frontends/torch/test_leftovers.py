@@ -1,0 +1,261 @@
+"""Models whose leftovers run in a graph that Inductor compiles, and that calls programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.daily import daily
+from support.torch_compile import always_call_programs, compiled, gradients, graphs, trace_only
+from torch import Tensor, nn
+
+import coda_ir.inductor
+from coda_ir.float64 import relative_error
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+WIDTH = 32
+
+traced_daily = daily(lambda compiler: compiler == "traced")
+"""Inductor compiles C++ for several seconds per graph: it does so every night."""
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    always_call_programs(monkeypatch)
+
+
+@pytest.fixture(params=["traced", "inductor"])
+def compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What compiles the graphs that call programs."""
+    if request.param == "traced":
+        trace_only(monkeypatch)
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the programs that graphs may call."""
+    names: list[str] = []
+    load = coda_ir.inductor.load_graph
+
+    def counted(text: str, name: str, programs: Any, device: torch.device) -> Any:
+        names.extend(programs)
+        return load(text, name, programs, device)
+
+    monkeypatch.setattr(coda_ir.inductor, "load_graph", counted)
+    return names
+
+
+def with_graph(model: nn.Module, **options: Any) -> Any:
+    return compiled(model, target="triton", fallback="inductor", **options)
+
+
+def assert_as_good_as_eager(got: Any, eager: Any, exact: Any) -> None:
+    for a, b, c in zip(got, eager, exact, strict=True):
+        assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
+
+
+def assert_results(fast: Any, model: nn.Module, *inputs: Tensor) -> None:
+    exact = deepcopy(model).double()
+    with torch.no_grad():
+        results = [fast(*inputs)], [model(*inputs)], [exact(*(x.double() for x in inputs))]
+    assert_as_good_as_eager(*results)
+
+
+def assert_gradients(fast: Any, model: nn.Module, *inputs: Tensor) -> None:
+    exact = deepcopy(model).double()
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    found = gradients(fast, model, *inputs), gradients(model, model, *inputs)
+    assert_as_good_as_eager(*found, gradients(exact, exact, *wide))
+
+
+class AdaptiveBlock(nn.Module):
+    """A network behind adaLN, as DiT has it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH, elementwise_affine=False)
+        self.modulation = nn.Linear(16, 3 * WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 48), nn.Linear(48, WIDTH)
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        shift, scale, gate = self.modulation(F.silu(c)).chunk(3, -1)
+        h = self.norm(x) * (1 + scale[:, None]) + shift[:, None]
+        return x + gate[:, None] * self.down(F.gelu(self.up(h), approximate="tanh"))
+
+
+def adaptive_inputs(b: int, t: int, *, training: bool = False) -> list[Tensor]:
+    shapes = (b, t, WIDTH), (b, 16)
+    return [torch.randn(shape, requires_grad=training) for shape in shapes]
+
+
+@traced_daily
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_adaptive_norm_of_any_size(dynamic: bool | None, programs: list[str]):
+    model = AdaptiveBlock()
+    fast = with_graph(model, dynamic=dynamic)
+    for b, t in ((2, 5), (3, 7)):
+        assert_results(fast, model, *adaptive_inputs(b, t))
+    assert programs
+    compiled_before = graphs()
+    for b, t in ((4, 9), (2, 11), (5, 4)):
+        assert_results(fast, model, *adaptive_inputs(b, t))
+    assert graphs() == compiled_before
+    for b, t in ((1, 4), (3, 1), (1, 1)):
+        assert_results(fast, model, *adaptive_inputs(b, t))
+
+
+@traced_daily
+@pytest.mark.usefixtures("compiler")
+def test_adaptive_norm_in_training(programs: list[str]):
+    model = AdaptiveBlock()
+    fast = with_graph(model)
+    for b, t in ((3, 7), (2, 5), (4, 3)):
+        assert_gradients(fast, model, *adaptive_inputs(b, t, training=True))
+    assert programs
+
+
+class Attention(nn.Module):
+    """Rotary embeddings that the model computes, attention, and a norm behind it."""
+
+    def __init__(self, heads: int = 2):
+        super().__init__()
+        self.heads, self.width = heads, WIDTH // heads
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.qkv(x).unflatten(-1, (3, self.heads, self.width)).permute(2, 0, 3, 1, 4)
+        q, k, v = heads.unbind()
+        frequencies = 100.0 ** (-torch.arange(0, self.width, 2, device=x.device) / self.width)
+        angles = torch.arange(x.shape[1], device=x.device)[:, None] * frequencies
+        cos, sin = (f(torch.cat((angles, angles), -1)) for f in (torch.cos, torch.sin))
+        q, k = (y * cos + rotated(y) * sin for y in (q, k))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.softmax(x + self.out(y.transpose(1, 2).flatten(2)), 1)
+
+
+def rotated(x: Tensor) -> Tensor:
+    left, right = x.chunk(2, -1)
+    return torch.cat((-right, left), -1)
+
+
+class GatedNetwork(nn.Module):
+    """A gated network, and running sums behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up = nn.Linear(WIDTH, 48), nn.Linear(WIDTH, 48)
+        self.down, self.last = nn.Linear(48, WIDTH), nn.Linear(WIDTH, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.down(F.silu(self.gate(x)) * self.up(x))
+        return self.last(torch.softmax(h.cumsum(1), -1) + x)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {"attention": Attention, "network": GatedNetwork}
+
+
+@traced_daily
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, programs: list[str]):
+    model = MODELS[name]()
+    fast = with_graph(model)
+    for b, t in ((2, 7), (3, 5)):
+        assert_results(fast, model, torch.randn(b, t, WIDTH))
+        assert_gradients(fast, model, torch.randn(b, t, WIDTH, requires_grad=True))
+    assert programs
+
+
+def test_compiled_by_inductor(programs: list[str]):
+    model = GatedNetwork()
+    assert_results(with_graph(model), model, torch.randn(2, 7, WIDTH))
+    assert programs
+
+
+class Normed(nn.Module):
+    """LayerNorm between linear maps, and running sums."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.softmax(self.last(self.norm(self.first(x))).cumsum(0), -1))
+
+
+@pytest.mark.parametrize("options", [{}, {"pack_weights": True}])
+def test_weights_may_change(
+    options: dict[str, bool], programs: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    trace_only(monkeypatch)
+    model, x = Normed().bfloat16(), torch.randn(3, 16).bfloat16()
+    fast = with_graph(model, **options)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), model(x), rtol=3e-2, atol=3e-2)
+            model.load_state_dict({k: torch.randn_like(v) for k, v in model.state_dict().items()})
+    assert programs
+
+
+class Counting(nn.Module):
+    """A buffer that each call changes."""
+
+    calls: Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.linear(torch.softmax(self.linear(x), 0) * self.calls)
+
+
+def test_buffers_that_change_in_place(monkeypatch: pytest.MonkeyPatch):
+    trace_only(monkeypatch)
+    model, twin = Counting(), Counting()
+    twin.load_state_dict(model.state_dict())
+    fast, x = with_graph(model), torch.randn(3, 16)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), twin(x))
+    assert model.calls == 3
+
+
+class Dropped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 64), nn.Linear(64, 8, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(F.dropout(torch.softmax(self.first(x), 1), 0.5))
+
+
+@traced_daily
+@pytest.mark.usefixtures("compiler")
+def test_the_backward_has_the_dropout_of_the_forward(programs: list[str]):
+    model = Dropped()
+    loss = with_graph(model)(torch.randn(2, 7, 16)).square().sum()
+    loss.backward()
+    weight = model.last.weight
+    assert weight.grad is not None
+    # The loss is of degree 2 in the last weight: with other numbers that would not be seen.
+    torch.testing.assert_close((weight * weight.grad).sum(), 2 * loss)
+    assert programs
+
+
+def test_inference_mode_and_autocast(programs: list[str], monkeypatch: pytest.MonkeyPatch):
+    trace_only(monkeypatch)
+    model, x = GatedNetwork(), torch.randn(2, 7, WIDTH)
+    with torch.inference_mode():
+        torch.testing.assert_close(with_graph(model)(x), model(x))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(with_graph(model)(x), model(x), rtol=3e-2, atol=3e-2)
+    assert programs
