@@ -77,7 +77,7 @@ def module_of(*kernels: Kernel) -> tuple[Any, list[str]]:
 def test_kernels_are_compiled_at_the_same_time():
     meeting = threading.Barrier(3)
     kernels = [Kernel(meeting=meeting) for _ in range(3)]
-    compile_ahead(*module_of(*kernels), CPU, 3)
+    compile_ahead([module_of(*kernels)], CPU, 3)
     assert not meeting.broken
     for kernel in kernels:
         ((tensor, number),) = kernel.asked
@@ -85,10 +85,17 @@ def test_kernels_are_compiled_at_the_same_time():
         assert tensor.data_ptr() % 16 == 0 and number == 16
 
 
+def test_kernels_of_several_programs_are_compiled_at_the_same_time():
+    meeting = threading.Barrier(2)
+    kernels = [Kernel(meeting=meeting) for _ in range(2)]
+    compile_ahead([module_of(kernel) for kernel in kernels], CPU, 2)
+    assert not meeting.broken
+
+
 def test_no_more_at_a_time_than_asked_for():
     Kernel.running = Kernel.most = 0
     kernels = [Kernel() for _ in range(8)]
-    compile_ahead(*module_of(*kernels), CPU, 2)
+    compile_ahead([module_of(*kernels)], CPU, 2)
     assert all(len(kernel.asked) == 1 for kernel in kernels)
     assert 1 <= Kernel.most <= 2
 
@@ -98,7 +105,7 @@ def test_launches_of_one_kernel_follow_one_another():
     kernel, other = Kernel(), Kernel()
     module, (launch, another) = module_of(kernel, other)
     launches = [launch.replace(", 16,", f", {number},") for number in range(4)]
-    compile_ahead(module, [*launches, another], CPU, 8)
+    compile_ahead([(module, [*launches, another])], CPU, 8)
     assert [number for _, number in kernel.asked] == [0, 1, 2, 3] and len(other.asked) == 1
     assert Kernel.most <= 2
 
@@ -106,13 +113,13 @@ def test_launches_of_one_kernel_follow_one_another():
 @pytest.mark.parametrize(("count", "jobs"), [(0, 4), (1, 4), (4, 1)])
 def test_one_at_a_time_is_left_to_launches(count: int, jobs: int):
     kernels = [Kernel() for _ in range(count)]
-    compile_ahead(*module_of(*kernels), CPU, jobs)
+    compile_ahead([module_of(*kernels)], CPU, jobs)
     assert not any(kernel.asked for kernel in kernels)
 
 
 def test_what_fails_is_left_to_its_launch():
     kernels = [Kernel(RuntimeError("spills")), Kernel(), Kernel(AssertionError()), Kernel()]
-    compile_ahead(*module_of(*kernels), CPU, 2)
+    compile_ahead([module_of(*kernels)], CPU, 2)
     assert all(len(kernel.asked) == 1 for kernel in kernels)
 
 
@@ -215,4 +222,4 @@ def test_the_first_call_of_a_program(monkeypatch: pytest.MonkeyPatch, is_capturi
         assert function.unchecked(torch.zeros(1), torch.zeros(1))
     launches = lowering.artifact().launches
     assert len(launches) == 2
-    assert compiled == ([] if is_capturing else [(module, launches, gpu, 7)])
+    assert compiled == ([] if is_capturing else [([(module, launches)], gpu, 7)])
