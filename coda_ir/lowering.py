@@ -37,16 +37,10 @@ Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
 PASSES: dict[Level, str] = {
     "gemm": "coda-to-gemm{{fold-weights={fold_weights} pack-weights={pack_weights} "
-    "leftover-kernels={leftover_kernels}}}",
+    "leftovers={leftovers}}}",
     "scheduled": "{schedule},plan-buffers",
 }
 """The passes that lead to each level from the one before."""
-
-OUTLINE = "outline-programs"
-"""The pass for a graph that calls programs."""
-
-GRAPH = f"leave-plain-gemms,{OUTLINE},accumulate-in-place"
-"""The passes behind those of the GEMM level for such a graph."""
 
 
 def check_schedule(schedule: str) -> None:
@@ -114,26 +108,7 @@ class Lowering:
         if level == "block":
             return self._original()
         before = self.module(levels[levels.index(level) - 1])
-        if level == "gemm" and self.options.leftovers == "inductor":
-            graph = self._graph(before)
-            if graph is not None:
-                return graph
         return self._lower(before, self._passes(level))
-
-    def _graph(self, before: ModuleOp) -> ModuleOp | None:
-        """The GEMM level as a graph that calls programs; None for a function that needs none, or
-        has to be one program.
-        """
-        from coda_ir.passes.outline_programs import calls_programs, can_call_programs
-
-        if not can_call_programs(before):
-            return None
-        told = list(self.remarks)
-        module = self._lower(before, f"{self._passes('gemm', kernels=False)},{GRAPH}")
-        if calls_programs(module):
-            return module
-        self.remarks = [*told, *(remark for remark in self.remarks if remark.pass_name == OUTLINE)]
-        return None
 
     def _original(self) -> ModuleOp:
         from coda_ir.remarks import collect_remarks
@@ -147,13 +122,13 @@ class Lowering:
         self.origin_remarks += remarks
         return module
 
-    def _passes(self, level: Level, *, kernels: bool = True) -> str:
+    def _passes(self, level: Level) -> str:
         schedule, tuning = self._schedule, self.options.tuning
         return PASSES[level].format(
             schedule=f"schedule{{{schedule}}}" if tuning is None else tuning.scheduling(schedule),
             fold_weights=str(self.options.fold_weights).lower(),
             pack_weights=str(self.options.pack_weights).lower(),
-            leftover_kernels=str(kernels).lower(),
+            leftovers=self.options.leftovers,
         )
 
     def _lower(self, before: ModuleOp, passes: str) -> ModuleOp:

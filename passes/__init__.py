@@ -33,6 +33,7 @@ PASS_CLASSES = {
     "group-head-norms": "GroupHeadNormsPass",
     "join-pointwise": "JoinPointwisePass",
     "leave-plain-gemms": "LeavePlainGemmsPass",
+    "lower-leftovers": "LowerLeftoversPass",
     "lower-to": "LowerToPass",
     "merge-gemm-sums": "MergeGemmSumsPass",
     "merge-sibling-gemms": "MergeSiblingGemmsPass",

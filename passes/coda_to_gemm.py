@@ -1,6 +1,5 @@
 """Pass `coda-to-gemm`: the pipeline from the block level to the GEMM level."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,40 +10,31 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.passes.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.align_scales import AlignScalesPass
 from coda_ir.passes.canonicalize import CanonicalizePass
-from coda_ir.passes.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
 from coda_ir.passes.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.defer_layer_norm import DeferLayerNormPass
 from coda_ir.passes.defer_rms_norm import DeferRMSNormPass
-from coda_ir.passes.drop_barriers import DropBarriersPass
 from coda_ir.passes.drop_detach import DropDetachPass
-from coda_ir.passes.drop_unused_results import DropUnusedResultsPass
-from coda_ir.passes.fuse_attention_grad import FuseAttentionGradPass
 from coda_ir.passes.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fuse_pointwise import FusePointwisePass
 from coda_ir.passes.fuse_qk_norm import FuseQkNormPass
 from coda_ir.passes.join_pointwise import JoinPointwisePass
+from coda_ir.passes.lower_leftovers import KERNELS, LowerLeftoversPass
 from coda_ir.passes.merge_gemm_sums import MergeGemmSumsPass
-from coda_ir.passes.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.move_scales import MoveScalesPass
-from coda_ir.passes.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.outline_rope import OutlineRopePass
 from coda_ir.passes.pair_glu import PairGluPass
 from coda_ir.passes.pair_rope import PairRopePass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
-from coda_ir.passes.repeat_columns import RepeatColumnsPass
-from coda_ir.passes.report_unfused import ReportUnfusedPass
 from coda_ir.passes.set_numerics import SetNumericsPass
 from coda_ir.passes.share_key_heads import ShareKeyHeadsPass
 from coda_ir.passes.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.split_reductions import SplitReductionsPass
-from coda_ir.passes.state_reduction_order import StateReductionOrderPass
 
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
@@ -87,33 +77,10 @@ FUSION: tuple[ModulePass, ...] = (
 )
 """The algebra of the block level, the GEMMs, and what runs on their tiles."""
 
-LEFTOVER_KERNELS: tuple[ModulePass, ...] = (
-    OutlinePointwisePass(statistics=False),
-    SplitReductionsPass(),
-    FuseFinalizePass(),
-    RepeatColumnsPass(),
-    OutlinePointwisePass(),
-)
-"""The passes that make kernels of what no GEMM takes."""
+LEFTOVERS = ("kernels", "inductor", "graphs")
+"""What becomes of the operators that no GEMM takes."""
 
-FINISH: tuple[ModulePass, ...] = (
-    # The backward of attention takes the kernels that read its gradients as epilogues.
-    ConvertAttentionGradToGemmPass(),
-    FuseAttentionGradPass(),
-    MergeSiblingGemmsPass(),
-    # Nothing moves any more.
-    DropBarriersPass(),
-    DeadCodeElimination(),
-    DropUnusedResultsPass(),
-    CanonicalizePass(),
-    CommonSubexpressionElimination(),
-    DeadCodeElimination(),
-    AccumulateInPlacePass(),
-    StateReductionOrderPass(),
-    ReportUnfusedPass(),
-)
-
-STEPS = (*FUSION, *LEFTOVER_KERNELS, *FINISH)
+STEPS = (*FUSION, *KERNELS)
 
 
 @dataclass(frozen=True)
@@ -124,8 +91,9 @@ class CodaToGemmPass(ModulePass):
     `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
     `set-numerics` does; without it, functions keep the mode that they state. Without
     `pack-weights`, nothing is computed from weights ahead of time: `defer-layer-norm` leaves norms
-    that would, and nothing can be folded. Without `leftover-kernels`, pointwise code and reductions
-    that no GEMM takes stay operators of the block level, for `outline-programs`.
+    that would, and nothing can be folded. `leftovers` says what becomes of the operators that no
+    GEMM takes: `kernels`, or with `inductor` a graph where `lower-leftovers` finds it worth it,
+    with `graphs` wherever that is legal.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
@@ -133,7 +101,7 @@ class CodaToGemmPass(ModulePass):
     fold_weights: bool = False
     numerics: str | None = None
     pack_weights: bool = True
-    leftover_kernels: bool = True
+    leftovers: str = "kernels"
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on.
@@ -146,15 +114,17 @@ class CodaToGemmPass(ModulePass):
                 "does not allow",
                 "leave out one of the two",
             )
+        if self.leftovers not in LEFTOVERS:
+            raise CodaError(
+                f"coda-to-gemm: unknown leftovers={self.leftovers}",
+                f"use one of {', '.join(LEFTOVERS)}",
+            )
         stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
-        return (*stated, *map(self._configured, self._chosen()))
+        last = KERNELS if self.leftovers == "kernels" else (self._lower_leftovers(),)
+        return (*stated, *map(self._configured, FUSION), *last)
 
-    def _chosen(self) -> Sequence[ModulePass]:
-        """The passes of STEPS that run."""
-        if self.leftover_kernels:
-            return STEPS
-        # Memory is reused inside of programs only, when they are outlined.
-        return [*FUSION, *(step for step in FINISH if not isinstance(step, AccumulateInPlacePass))]
+    def _lower_leftovers(self) -> ModulePass:
+        return LowerLeftoversPass(always=self.leftovers == "graphs")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PassPipeline(self.steps()).apply(ctx, op)

@@ -31,7 +31,7 @@ class LeavePlainGemmsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, FusedOp) and _is_plain(op):
+            if isinstance(op, FusedOp) and is_plain(op):
                 rewriter.passed(op, "has no epilogue: the library computes it")
                 (segment,) = op.segments()
                 bias = segment.ports[0].value if segment.ports else None
@@ -43,7 +43,8 @@ class LeavePlainGemmsPass(FunctionPass):
                 rewriter.order.erase(op)
 
 
-def _is_plain(op: FusedOp) -> bool:
+def is_plain(op: FusedOp) -> bool:
+    """Whether the library computes a GEMM as it is."""
     segments = op.segments()
     if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:
         return False

@@ -15,10 +15,11 @@ from xdsl.passes import ModulePass
 
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.weights import WEIGHT, is_weight
-from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm import FusedOp, NumericsMode, numerics_mode
+from coda_ir.passes.leave_plain_gemms import is_plain
+from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
 from coda_ir.passes.support.leftover_cost import CALL_US, saved_us
 from coda_ir.passes.support.split_joint import sizes_in
-from coda_ir.remarks import Remark, emit_remark
 from coda_ir.storage import is_donated
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
@@ -70,81 +71,79 @@ class OutlineProgramsPass(ModulePass):
 
     Legal iff the sizes of what a function takes and gives follow from the arguments of the
     program: the number of tiles of a kernel, or a size that depends on data, does not. A program
-    for which that is not so stays as it is. Done where that saves more time than the calls take;
-    `always` skips that.
+    for which that is not so stays as it is. `lower-leftovers` says where it is worth it.
     """
 
     name: ClassVar[str] = "outline-programs"
-    always: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [func for func in op.ops if isinstance(func, FuncOp)]:
-            outlined = func.clone()
-            op.body.block.insert_op_after(outlined, func)
-            calls = outline_programs(outlined, always=self.always)
-            unused = func if calls else outlined
-            unused.detach()
-            unused.erase()
+            rewriter = FunctionRewriter(self.name, func)
+            levels = _levels(func.body.block)
+            untold = _untold(_plans(func.body.block, levels), rewriter.shapes)
+            if untold is None:
+                _outline(rewriter, levels)
+            else:
+                owner = untold.owner
+                at = owner if isinstance(owner, Operation) else func
+                rewriter.missed(at, _why_not_outlined(untold))
 
 
-def calls_programs(module: ModuleOp) -> bool:
-    """Whether a function of `module` calls a program."""
-    return any(isinstance(op, CallOp) for op in module.walk())
-
-
-def can_call_programs(module: ModuleOp) -> bool:
-    """Whether the functions of `module` leave rounding between operators to the compiler, and keep
-    their arguments.
-    """
-    funcs = [func for func in module.ops if isinstance(func, FuncOp)]
-    return not any(
-        numerics_mode(func) != NumericsMode.FP32_EPILOGUE or any(map(is_donated, func.args))
-        for func in funcs
-    )
-
-
-def outline_programs(func: FuncOp, *, always: bool = False) -> int:
-    """Outline the programs of a function, and return how many calls there are.
-
-    Where there are none, the function has superfluous copies of constants and views.
-    """
-    block = func.body.block
-    levels = _levels(block)
+def _outline(rewriter: FunctionRewriter, levels: Levels) -> None:
+    block = rewriter.func.body.block
     _copy_views(block, levels)
     plans = _plans(block, levels)
-    shapes = SymbolicShapes(func)
-    if not plans or not (always or _is_worth_it(plans, levels, shapes)):
-        return 0
-    for value in (value for plan in plans for value in (*plan.inputs, *plan.outputs)):
-        if not shapes.are_declared(shapes.dims(value)):
-            _refuse(func, value)
-            return 0
-    calls = _Outliner(func, shapes, levels).calls(plans)
+    if plans:
+        rewriter.passed(rewriter.func, f"calls programs in {len(plans)} places")
+    calls = _Outliner(rewriter.func, SymbolicShapes(rewriter.func), levels).calls(plans)
     _put_in_order(block, plans, calls, levels)
-    return len(plans)
 
 
-def _is_worth_it(plans: Sequence[_Plan], levels: Levels, shapes: SymbolicShapes) -> bool:
-    """Whether a compiler of leftovers saves more than the calls of the programs cost."""
+def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal | None:
+    """Why a function does not become a graph that calls programs; without a suggestion where
+    nothing is lost. With `always`, what it saves does not matter.
+    """
+    func = rewriter.func
+    if numerics_mode(func) != NumericsMode.FP32_EPILOGUE:
+        return _ROUNDING
+    if any(map(is_donated, func.args)):
+        return _MEMORY
+    levels = _levels(func.body.block)
+    plans = _plans(func.body.block, levels)
     after = [op for op, level in levels.items() if level % 2 and level > OUTSIDE]
     leftovers = [op for op in after if not isinstance(op, (*VIEWS, coda.LinearOp, ReturnOp))]
-    return saved_us(leftovers, shapes) > CALL_US * len(plans)
+    is_worth_it = always or saved_us(leftovers, rewriter.shapes) > CALL_US * len(plans)
+    has_epilogues = any(isinstance(op, FusedOp) and not is_plain(op) for op in levels)
+    if not (has_epilogues and is_worth_it):
+        return _COST
+    untold = _untold(plans, rewriter.shapes)
+    return None if untold is None else _why_not_outlined(untold)
 
 
-def _refuse(func: FuncOp, value: SSAValue) -> None:
-    owner = value.owner
-    at = owner if isinstance(owner, Operation) else func
-    emit_remark(
-        Remark(
-            "missed",
-            OutlineProgramsPass.name,
-            at.name,
-            at.location,
-            f"the size of %{value.name_hint or '?'} does not follow from the arguments",
-            condition="sizes between kernels and other operators follow from the arguments",
-            suggestion="nothing to do: the operators run as kernels and calls of their own",
-            function=func.sym_name.data,
-        )
+_ROUNDING = Refusal(
+    "the compiler chooses the rounding between operators", "the program states where it rounds"
+)
+
+_MEMORY = Refusal(
+    "the program keeps its arguments", "the program stores results in the memory of an argument"
+)
+
+_COST = Refusal(
+    "a graph saves more time than calls of programs take", "kernels and calls cost as little"
+)
+
+
+def _untold(plans: Sequence[_Plan], shapes: SymbolicShapes) -> SSAValue | None:
+    """A value that goes into a program, or comes out, whose size no argument tells."""
+    values = (value for plan in plans for value in (*plan.inputs, *plan.outputs))
+    return next((v for v in values if not shapes.are_declared(shapes.dims(v))), None)
+
+
+def _why_not_outlined(untold: SSAValue) -> Refusal:
+    return Refusal(
+        "sizes between kernels and other operators follow from the arguments",
+        f"the size of %{untold.name_hint or '?'} does not follow from the arguments",
+        "nothing to do: the operators run as kernels and calls of their own",
     )
 
 
@@ -164,7 +163,7 @@ def _levels(block: Block) -> Levels:
     for op in block.ops:
         owners = (value.owner for value in op.operands)
         latest = max((levels[o] for o in owners if isinstance(o, Operation)), default=OUTSIDE)
-        if isinstance(op, (*VIEWS, coda.ConstantOp)):
+        if isinstance(op, (*VIEWS, coda.ConstantOp, coda.BarrierOp)):
             levels[op] = latest
         else:
             parity = int(isinstance(op, ReturnOp) or is_leftover(op))

@@ -5,7 +5,7 @@ returns the results before they are rounded to their stated types.
 """
 
 from collections.abc import Callable, Sequence
-from math import sqrt
+from math import isnan, sqrt
 
 import torch
 import torch.nn.functional as F
@@ -96,7 +96,8 @@ def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: N
     """A bound that is a number has the derivative of a clamp: 1 where x is at the bound."""
     is_maximum = isinstance(op, coda.MaximumOp)
     for bound, x in ((op.lhs, operands[1]), (op.rhs, operands[0])):
-        if isinstance(bound.owner, coda.ConstantOp):
+        # Not every version of PyTorch gives NaN for a bound of NaN.
+        if isinstance(bound.owner, coda.ConstantOp) and not isnan(bound.owner.number):
             number = bound.owner.number
             return [torch.clamp(x, min=number) if is_maximum else torch.clamp(x, max=number)]
     return [(torch.maximum if is_maximum else torch.minimum)(*operands)]

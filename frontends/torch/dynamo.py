@@ -154,6 +154,8 @@ class GraphCompiler:
     updates_inputs = True
     """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
 
+    _is_trained = False
+
     def __init__(
         self, options: Options, inputs: Sequence[ModelInput] = (), *, is_backward: bool = False
     ):
@@ -255,12 +257,19 @@ class GraphCompiler:
             "numerics": self.options.numerics,
             "pack_weights": self.options.pack_weights,
             "tune": self._tune(target),
-            "leftovers": "inductor" if self._uses_inductor(device, target) else "kernels",
+            "leftovers": "inductor" if self._makes_graphs(device, target) else "kernels",
         }
 
-    def _uses_inductor(self, device: torch.device, target: Target) -> bool:
-        is_chosen = self.options.runs_through_inductor(device)
-        return is_chosen and target == "triton" and not self.options.fuse_gradient_accumulation
+    def _makes_graphs(self, device: torch.device, target: Target) -> bool:
+        """Whether Inductor may run the leftovers of a program."""
+        options = self.options
+        is_possible = target == "triton" and not options.fuse_gradient_accumulation
+        # Graphs have not been measured in training, and inside of CUDA graphs.
+        is_measured = not (self._is_trained or options.cuda_graphs)
+        is_asked_for = options.fallback == "inductor"
+        return is_possible and (
+            is_asked_for or (is_measured and options.runs_through_inductor(device))
+        )
 
     def _tune(self, target: Target) -> bool | float | Literal["stored"]:
         """The option `tune`, where there is something to measure on."""
@@ -299,6 +308,7 @@ class TrainingCompiler(GraphCompiler):
     """Compiles graphs that AOTAutograd traced without gradients, together with their backward."""
 
     updates_inputs = False
+    _is_trained = True
 
     def __init__(self, options: Options, inputs: Sequence[ModelInput], forward: GraphModule):
         """`forward` is the graph of TorchDynamo."""

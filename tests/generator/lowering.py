@@ -16,8 +16,6 @@ from coda_ir.mlir.dominance import misplaced_use
 from coda_ir.passes import get_all_passes
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.leave_plain_gemms import LeavePlainGemmsPass
-from coda_ir.passes.outline_programs import OutlineProgramsPass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.plan_buffers import PlanBuffersPass
 from coda_ir.passes.schedule import SchedulePass
@@ -68,14 +66,14 @@ def apply(case: Case, step: ModulePass, module: ModuleOp, property: str, where: 
 
 
 def lower_to_gemm(
-    case: Case, *, fold_weights: bool = False, leftover_kernels: bool = True
+    case: Case, *, fold_weights: bool = False, leftovers: str = "kernels"
 ) -> ModuleOp:
     """The program after coda-to-gemm, which preserves its meaning.
 
     The module is verified, and its meaning checked, at the end. Where that fails, the steps are
     tried one by one.
     """
-    pipeline = CodaToGemmPass(fold_weights=fold_weights, leftover_kernels=leftover_kernels)
+    pipeline = CodaToGemmPass(fold_weights=fold_weights, leftovers=leftovers)
     module = case.program.module.clone()
     try:
         for step in pipeline.steps():
@@ -168,12 +166,7 @@ def check_idempotent(case: Case, lowered: ModuleOp) -> None:
 
 def call_programs(case: Case) -> None:
     """The GEMMs in programs that the other operators call."""
-    module = lower_to_gemm(case, leftover_kernels=False)
-    for step in LeavePlainGemmsPass(), OutlineProgramsPass(always=True):
-        apply(case, step, module, EVERY_PASS, step.name)
-        with expected_to_work(EVERY_PASS, step.name):
-            module.verify()
-        case.check_meaning(module, EVERY_PASS, step.name)
+    module = lower_to_gemm(case, leftovers="graphs")
     check_round_trip(module, "calls programs")
 
 

@@ -12,8 +12,7 @@ from coda_ir.passes import PASS_CLASSES
 
 TO_KERNELS = "coda-to-gemm,schedule{target=interpreter},plan-buffers"
 FOLDED = "coda-to-gemm{fold-weights=true}"
-LEFTOVERS = "coda-to-gemm{leftover-kernels=false}"
-TO_PROGRAMS = f"{LEFTOVERS},leave-plain-gemms,outline-programs{{always=true}},accumulate-in-place"
+TO_PROGRAMS = "coda-to-gemm{leftovers=graphs}"
 
 NOT_SCHEDULED = {"shapes-symbolic_columns"}
 """Programs with GEMMs whose columns are a symbol, which kernels cannot have."""

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coda_ir import lowering
+from coda_ir.passes import outline_programs
 
 # torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile
@@ -52,8 +52,7 @@ def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def always_call_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make graphs of small programs, too, for which calls take longer than they save."""
-    graph = lowering.GRAPH.replace("outline-programs", "outline-programs{always=true}")
-    monkeypatch.setattr(lowering, "GRAPH", graph)
+    monkeypatch.setattr(outline_programs, "CALL_US", -1.0)
 
 
 def reset() -> None:

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p coda-to-gemm{leftover-kernels=false} | filecheck %s
+// RUN: coda-opt %s -p coda-to-gemm{leftovers=graphs} | filecheck %s
 
 // adaLN of each sample: GEMMs take the bias and the activation; the norm of an argument, its scale
 // and its shift get no kernels.
@@ -20,26 +20,13 @@ func.func @adaptive(%x: tensor<?x4x8xf32> {coda.dims = ["B", 4, 8]}, %c: tensor<
 
 // CHECK:      func.func @adaptive(%x: tensor<?x4x8xf32> {coda.dims = ["B", 4 : i64, 8 : i64]}, %c: tensor<?x1x8xf32> {coda.dims = ["B", 1 : i64, 8 : i64]}, %wm: tensor<16x8xf32>, %bm: tensor<16xf32>, %w: tensor<8x8xf32>) -> (tensor<?x4x8xf32> {coda.dims = ["B", 4 : i64, 8 : i64]}) {
 // CHECK-NEXT:   %one = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:   %m = gemm.fused %c : tensor<?x1x8xf32>
-// CHECK-NEXT:     columns(%wm : tensor<16x8xf32>) row(%bm : tensor<16xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x1x16xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32, %bm_1: f32):
-// CHECK-NEXT:       %m_1 = arith.addf %acc, %bm_1 : f32
-// CHECK-NEXT:       gemm.yield %m_1 : f32
-// CHECK-NEXT:     }
+// CHECK-NEXT:   %m = coda.linear %c, %wm, %bm : (tensor<?x1x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x1x16xf32>
 // CHECK-NEXT:   %shift = coda.slice %m {dim = 2 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<?x1x16xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %scale0 = coda.slice %m {dim = 2 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<?x1x16xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %scale = coda.add %scale0, %one : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %n = coda.layer_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
 // CHECK-NEXT:   %s = coda.mul %n, %scale : (tensor<?x4x8xf32>, tensor<?x1x8xf32>) -> tensor<?x4x8xf32>
 // CHECK-NEXT:   %t = coda.add %s, %shift : (tensor<?x4x8xf32>, tensor<?x1x8xf32>) -> tensor<?x4x8xf32>
-// CHECK-NEXT:   %y = gemm.fused %t : tensor<?x4x8xf32>
-// CHECK-NEXT:     columns(%w : tensor<8x8xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x4x8xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32):
-// CHECK-NEXT:       %0 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:       %y_1 = arith.maximumf %acc, %0 : f32
-// CHECK-NEXT:       gemm.yield %y_1 : f32
-// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = func.call @adaptive_program(%t, %w) {coda.dims = ["B", 4 : i64, 8 : i64]} : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x4x8xf32>
 // CHECK-NEXT: }

@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p outline-programs{always=true} --split-input-file | filecheck %s
-// RUN: coda-opt %s -p outline-programs{always=true} --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p outline-programs --split-input-file | filecheck %s
+// RUN: coda-opt %s -p outline-programs --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The number of rows depends on data.
 
