@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.backends.reference import call_on_device
 from coda_ir.cache.modules import module_name
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.functions import find_entry
 from coda_ir.mlir.reader import read_module
 from coda_ir.symbolic_size import SymbolicSize
@@ -58,7 +60,7 @@ def load_graph(
     def graph(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return call_on_device(func, tensors, device, calls)
 
-    is_dynamic = any(isinstance(dim, str) for p in programs.values() for dim in _dims(p.signature))
+    is_dynamic = any(DYNAMIC_INDEX in shape_of(argument) for argument in func.args)
     return compiled_by_inductor(graph, is_dynamic=is_dynamic)
 
 
@@ -123,10 +125,6 @@ def _fake(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def _extents(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
     assert None not in spec.dims, "sizes between programs follow from the arguments"
     return [SymbolicSize.of(dim).evaluate(sizes) for dim in spec.dims if dim is not None]
-
-
-def _dims(signature: Signature) -> list[int | str | None]:
-    return [dim for spec in signature.arguments for dim in spec.dims]
 
 
 torch.library.define(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -77,7 +77,7 @@ def measure(
             steps[name] = candidate
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    with exclusive() if exclusive is not None else _nothing():
+    with exclusive() if exclusive is not None else nullcontext():
         for name, candidate in steps.items():
             record.peak_gib[name] = peak_memory(candidate)
         timings = time_interleaved(steps, rounds=rounds)
@@ -87,11 +87,6 @@ def measure(
             record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
         _synchronize()
     return record
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
@@ -115,7 +110,8 @@ def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> T
     model.zero_grad(set_to_none=True)
     result = _first(call(**inputs))
     weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
-    (result * weights).float().mean().backward()
+    loss: Any = (result * weights).float().mean()
+    loss.backward()
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     large = sorted(named, key=lambda name: -named[name].numel())[:8]
     return {"result": result.detach(), **{name: named[name] for name in large}}
@@ -123,9 +119,11 @@ def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> T
 
 def _first(output: Any) -> torch.Tensor:
     """The first tensor of what a model returns."""
-    while not isinstance(output, torch.Tensor):
-        output = next(iter(output.values())) if isinstance(output, Mapping) else output[0]
-    return output
+    found: Any = output
+    while not isinstance(found, torch.Tensor):
+        found = found.to_tuple() if hasattr(found, "to_tuple") else found
+        found = found[0]
+    return found
 
 
 def _exact(

@@ -34,8 +34,6 @@ class Member:
     family: str
     build: Callable[[Setting], torch.nn.Module]
     inputs: Inputs
-    loss: bool = False
-    """Whether the model computes a loss from `labels`."""
 
 
 SMALL: Mapping[str, int] = {
@@ -57,8 +55,8 @@ def _config(kind: str, setting: Setting, settings: Mapping[str, Any]) -> Any:
     for name, value in chosen.items():
         if hasattr(config, name):
             setattr(config, name, value)
-    if isinstance(vars(config).get("layer_types"), list):
-        config.layer_types = config.layer_types[: config.num_hidden_layers]
+    if "layer_types" in vars(config):  # of some models it follows from others
+        config.layer_types = (config.layer_types or [])[: config.num_hidden_layers] or None
     return config
 
 
@@ -85,7 +83,7 @@ def _images(size: int, count: int, model: Any, setting: Setting) -> Mapping[str,
 
 def _decoder(name: str, **settings: Any) -> Member:
     build = partial(_transformer, name, "AutoModelForCausalLM", settings)
-    return Member(name, "decoder", build, _tokens, loss=True)
+    return Member(name, "decoder", build, _tokens)
 
 
 def _encoder(name: str, **settings: Any) -> Member:
