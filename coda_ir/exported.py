@@ -19,6 +19,7 @@ from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
+from coda_ir.options import Leftovers
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.untraced import untraced
@@ -64,6 +65,7 @@ class ExportedModel:
         pack_weights: bool = True,
         fold_weights: bool = False,
         tune: Tune = False,
+        leftovers: Leftovers = "kernels",
         jobs: int | None = None,
         errors: Errors = "fallback",
     ) -> CompiledModel:
@@ -84,6 +86,7 @@ class ExportedModel:
             pack_weights=pack_weights,
             fold_weights=fold_weights,
             tune=tune,
+            leftovers=leftovers,
             jobs=jobs,
         )
         if errors == "raise" or target == "reference":
