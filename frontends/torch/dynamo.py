@@ -50,7 +50,7 @@ from coda_ir.frontends.torch.regions import (
     regions_in,
     split_graph,
 )
-from coda_ir.frontends.torch.remark_log import log_remarks
+from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
 from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
     check_outputs,
@@ -235,7 +235,7 @@ class GraphCompiler:
                 imported.module, fold_weights=self.options.fold_weights, **choices
             )
             compiled.prepare(captured.size_hints)
-            self._report([*remarks, *compiled.remarks])
+            self._report(graph, compiled, [*remarks, *compiled.remarks])
             _expect_gemm(compiled)
             return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
@@ -280,8 +280,15 @@ class GraphCompiler:
             return False
         return self.options.tune
 
-    def _report(self, remarks: Sequence[Remark]) -> None:
-        log_remarks(remarks, self.options.shown_remarks)
+    def _report(
+        self,
+        graph: GraphModule,
+        program: CompiledFunction | TrainableFunction,
+        remarks: Sequence[Remark],
+    ) -> None:
+        shown = self.options.shown_remarks
+        log_verdict(described_graph(graph), program.operators, shown=shown)
+        log_remarks(remarks, shown)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
         """What puts CUDA graphs around a program, where they were asked for and can be had."""
@@ -345,7 +352,7 @@ class TrainingCompiler(GraphCompiler):
                 **self._choices(captured.device),
             )
             trained.prepare(wrt, captured.size_hints)
-            self._report([*remarks, *trained.remarks])
+            self._report(graph, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
 

@@ -7,7 +7,7 @@ facts behind it too. Kinds that the option `remarks` or $CODA_REMARKS names are 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from coda_ir.remarks import Remark, RemarkKind
 
@@ -19,6 +19,32 @@ LEVELS: dict[RemarkKind, int] = {
     "missed": logging.INFO,
     "analysis": logging.DEBUG,
 }
+
+
+VIEWS = frozenset({"coda.constant", "coda.reshape", "coda.slice", "coda.transpose"})
+"""Operators of the block level that move nothing."""
+
+LIBRARY = ("gemm.library", "coda.linear")
+"""GEMMs that PyTorch's library computes."""
+
+
+def log_verdict(graph: str, operators: Mapping[str, int], *, shown: Collection[RemarkKind]) -> None:
+    """Log in one line what became of a graph, visible where remarks are shown.
+
+    `operators` are those of the scheduled level by name.
+    """
+    gemms = operators.get("gemm.fused", 0)
+    library = sum(operators.get(name, 0) for name in LIBRARY)
+    left = sum(
+        count
+        for name, count in operators.items()
+        if name.startswith(("coda.", "torch.", "gemm.map")) and name not in (*VIEWS, *LIBRARY)
+    )
+    calls = operators.get("func.call", 0)
+    how = f"by Inductor, between {calls} calls of programs" if calls else "by kernels and PyTorch"
+    level = logging.WARNING if shown else logging.INFO
+    text = "%s: GEMMs with epilogues: %d, by the library: %d; other operators: %d, %s"
+    logger.log(level, text, graph, gemms, library, left, how)
 
 
 def log_remarks(remarks: Iterable[Remark], shown: Collection[RemarkKind]) -> None:

@@ -174,6 +174,12 @@ def test_remarks_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     with torch.no_grad():
         compiled(Block())(torch.randn(3, 16))
     messages = [r.getMessage() for r in caplog.records if r.name == "coda_ir.remarks"]
+    verdict, *_ = messages
+    place, _, what = verdict.partition(": ")
+    assert place.startswith("the graph of torch_compile.py:")
+    assert what == (
+        "GEMMs with epilogues: 2, by the library: 0; other operators: 1, by kernels and PyTorch"
+    )
     assert any("remark[missed] defer-rms-norm" in message for message in messages)
     assert not any("remark[passed]" in message for message in messages)
 
