@@ -62,7 +62,7 @@ KERNELS: tuple[ModulePass, ...] = (
 
 GRAPH: tuple[ModulePass, ...] = (
     *_MERGE,
-    ReportUnfusedPass(),
+    ReportUnfusedPass(graph=True),
     LeavePlainGemmsPass(),
     OutlineProgramsPass(),
     # Memory is reused inside of programs only.

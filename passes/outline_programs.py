@@ -94,7 +94,7 @@ def _outline(rewriter: FunctionRewriter, levels: Levels) -> None:
     _copy_views(block, levels)
     plans = _plans(block, levels)
     if plans:
-        rewriter.passed(rewriter.func, f"calls programs in {len(plans)} places")
+        rewriter.passed(rewriter.func, f"calls of programs: {len(plans)}")
     calls = _Outliner(rewriter.func, SymbolicShapes(rewriter.func), levels).calls(plans)
     _put_in_order(block, plans, calls, levels)
 

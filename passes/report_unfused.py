@@ -1,7 +1,7 @@
 """Pass `report-unfused`: a remark for every operator that runs outside of a GEMM by design."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.dialects.builtin import LocationAttr, f64
@@ -67,6 +67,8 @@ NOT_A_TILE = Refusal(
     "the reduction runs as a kernel of its own",
 )
 
+IN_GRAPH = "stays in the graph, between the programs"
+
 WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
 
 NOT_DETERMINISTIC = (
@@ -82,17 +84,18 @@ class ReportUnfusedPass(FunctionPass):
     Operators that another pass refused to fuse have been reported by that pass, with the kernel
     that is left of them: that of a scale, or one that applies the statistics of a norm. What joined
     a pointwise kernel shares its reason. Passes leave the remark to this one where a later pass may
-    yet fuse the operator.
+    yet fuse the operator. With `graph`, what is reported stays in a graph that calls programs.
     """
 
     name: ClassVar[str] = "report-unfused"
+    graph: bool = False
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         in_groups = _group_refusals(rewriter)
         for op in rewriter.ops:
             refusal = in_groups.get(op) or _reason(op, rewriter)
             if refusal is not None:
-                rewriter.missed(op, refusal)
+                rewriter.missed(op, replace(refusal, found=IN_GRAPH) if self.graph else refusal)
             is_call = isinstance(op, CallOp | VjpOp) and refusal is not ONE_QUERY
             if is_call and determinism_of(op) == Determinism.MISSING:
                 rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")

@@ -1,4 +1,5 @@
 // RUN: coda-opt %s -p coda-to-gemm{leftovers=graphs} | filecheck %s
+// RUN: coda-opt %s -p coda-to-gemm{leftovers=graphs} --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // adaLN of each sample: GEMMs take the bias and the activation; the norm of an argument, its scale
 // and its shift get no kernels.
@@ -30,3 +31,5 @@ func.func @adaptive(%x: tensor<?x4x8xf32> {coda.dims = ["B", 4, 8]}, %c: tensor<
 // CHECK-NEXT:   %y = func.call @adaptive_program(%t, %w) {coda.dims = ["B", 4 : i64, 8 : i64]} : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x4x8xf32>
 // CHECK-NEXT: }
+
+// REMARK: remark[missed] report-unfused: coda.mul: stays in the graph, between the programs; failed condition: every operand broadcasts along whole rows or columns
