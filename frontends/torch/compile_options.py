@@ -45,7 +45,7 @@ class Options:
     fallback: Fallback = "auto"
     """What runs a graph, or a region of one, that is not compiled here, and the operators of a
     graph that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU. `auto` leaves the
-    operators of a graph that is trained, or replayed as a CUDA graph, to kernels.
+    operators of a graph that is trained, tuned, or replayed as a CUDA graph, to kernels.
     """
     target: TargetChoice = "auto"
     """`auto` is triton on a GPU, and on the CPU where TRITON_INTERPRET is set."""

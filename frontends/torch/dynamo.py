@@ -117,8 +117,8 @@ def coda(
         except NotDerivedError as reason:
             logger.info("the gradients of a graph are left to autograd: %s", reason)
     backend = _aot_autograd(
-        fw_compiler=GraphCompiler(chosen, inputs),
-        bw_compiler=GraphCompiler(chosen, inputs, is_backward=True),
+        fw_compiler=GraphCompiler(chosen, inputs, is_trained=True),
+        bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),
     )
     return backend(graph, example_inputs)
 
@@ -154,13 +154,17 @@ class GraphCompiler:
     updates_inputs = True
     """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
 
-    _is_trained = False
-
     def __init__(
-        self, options: Options, inputs: Sequence[ModelInput] = (), *, is_backward: bool = False
+        self,
+        options: Options,
+        inputs: Sequence[ModelInput] = (),
+        *,
+        is_backward: bool = False,
+        is_trained: bool = False,
     ):
         """`inputs` are those of the graph of TorchDynamo."""
         self.options = options
+        self._is_trained = is_trained
         self._inputs = inputs
         self._is_backward = is_backward
         self._refusals = logging.WARNING
@@ -211,7 +215,8 @@ class GraphCompiler:
 
     def _compile_regions(self, split: GraphModule) -> Runner:
         options = replace(self.options, cuda_graphs=False)
-        compiler = GraphCompiler(options, self._inputs, is_backward=True)
+        trained = self._is_trained
+        compiler = GraphCompiler(options, self._inputs, is_backward=True, is_trained=trained)
         compiler._refusals = logging.INFO
         for node, region in regions_in(split):
             call = compiler._compile_or_fall_back(region, inputs_of(region))
@@ -264,8 +269,8 @@ class GraphCompiler:
         """Whether Inductor may run the leftovers of a program."""
         options = self.options
         is_possible = target == "triton" and not options.fuse_gradient_accumulation
-        # Graphs have not been measured in training, and inside of CUDA graphs.
-        is_measured = not (self._is_trained or options.cuda_graphs)
+        # Graphs have not been measured where they are trained, tuned, or inside of CUDA graphs.
+        is_measured = not (self._is_trained or options.tune or options.cuda_graphs)
         is_asked_for = options.fallback == "inductor"
         return is_possible and (
             is_asked_for or (is_measured and options.runs_through_inductor(device))
@@ -315,11 +320,10 @@ class TrainingCompiler(GraphCompiler):
     """Compiles graphs that AOTAutograd traced without gradients, together with their backward."""
 
     updates_inputs = False
-    _is_trained = True
 
     def __init__(self, options: Options, inputs: Sequence[ModelInput], forward: GraphModule):
         """`forward` is the graph of TorchDynamo."""
-        super().__init__(options, inputs)
+        super().__init__(options, inputs, is_trained=True)
         self._forward = forward
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
