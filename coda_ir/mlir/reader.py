@@ -17,7 +17,7 @@ from xdsl.utils.lexer import Span
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRange
-from coda_ir.mlir.dominance import misplaced_use
+from coda_ir.dominance import misplaced_use
 from coda_ir.mlir.parser import MAX_DEPTH, MistakeError, ModuleParser, too_deep
 
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')

@@ -7,6 +7,8 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from coda_ir.dominance import misplaced_use
+
 OperatorState: TypeAlias = tuple[object, ...]
 
 
@@ -21,11 +23,16 @@ class Verification:
         self._verified: list[OperatorState] | None = None
 
     def verify(self, module: ModuleOp) -> None:
-        """Raises VerifyException for a module that is not valid."""
+        """Raises VerifyException for a module that is not valid, and for a value that is used
+        before its definition, which xDSL does not look for.
+        """
         state = [_state(op) for op in module.walk()]
         if state == self._verified:
             return
         module.verify()
+        misplaced = misplaced_use(module)
+        if misplaced is not None:
+            raise misplaced[1]
         self._verified = state
 
 

@@ -12,7 +12,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.mlir.dominance import misplaced_use
+from coda_ir.dominance import misplaced_use
 from coda_ir.passes import get_all_passes
 from coda_ir.passes.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass

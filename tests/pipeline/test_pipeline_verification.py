@@ -55,9 +55,16 @@ def second_block(func: FuncOp, add: AddfOp) -> None:
     func.body.add_block(Block([ConstantOp(FloatAttr(1.0, f32))]))
 
 
+def use_before_definition(func: FuncOp, add: AddfOp) -> None:
+    late = AddfOp(add.lhs, add.rhs)
+    func.body.block.insert_op_after(late, add)
+    add.operands[1] = late.result
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        use_before_definition,
         other_name,
         other_type,
         other_argument,
