@@ -260,6 +260,8 @@ class _Outliner:
         calls: list[CallOp] = []
         now: dict[SSAValue, SSAValue] = {}
         for plan in plans:
+            if not plan.outputs:
+                continue  # nothing reads it
             told = self._tellers(plan)
             inputs = [now.get(value, value) for value in (*plan.inputs, *told)]
             entries = self._entries([*plan.inputs, *told])
@@ -349,8 +351,8 @@ class _Outliner:
             (list(block.arg_types), types),
             Region(block),
             visibility="private",
-            arg_attrs=ArrayAttr(entries),
-            res_attrs=ArrayAttr(dims),
+            arg_attrs=ArrayAttr(entries) if entries else None,
+            res_attrs=ArrayAttr(dims) if dims else None,
         )
         func.location = self.func.location
         func.attributes |= self.func.attributes

@@ -247,3 +247,22 @@ func.func @size(%x: tensor<?x8xf32> {coda.dims = ["B*T", 8]}, %ids: tensor<?x?xi
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %h : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// What nothing reads gets no program.
+
+func.func @dead(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<8x8xf32>) -> (tensor<?x8xf32> {coda.dims = ["M", 8]}) {
+  %h = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<8x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      %e = math.exp %acc : f32
+      gemm.yield %e : f32
+    }
+  %y = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @dead
+// CHECK-NOT:  func.call
