@@ -71,13 +71,14 @@ class OutlineProgramsPass(ModulePass):
 
     Legal iff the sizes of what a function takes and gives follow from the arguments of the
     program: the number of tiles of a kernel, or a size that depends on data, does not. A program
-    for which that is not so stays as it is. `lower-leftovers` says where it is worth it.
+    for which that is not so stays as it is, and so does one that calls functions already.
+    `lower-leftovers` says where it is worth it.
     """
 
     name: ClassVar[str] = "outline-programs"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in [func for func in op.ops if isinstance(func, FuncOp)]:
+        for func in [func for func in op.ops if isinstance(func, FuncOp) and _is_whole(func)]:
             rewriter = FunctionRewriter(self.name, func)
             levels = _levels(func.body.block)
             untold = _untold(_plans(func.body.block, levels), rewriter.shapes)
@@ -87,6 +88,11 @@ class OutlineProgramsPass(ModulePass):
                 owner = untold.owner
                 at = owner if isinstance(owner, Operation) else func
                 rewriter.missed(at, _why_not_outlined(untold))
+
+
+def _is_whole(func: FuncOp) -> bool:
+    """Whether a function neither is a program nor calls one."""
+    return func.sym_visibility is None and not any(isinstance(op, CallOp) for op in func.walk())
 
 
 def _outline(rewriter: FunctionRewriter, levels: Levels) -> None:
@@ -316,11 +322,11 @@ class _Outliner:
         func = self._copy(plan, inputs, entries, name)
         text = str(func)
         if text not in self.names:
-            number = len(self.names)
-            self.names[text] = f"{name}_{number}" if number else name
-            func.sym_name = StringAttr(self.names[text])
             block = self.func.parent_block()
             assert block is not None
+            taken = {op.sym_name.data for op in block.ops if isinstance(op, FuncOp)}
+            self.names[text] = _fresh(name, taken)
+            func.sym_name = StringAttr(self.names[text])
             block.add_op(func)
         return self.names[text]
 

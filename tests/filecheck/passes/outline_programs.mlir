@@ -1,4 +1,5 @@
 // RUN: coda-opt %s -p outline-programs --split-input-file | filecheck %s
+// RUN: coda-opt %s -p outline-programs,outline-programs --split-input-file | filecheck %s
 
 // Two programs around pointwise code that no GEMM takes. Each of the three has its own constant, and
 // each program its own views of the weight.
