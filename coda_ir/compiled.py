@@ -262,7 +262,7 @@ class CompiledFunction(NotCopied):
 
     @cached_property
     def _graph(self) -> Callable[..., Results]:
-        """What calls the programs of a function that is a graph."""
+        """The graph of the function, which calls its programs."""
         from coda_ir.inductor import load_graph
 
         for program in self._programs.values():

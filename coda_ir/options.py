@@ -58,7 +58,7 @@ class CompileOptions:
     """Allow weights multiplied by the weight of a norm to be kept as well."""
     tuning: TuningOptions | None = None
     leftovers: Leftovers = "kernels"
-    """What runs the operators that no GEMM takes: own kernels and calls of PyTorch, or a graph that
+    """The way to run operators that no GEMM takes: own kernels and calls of PyTorch, or a graph that
     Inductor compiles, which calls programs.
     """
     jobs: int | None = None

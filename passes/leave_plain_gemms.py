@@ -44,7 +44,7 @@ class LeavePlainGemmsPass(FunctionPass):
 
 
 def is_plain(op: FusedOp) -> bool:
-    """Whether the library computes a GEMM as it is."""
+    """Return whether the library computes a GEMM as it is."""
     segments = op.segments()
     if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:
         return False

@@ -81,17 +81,17 @@ class OutlineProgramsPass(ModulePass):
         for func in [func for func in op.ops if isinstance(func, FuncOp) and _is_whole(func)]:
             rewriter = FunctionRewriter(self.name, func)
             levels = _levels(func.body.block)
-            untold = _untold(_plans(func.body.block, levels), rewriter.shapes)
-            if untold is None:
+            undeclared = _undeclared(_plans(func.body.block, levels), rewriter.shapes)
+            if undeclared is None:
                 _outline(rewriter, levels)
             else:
-                owner = untold.owner
+                owner = undeclared.owner
                 at = owner if isinstance(owner, Operation) else func
-                rewriter.missed(at, _why_not_outlined(untold))
+                rewriter.missed(at, _why_not_outlined(undeclared))
 
 
 def _is_whole(func: FuncOp) -> bool:
-    """Whether a function neither is a program nor calls one."""
+    """Return whether a function neither is a program nor calls one."""
     return func.sym_visibility is None and not any(isinstance(op, CallOp) for op in func.walk())
 
 
@@ -122,8 +122,8 @@ def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal
     has_epilogues = any(isinstance(op, FusedOp) and not is_plain(op) for op in levels)
     if not (has_epilogues and is_worth_it):
         return _COST
-    untold = _untold(plans, rewriter.shapes)
-    return None if untold is None else _why_not_outlined(untold)
+    undeclared = _undeclared(plans, rewriter.shapes)
+    return None if undeclared is None else _why_not_outlined(undeclared)
 
 
 _ROUNDING = Refusal(
@@ -139,16 +139,16 @@ _COST = Refusal(
 )
 
 
-def _untold(plans: Sequence[_Plan], shapes: SymbolicShapes) -> SSAValue | None:
-    """A value that goes into a program, or comes out, whose size no argument tells."""
+def _undeclared(plans: Sequence[_Plan], shapes: SymbolicShapes) -> SSAValue | None:
+    """A value that goes into a program, or comes out, whose size follows from no argument."""
     values = (value for plan in plans for value in (*plan.inputs, *plan.outputs))
     return next((v for v in values if not shapes.are_declared(shapes.dims(v))), None)
 
 
-def _why_not_outlined(untold: SSAValue) -> Refusal:
+def _why_not_outlined(undeclared: SSAValue) -> Refusal:
     return Refusal(
         "sizes between kernels and other operators follow from the arguments",
-        f"the size of %{untold.name_hint or '?'} does not follow from the arguments",
+        f"the size of %{undeclared.name_hint or '?'} does not follow from the arguments",
         "nothing to do: the operators run as kernels and calls of their own",
     )
 
@@ -178,7 +178,7 @@ def _levels(block: Block) -> Levels:
 
 
 def is_leftover(op: Operation) -> bool:
-    """Whether an operator stays outside of the programs. PyTorch has the fused attention of its
+    """Return whether an operator stays outside of programs. PyTorch has the fused attention of its
     derivatives for some devices only, and programs know what to call instead.
     """
     if isinstance(op, torch.CallOp):
@@ -268,9 +268,9 @@ class _Outliner:
         for plan in plans:
             if not plan.outputs:
                 continue  # nothing reads it
-            told = self._tellers(plan)
-            inputs = [now.get(value, value) for value in (*plan.inputs, *told)]
-            entries = self._entries([*plan.inputs, *told])
+            sources = self._size_sources(plan)
+            inputs = [now.get(value, value) for value in (*plan.inputs, *sources)]
+            entries = self._entries([*plan.inputs, *sources])
             name = self._function(plan, inputs, entries)
             call = CallOp(name, inputs, [value.type for value in plan.outputs])
             dims = [dims_attribute(self.shapes.dims(value)) for value in plan.outputs]
@@ -286,17 +286,17 @@ class _Outliner:
             calls.append(call)
         return calls
 
-    def _tellers(self, plan: _Plan) -> list[SSAValue]:
-        """Arguments of the program that have the sizes which nothing tells that the plan reads."""
+    def _size_sources(self, plan: _Plan) -> list[SSAValue]:
+        """Arguments of the function with the symbols that no input of the plan has."""
         values = [*plan.inputs, *plan.outputs]
         dims = [dim for value in values for dim in self.shapes.dims(value)]
         needed = sizes_in(plan.ops, self.shapes) | SymbolicSize.product(dims).symbols
-        told = {dim for value in plan.inputs for dim in self.shapes.dims(value)}
+        known = {dim for value in plan.inputs for dim in self.shapes.dims(value)}
         found: list[SSAValue] = []
-        for symbol in sorted(needed - told):
-            tells = [a for a in self.func.args if symbol in self.shapes.dims(a)]
-            if tells and not any(symbol in self.shapes.dims(value) for value in found):
-                found.append(tells[0])
+        for symbol in sorted(needed - known):
+            having = [a for a in self.func.args if symbol in self.shapes.dims(a)]
+            if having and not any(symbol in self.shapes.dims(value) for value in found):
+                found.append(having[0])
         return found
 
     def _entries(self, values: Sequence[SSAValue]) -> list[DictionaryAttr]:

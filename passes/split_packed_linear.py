@@ -50,7 +50,7 @@ def _is_sliced(op: coda.LinearOp) -> bool:
 
 
 def _reads_slices(op: Operation) -> bool:
-    """Whether `op` reads a slice as it is, and no epilogue would take it."""
+    """Return whether `op` reads a slice as it is, and no epilogue would take it."""
     is_per_sample = isinstance(op, coda.ReshapeOp) and 1 in shape_of(op.result)[1:-1]
     return is_per_sample or isinstance(op, coda.AttentionOp | ReturnOp)
 

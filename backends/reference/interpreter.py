@@ -274,7 +274,7 @@ class _Run:
         return handler(op, lifted, numerics)
 
     def _keeps_types(self, op: Operation) -> bool:
-        """Whether the operands of `op` keep their types: a library extends them by itself."""
+        """Return whether `op` computes with operands of their own types, as a library does."""
         is_library = self.device is not None and isinstance(op, LinearOp)
         return is_library or isinstance(op, LAYOUT)
 

@@ -29,7 +29,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 @dataclass
 class Record:
-    """What is found of one part of one model, by variant. A variant that failed has a note."""
+    """The results of one part of one model, by variant. A variant that failed has a note."""
 
     model: str
     family: str

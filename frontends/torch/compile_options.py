@@ -43,7 +43,7 @@ class Options:
     """The `options=` of `torch.compile` for this backend."""
 
     fallback: Fallback = "auto"
-    """What runs a graph, or a region of one, that is not compiled here, and the operators of a
+    """The way to run a graph, or a region, that is not compiled here, and the operators of a
     graph that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU. `auto` leaves the
     operators of a graph that is trained, tuned, or replayed as a CUDA graph, to kernels.
     """

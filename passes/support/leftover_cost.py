@@ -39,7 +39,7 @@ def saved_us(ops: Sequence[Operation], shapes: SymbolicShapes) -> float:
 
 
 def _joins_alone(a: Operation, b: Operation) -> bool:
-    """Whether kernels of a pointwise region take both operators."""
+    """Return whether kernels of a pointwise region take both operators."""
     return _is_pointwise(a) and _is_pointwise(b)
 
 
@@ -49,7 +49,7 @@ def _is_pointwise(op: Operation) -> bool:
 
 
 def _is_per_sample(value: SSAValue) -> bool:
-    """Whether a value has one row for all rows of a sample, which pointwise regions do not take."""
+    """Return whether a value has one row for each sample, which pointwise regions do not take."""
     shape = shape_of(value)
     return len(shape) > 2 and shape[-2] == 1 and shape[-1] != 1
 

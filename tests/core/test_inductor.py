@@ -110,7 +110,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch):
 
 
 class TestViews:
-    """What can be seen of a function that is a graph."""
+    """The properties of a function that is a graph."""
 
     def test_levels(self, layer: CompiledFunction):
         for level in ("gemm", "scheduled"):
