@@ -58,8 +58,8 @@ class CompileOptions:
     """Allow weights multiplied by the weight of a norm to be kept as well."""
     tuning: TuningOptions | None = None
     leftovers: Leftovers = "kernels"
-    """The way to run operators that no GEMM takes: own kernels and calls of PyTorch, or a graph that
-    Inductor compiles, which calls programs.
+    """The way to run operators that no GEMM takes: own kernels and calls of PyTorch, or a graph
+    that Inductor compiles, which calls programs.
     """
     jobs: int | None = None
     """The number of kernels that are compiled at a time; see `compile_jobs`."""
