@@ -37,9 +37,9 @@ def test_the_first_call_compiles_nothing_itself(
     def refuse(kernel: Any, *_: object) -> None:
         raise AssertionError(f"{kernel.__name__} is compiled by its launch")
 
-    def ahead(module: Any, launches: Sequence[str], *rest: Any) -> None:
-        compile_ahead(module, launches, *rest)
-        seen.append(launches)
+    def ahead(modules: Sequence[tuple[Any, Sequence[str]]], *rest: Any) -> None:
+        compile_ahead(modules, *rest)
+        seen.extend(launches for _, launches in modules)
         monkeypatch.setattr(jit, "_do_compile", refuse)
 
     monkeypatch.setattr(kernels_ahead, "compile_ahead", ahead)
