@@ -96,7 +96,7 @@ def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: N
     """A bound that is a number has the derivative of a clamp: 1 where x is at the bound."""
     is_maximum = isinstance(op, coda.MaximumOp)
     for bound, x in ((op.lhs, operands[1]), (op.rhs, operands[0])):
-        # Not every version of PyTorch gives NaN for a bound of NaN.
+        # Older versions of PyTorch ignore a bound of NaN (pytorch/pytorch#172200).
         if isinstance(bound.owner, coda.ConstantOp) and not isnan(bound.owner.number):
             number = bound.owner.number
             return [torch.clamp(x, min=number) if is_maximum else torch.clamp(x, max=number)]
