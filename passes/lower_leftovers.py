@@ -106,6 +106,8 @@ class LowerLeftoversPass(ModulePass):
         if refusal is None:
             rewriter.passed(func, "becomes a graph that calls programs")
             return GRAPH
-        if refusal.suggestion is not None:
+        if refusal.suggestion is None:
+            rewriter.analysis(func, f"has kernels and no graph: {refusal.found}")
+        else:
             rewriter.missed(func, refusal)
         return KERNELS

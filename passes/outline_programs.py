@@ -135,7 +135,8 @@ _MEMORY = Refusal(
 )
 
 _COST = Refusal(
-    "a graph saves more time than calls of programs take", "kernels and calls cost as little"
+    "a graph saves more time than its calls take",
+    "a graph would save less time than its calls of programs take",
 )
 
 

@@ -1,5 +1,5 @@
 // RUN: coda-opt %s -p lower-leftovers{always=true} --split-input-file | filecheck %s
-// RUN: coda-opt %s -p lower-leftovers{always=true} --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p lower-leftovers{always=true} --split-input-file --remarks=missed,analysis -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The program states where it rounds.
 
@@ -17,6 +17,7 @@ func.func @exact(%x: tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w: tensor<8x8xbf1
 
 // CHECK: func.func @exact
 // CHECK-NOT: func.call
+// REMARK: remark[analysis] lower-leftovers: func.func: has kernels and no graph: the program states where it rounds
 
 // -----
 
