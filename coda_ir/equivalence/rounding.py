@@ -51,13 +51,16 @@ class Rounding:
         """The error of result `index` and what is allowed, where it is more than that.
 
         Elements that are not finite in float64, or in stated precision, are not compared: where a
-        value overflows depends on where it is rounded. Where the squares in a norm overflow, it
-        depends on that for elements of `actual` as well.
+        value overflows depends on where it is rounded. Where the squares in a norm overflow, or a
+        result is as large as its type allows, it depends on that for elements of `actual` as well.
         """
         exact, stated, allowed = self.exact[index], self.stated[index], 0.0
         error = finite_error(actual, exact, stated)
-        if error == float("inf") and self._squares_overflow:
-            error = finite_error(actual, exact, torch.where(actual.isfinite(), stated, actual))
+        if error == float("inf"):
+            near = exact.abs() * (1 + FACTOR * self._unit) > largest_of(stated)
+            near &= actual.isinf() & (actual * exact > 0)
+            over = ~actual.isfinite() if self._squares_overflow else near
+            error = finite_error(actual, exact, torch.where(over, actual, stated))
         for bounds in self._bounds():
             allowed = bounds[index]
             if error <= allowed:
@@ -149,6 +152,11 @@ def finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor
     """The relative error over the elements that are finite in `exact` and in `stated`."""
     finite = exact.isfinite() & stated.isfinite()
     return relative_error(actual[finite], exact[finite])
+
+
+def largest_of(values: torch.Tensor) -> float:
+    """The largest number of the type of `values`; infinite for integers."""
+    return torch.finfo(values.dtype).max if values.is_floating_point() else float("inf")
 
 
 def unit_of(value: SSAValue) -> float:

@@ -77,3 +77,20 @@ def test_a_product_of_rounding_errors():
     arguments = [torch.ones(2, 1).bfloat16()]
     rounding = Rounding(function(NORMS_OF_ONE_COLUMN), arguments)
     assert rounding.excess(0, torch.full((2, 1), 4.0, dtype=torch.bfloat16)) is None
+
+
+LARGE = """
+func.func @f(%x: tensor<2x2xbf16>) -> tensor<2x2xbf16> {
+  %y = coda.neg %x : (tensor<2x2xbf16>) -> tensor<2x2xbf16>
+  func.return %y : tensor<2x2xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize(("value", "is_compared"), [(3.38e38, False), (3.0e38, True)])
+def test_results_that_rounding_may_take_to_infinity(value: float, is_compared: bool):
+    x = torch.full((2, 2), value, dtype=torch.bfloat16)
+    rounding = Rounding(function(LARGE), [x])
+    overflowed = torch.full((2, 2), -float("inf"), dtype=torch.bfloat16)
+    assert (rounding.excess(0, overflowed) is not None) == is_compared
+    assert rounding.excess(0, -overflowed) is not None
