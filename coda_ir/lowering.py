@@ -192,7 +192,7 @@ class Lowering:
         return True
 
     def _emit(self, function: str | None) -> Artifact:
-        """What is emitted for a function of the program, or for a program that it calls."""
+        """Emit a function of the program, or a program that it calls."""
         if self.options.leftovers == "inductor":
             name = function or find_entry(self.module("block")).sym_name.data
             calls = _calls(find_entry(self.module("gemm"), name))

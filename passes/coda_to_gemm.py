@@ -78,7 +78,7 @@ FUSION: tuple[ModulePass, ...] = (
 """The algebra of the block level, the GEMMs, and what runs on their tiles."""
 
 LEFTOVERS = ("kernels", "inductor", "graphs")
-"""What becomes of the operators that no GEMM takes."""
+"""The ways to lower the operators that no GEMM takes."""
 
 STEPS = (*FUSION, *KERNELS)
 

@@ -19,7 +19,7 @@ from coda_ir.dialects.gemm import FusedOp, NumericsMode, numerics_mode
 from coda_ir.passes.leave_plain_gemms import is_plain
 from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
 from coda_ir.passes.support.leftover_cost import CALL_US, saved_us
-from coda_ir.passes.support.split_joint import sizes_in
+from coda_ir.passes.support.split_joint import fresh_name, sizes_in
 from coda_ir.storage import is_donated
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
@@ -305,7 +305,7 @@ class _Outliner:
         taken: set[str] = set()
         entries: list[DictionaryAttr] = []
         for value in values:
-            name = _fresh(_without_numbers(value.name_hint or "x"), taken)
+            name = fresh_name(_without_numbers(value.name_hint or "x"), taken)
             data: dict[str, Attribute] = {
                 "coda.name": StringAttr(name),
                 "coda.dims": dims_attribute(self.shapes.dims(value)),
@@ -326,7 +326,7 @@ class _Outliner:
             block = self.func.parent_block()
             assert block is not None
             taken = {op.sym_name.data for op in block.ops if isinstance(op, FuncOp)}
-            self.names[text] = _fresh(name, taken)
+            self.names[text] = fresh_name(name, taken)
             func.sym_name = StringAttr(self.names[text])
             block.add_op(func)
         return self.names[text]
@@ -380,12 +380,3 @@ def _rename(op: Operation) -> None:
 def _without_numbers(name: str) -> str:
     """`layers_self_attn_q` for `layers_3_self_attn_q`."""
     return _NUMBERS.sub("", name) or name
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    candidate, number = name, 0
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    taken.add(candidate)
-    return candidate

@@ -116,7 +116,7 @@ class Rounding:
 
     @property
     def _is_of_rounding_errors(self) -> bool:
-        """Whether a LayerNorm has one column: that less its mean is 0.
+        """Return whether a LayerNorm has one column, which less its mean is 0.
 
         Nothing is left but rounding errors, and in gradients their products, which are 0 where one
         value after the other is changed.
@@ -127,7 +127,7 @@ class Rounding:
 
     @cached_property
     def _squares_overflow(self) -> bool:
-        """Whether float32 holds the rows of a norm but not the sum of their squares.
+        """Return whether float32 holds the rows of a norm but not the sum of their squares.
 
         The norm makes 0 of such rows. One that is applied to the results of GEMMs multiplies these
         by 0, and may find them infinite.

@@ -136,7 +136,7 @@ class Options:
             raise OptionError(f"option {error.message}", error.remedy) from error
 
     def runs_through_inductor(self, *devices: torch.device) -> bool:
-        """Whether Inductor runs what is not compiled here, for tensors on `devices`."""
+        """Return whether Inductor runs what is not compiled here, for tensors on `devices`."""
         is_gpu = any(device.type != "cpu" for device in devices)
         return self.fallback == "inductor" or (self.fallback == "auto" and is_gpu)
 

@@ -266,7 +266,7 @@ class GraphCompiler:
         }
 
     def _makes_graphs(self, device: torch.device, target: Target) -> bool:
-        """Whether Inductor may run the leftovers of a program."""
+        """Return whether Inductor may run the leftovers of a program."""
         options = self.options
         is_possible = target == "triton" and not options.fuse_gradient_accumulation
         # Graphs have not been measured where they are trained, tuned, or inside of CUDA graphs.

@@ -14,13 +14,13 @@ EXTENT = 2048
 """The size that a symbol is taken to have."""
 
 BYTES_PER_US = 3e6
-"""What a GPU of 3 TB/s moves in a microsecond."""
+"""The bytes that a GPU of 3 TB/s moves in a microsecond."""
 
 KERNEL_US = 5.0
-"""What a kernel costs beside the bytes that it moves."""
+"""The time of a kernel beside that of the bytes that it moves."""
 
 CALL_US = 25.0
-"""What the call of a program costs the host."""
+"""The time of the host for the call of a program."""
 
 
 class _Sizes(dict[str, int]):

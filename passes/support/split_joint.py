@@ -88,18 +88,19 @@ def _saved_entries(joint: Joint, saved: Sequence[SSAValue]) -> list[DictionaryAt
     shapes = SymbolicShapes(joint.func)
     entries: list[DictionaryAttr] = []
     for value in saved:
-        name = _fresh(value.name_hint or "saved", taken)
-        taken.add(name)
+        name = fresh_name(value.name_hint or "saved", taken)
         dims = dims_attribute(shapes.dims(value))
         entries.append(DictionaryAttr({"coda.name": StringAttr(name), "coda.dims": dims}))
     return entries
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def fresh_name(name: str, taken: set[str]) -> str:
+    """`name` with a number where it is taken; it is taken then."""
     candidate, number = name, 0
     while candidate in taken:
         number += 1
         candidate = f"{name}_{number}"
+    taken.add(candidate)
     return candidate
 
 

@@ -31,7 +31,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["traced", "inductor"])
 def compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What compiles the graphs that call programs."""
+    """The compiler of graphs that call programs: traced daily, Inductor nightly."""
     if request.param == "traced":
         trace_only(monkeypatch)
 
