@@ -1,14 +1,15 @@
 """The kernel of the gradient of an embedding: rows added up by id, in a fixed order.
 
 No program adds to what another one has stored. The ids are sorted first, so that the rows of an id
-are known; the program that owns a row of the table adds these up in float32 and rounds once.
+follow one another; the program of the first of them adds these up in float32 and rounds once. Most
+rows of a table have no id in a batch: they are zeros before the kernel runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling, indented
 from coda_ir.backends.triton.kernel_text import (
@@ -52,25 +53,26 @@ class _Tiling:
 
     @property
     def blocks(self) -> str:
-        """The number of programs of a row of the table, in the kernel."""
+        """The number of programs of a row of dy, in the kernel."""
         if self.columns is None:
             return f"tl.cdiv(N, {self.block})"
         return str(-(-self.columns // self.block))
 
 
 def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
-    """out[id] = the sum of dy[order[n]] for n from start[id] on, up to start[id + 1].
+    """out[id] = the sum of dy[order[n]] for all n with ids[n] = id, for each id that occurs.
 
-    Operands: `order` and `start` as the host function `rows_by_id` gives them, and dy.
+    Operands: `ids` and `order` as the host function `sorted_ids` gives them, and dy.
     """
     type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
     tiling = _Tiling(None if columns == DYNAMIC_INDEX else columns)
     width = "{operands[2]}.shape[-1]" if tiling.columns is None else str(columns)
     arguments = [
-        pointer_argument("order_ptr", i64, "{operands[0]}"),
-        pointer_argument("start_ptr", i64, "{operands[1]}"),
+        pointer_argument("ids_ptr", i32, "{operands[0]}"),
+        pointer_argument("order_ptr", i64, "{operands[1]}"),
         pointer_argument("dy_ptr", type, "{operands[2]}"),
         pointer_argument("out_ptr", type, "{outputs[0]}"),
+        KernelArgument("count", "i32", "{rows}"),
     ]
     if tiling.columns is None:
         arguments.append(KernelArgument("N", "i32", width))
@@ -82,33 +84,42 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         arguments,
         lines,
         summary=summary,
-        grid=f"{ceiling(width, tiling.block)} * ({{rows}})",
+        grid=f"{ceiling(width, tiling.block)} * max(1, {{rows}})",
         helpers=helpers,
         num_warps=8,
     )
 
 
 def _lines(op: EmbeddingGradOp, tiling: _Tiling, helpers: set[str]) -> list[str]:
-    """The body of the kernel."""
+    """The body of the kernel; the id -1 stands for none."""
     type, extent, block, rows = element_type_of(op.dy), tiling.extent, tiling.block, tiling.rows
-    dy = load(f"dy_ptr + row * {extent} + column", type, "inside")
-    body = [
+    dy = load(f"dy_ptr + row * {extent} + column", type, f"inside & (column < {extent})")
+    counts = "id != before" if op.padding is None else f"(id != before) & (id != {op.padding})"
+    turn = [
         f"place = first + tl.arange(0, {rows})[:, None]",
-        "row = tl.load(order_ptr + place, mask=place < last, other=0)",
-        f"inside = (place < last) & (column < {extent})",
+        "inside = tl.load(ids_ptr + place, mask=place < count, other=-1) == id",
+        "row = tl.load(order_ptr + place, mask=inside, other=0)",
         f"total += {dy}",
         f"first += {rows}",
+        "current = tl.load(ids_ptr + first, mask=first < count, other=-1)",
     ]
     return [
-        f"id = (tl.program_id(0) // {tiling.blocks}).to(tl.int64)",
-        f"column = tl.program_id(0) % {tiling.blocks} * {block} + tl.arange(0, {block})[None, :]",
-        "first = tl.load(start_ptr + id)",
-        "last = tl.load(start_ptr + id + 1)",
-        *([] if op.padding is None else [f"last = tl.where(id == {op.padding}, first, last)"]),
-        f"total = tl.zeros(({rows}, {block}), tl.float32)",
-        "while first < last:",
-        *indented(body),
-        "result = tl.sum(total, 0, keep_dims=True)",
-        f"value = {rounded('result', type, helpers)}",
-        f"tl.store(out_ptr + id * {extent} + column, value, mask=column < {extent})",
+        f"first = tl.program_id(0) // {tiling.blocks}",
+        "id = tl.load(ids_ptr + first, mask=first < count, other=-1)",
+        "before = tl.load(ids_ptr + first - 1, mask=(first > 0) & (first < count), other=-1)",
+        f"if {counts}:",
+        *indented(
+            [
+                f"column = tl.program_id(0) % {tiling.blocks} * {block}"
+                f" + tl.arange(0, {block})[None, :]",
+                f"total = tl.zeros(({rows}, {block}), tl.float32)",
+                "current = id",
+                "while current == id:",
+                *indented(turn),
+                "result = tl.sum(total, 0, keep_dims=True)",
+                f"value = {rounded('result', type, helpers)}",
+                f"tl.store(out_ptr + id.to(tl.int64) * {extent} + column, value, "
+                f"mask=column < {extent})",
+            ]
+        ),
     ]

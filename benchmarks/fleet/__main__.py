@@ -22,7 +22,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fleet.measure import CODA, CODA_KERNELS, COMPILED, EAGER, PARTS, VARIANTS, Record
+from fleet.measure import (
+    CODA,
+    CODA_GRAPHS,
+    CODA_INDUCTOR,
+    CODA_KERNELS,
+    COMPILED,
+    COMPILED_GRAPHS,
+    EAGER,
+    PARTS,
+    VARIANTS,
+    Record,
+)
 from fleet.models import FLEET
 from fleet.runner import run
 
@@ -66,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-ALL = (*VARIANTS, CODA_KERNELS)
+ALL = (*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, COMPILED_GRAPHS, CODA_GRAPHS)
 
 _Raw = argparse.RawDescriptionHelpFormatter
 

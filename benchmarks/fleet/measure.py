@@ -20,6 +20,10 @@ from fleet.models import Member, Setting
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
 CODA_KERNELS = "coda-kernels"
 """Without Inductor: what no GEMM takes runs as own kernels and as calls of PyTorch."""
+CODA_INDUCTOR = "coda-inductor"
+"""With Inductor for what no GEMM takes, also where that is not the default."""
+COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile-graphs", "coda-graphs"
+"""In CUDA graphs (`mode="reduce-overhead"`)."""
 VARIANTS = (EAGER, COMPILED, CODA)
 """Those that are measured where no others are asked for."""
 PARTS = ("forward", "training")
@@ -91,12 +95,19 @@ def measure(
 
 def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
-    ours = {"target": "reference"} if setting.device == "cpu" else {}
+    target = {"target": "reference"} if setting.device == "cpu" else {}
+
+    def ours(**options: Any) -> Callable[[Any], Any]:
+        return partial(compile_model, backend=coda, options={**target, **options})
+
     return {
         EAGER: lambda model: model,
         COMPILED: compile_model,
-        CODA: partial(compile_model, backend=coda, options=ours),
-        CODA_KERNELS: partial(compile_model, backend=coda, options={**ours, "fallback": "eager"}),
+        COMPILED_GRAPHS: partial(compile_model, mode="reduce-overhead"),
+        CODA: ours(),
+        CODA_KERNELS: ours(fallback="eager"),
+        CODA_INDUCTOR: ours(fallback="inductor"),
+        CODA_GRAPHS: ours(cuda_graphs=True, fallback="inductor"),
     }
 
 

@@ -116,14 +116,15 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
 
 
 def _embedding_grad(host: HostProgram, op: Operation) -> None:
-    """A sort of the ids, and a kernel."""
+    """A sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
     assert isinstance(op, EmbeddingGradOp)
     kernel = embedding_grad_kernel(op, host.kernels.names.copy().fresh("embedding_grad"))
     kernel = host.kernels.use(kernel, op)
-    dy, rows = host.operand(op.dy), host.extents.of(host.dims(op.result)[0])
-    call = f"rows_by_id({host.variable(op.ids)}, {rows})"
-    order, start = host.temporaries(call, ("order", "start"))
-    host.launch(kernel, rows, [order, start, dy], [host.allocate(op.result)])
+    dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
+    ids, order = host.temporaries(f"sorted_ids({host.variable(op.ids)})", ("ids", "order"))
+    table = host.allocate(op.result)
+    host.lines.append(f"{table}.zero_()")
+    host.launch(kernel, rows, [ids, order, dy], [table])
 
 
 def _vjp(host: HostProgram, op: Operation) -> None:

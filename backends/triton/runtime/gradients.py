@@ -111,8 +111,6 @@ def mean_share(dloss, target, ignore_index):
     return dloss / (target != ignore_index).sum()
 
 
-def rows_by_id(ids, count):
-    """The places of ids in the order of ids, and where those of each of `count` ids begin."""
-    ids, order = torch.sort(ids.reshape(-1).int(), stable=True)
-    edges = torch.arange(count + 1, dtype=torch.int32, device=ids.device)
-    return order, torch.searchsorted(ids, edges)
+def sorted_ids(ids):
+    """The ids in order, and the places that they come from."""
+    return torch.sort(ids.reshape(-1).int(), stable=True)
