@@ -219,6 +219,13 @@ class CompiledFunction(NotCopied):
         return count_operators(self._lowering.module("scheduled"), self._function)
 
     @property
+    def comparison(self) -> tuple[float, float] | None:
+        """Estimates in microseconds: of the program, and of the GEMMs of the library with the
+        kernels of a compiler between them. None where the library of the device is not known.
+        """
+        return self._artifact.comparison if self.target == "triton" else None
+
+    @property
     def folds_weights(self) -> bool:
         """Whether calls read copies of weights into which others were folded."""
         return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators

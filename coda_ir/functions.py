@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
 
+def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
+    """The functions of a module by name."""
+    from xdsl.dialects.func import FuncOp
+
+    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+
+
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     """The function named `entry`, or the only public one. Raises CodaError where there is none."""
     from xdsl.dialects.func import FuncOp

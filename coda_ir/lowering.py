@@ -18,7 +18,7 @@ from coda_ir.diagnostics import (
     collect_diagnostics,
     emit_diagnostic,
 )
-from coda_ir.functions import count_operators, find_entry, used_arguments
+from coda_ir.functions import count_operators, find_entry, functions_of, used_arguments
 from coda_ir.launching.compile_jobs import use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 from coda_ir.options import CompileOptions
@@ -222,6 +222,7 @@ class Lowering:
             remark_data=encoded([*self.remarks, *missed]),
             origin_remark_data=encoded(self.origin_remarks),
             warnings=tuple(self._warnings),
+            comparison=self._comparison(name),
         )
 
     def _graph_artifact(self, name: str, programs: tuple[str, ...]) -> Artifact:
@@ -243,7 +244,25 @@ class Lowering:
             warnings=tuple(self._warnings),
             graph=_graph_text(func),
             programs=programs,
+            comparison=self._comparison(name),
         )
+
+    def _comparison(self, name: str) -> tuple[float, float] | None:
+        """Estimates of a function, and of its operators apart: for devices whose library is known,
+        and for what is no part of another function.
+        """
+        from coda_ir.cost_model.comparison import compare
+        from coda_ir.passes.schedule import SchedulePass
+
+        (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
+        before = functions_of(self.module("block")).get(name)
+        if before is None or self.options.tuning is not None:
+            return None
+        if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
+            return None
+        after = functions_of(self.module("scheduled"))
+        found = compare(before, after[name], after, scheduling.device)
+        return found.fused, found.apart
 
 
 def _calls(func: FuncOp) -> list[CallOp]:

@@ -209,19 +209,22 @@ def _activation_features(block: Block) -> Iterable[str]:
             case "math.erf":
                 yield "gelu"
             case "math.tanh":
-                yield "gelu_tanh" if _follows_cube(op) else "tanh"
+                yield "tanh"
             case "math.exp":
                 if (numerator := _sigmoid_numerator(op)) is not None:
-                    yield "sigmoid" if isinstance(numerator, arith.ConstantOp) else "silu"
+                    is_sigmoid = isinstance(numerator, arith.ConstantOp)
+                    is_gelu = _is_negated_cubic(op)
+                    yield "gelu_tanh" if is_gelu else "sigmoid" if is_sigmoid else "silu"
             case "arith.maximumf" if any(_is_zero(operand) for operand in op.operands):
                 yield "relu"
             case _:
                 pass
 
 
-def _follows_cube(tanh: Operation) -> bool:
-    """Whether the argument is √(2/π)·(a + 0.044715 a³): a sum, scaled."""
-    scaled = tanh.operands[0].owner
+def _is_negated_cubic(exp: Operation) -> bool:
+    """Return whether the argument is -√(8/π)·(a + 0.044715 a³): a sum, scaled and negated."""
+    negated = exp.operands[0].owner
+    scaled = negated.operands[0].owner if isinstance(negated, arith.NegfOp) else None
     return isinstance(scaled, arith.MulfOp) and any(
         isinstance(operand.owner, arith.AddfOp) for operand in scaled.operands
     )

@@ -46,6 +46,10 @@ class Artifact:
     """
     programs: tuple[str, ...] = ()
     """The names of the functions that `graph` calls."""
+    comparison: tuple[float, float] | None = None
+    """Estimates in microseconds: of this program, and of the library's GEMMs with a compiler's
+    kernels between them; None where there are none.
+    """
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
@@ -74,6 +78,7 @@ class Artifact:
             "warnings": [asdict(warning) for warning in self.warnings],
             "graph": self.graph,
             "programs": self.programs,
+            "comparison": self.comparison,
         }
 
     @staticmethod
@@ -93,6 +98,7 @@ class Artifact:
             tuple(map(_diagnostic, data["warnings"])),
             data["graph"],
             tuple(data["programs"]),
+            _pair(data["comparison"]),
         )
 
 
@@ -107,6 +113,13 @@ def _decoded(data: Sequence[Mapping[str, Any]]) -> tuple[Remark, ...]:
     from coda_ir.cache.remark_data import decode_remark
 
     return tuple(decode_remark(dict(fields)) for fields in data)
+
+
+def _pair(data: Sequence[float] | None) -> tuple[float, float] | None:
+    if data is None:
+        return None
+    fused, apart = map(float, data)
+    return fused, apart
 
 
 def _spec_data(spec: TensorSpec) -> list[Any]:

@@ -27,7 +27,7 @@ from coda_ir.cache.origin import Origin
 from coda_ir.cache.sealed import DamagedEntryError, reading_entry, seal, unseal
 from coda_ir.cache.toolchain import toolchain
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = f"coda-ir-program {FORMAT}"
 
 

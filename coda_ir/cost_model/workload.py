@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.dialects import math
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
+from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, Segment
@@ -17,6 +19,9 @@ NOMINAL_ROWS = 16384
 FUNCTION_OPERATIONS = 8.0
 """What an exponential, a logarithm or a root counts beside an addition: special function units have
 an eighth to a quarter of the rate, and the libraries add range reduction."""
+
+ERF_OPERATIONS = 16.0
+"""What an error function counts: two polynomials, an exponential, and a choice."""
 
 _TILES = (PortKind.TILE, PortKind.TILE_T, PortKind.TABLE)
 _HALF_TILES = (PortKind.HALF_TILE, PortKind.HALF_TABLE)
@@ -106,10 +111,13 @@ def _bytes(segment: Segment) -> float:
 
 def _operations(segment: Segment) -> float:
     """A region of a pair runs once for two accumulators."""
-    count = sum(
-        FUNCTION_OPERATIONS if op.name.startswith("math.") else 1.0 for op in segment.block.ops
-    )
-    return count / max(1, segment.accumulator_count)
+    return sum(map(_cost, segment.block.ops)) / max(1, segment.accumulator_count)
+
+
+def _cost(op: Operation) -> float:
+    if isinstance(op, math.ErfOp):
+        return ERF_OPERATIONS
+    return FUNCTION_OPERATIONS if op.name.startswith("math.") else 1.0
 
 
 def _reductions(segment: Segment) -> int:

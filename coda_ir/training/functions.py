@@ -29,7 +29,7 @@ from coda_ir.compiled import CompiledFunction, Target
 from coda_ir.context import make_context
 from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
-from coda_ir.functions import find_entry
+from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
 from coda_ir.options import CompileOptions
@@ -147,7 +147,7 @@ class TrainableFunction(NotCopied):
 
     def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int]) -> GradientPair:
         names = (f"{self.name}_forward", f"{self.name}_backward")
-        is_given = set(names) <= _functions(self._module).keys()
+        is_given = set(names) <= functions_of(self._module).keys()
         origin = self._given(*names) if is_given else self._derived(wrt, sizes)
         lowering = self._untuned(origin)
         compiled = self._compiler(origin, lowering)
@@ -274,6 +274,15 @@ class TrainableFunction(NotCopied):
         return Counter(pair.forward.operators) + Counter(pair.backward.operators)
 
     @property
+    def comparison(self) -> tuple[float, float] | None:
+        """Estimates of both programs; see `CompiledFunction.comparison`."""
+        pair = self.pair()
+        forward, backward = pair.forward.comparison, pair.backward.comparison
+        if forward is None or backward is None:
+            return None
+        return forward[0] + backward[0], forward[1] + backward[1]
+
+    @property
     def saved(self) -> tuple[TensorSpec, ...]:
         """The tensors that a call keeps for its backward beside arguments and results."""
         return self.pair().saved
@@ -289,7 +298,7 @@ def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
 
     Raises CodaError where there is none.
     """
-    functions = _functions(module)
+    functions = functions_of(module)
     pairs = {f"{name}_{part}" for name in functions for part in ("forward", "backward")}
     alone = [name for name in functions if name not in pairs]
     return find_entry(module, alone[0] if entry is None and len(alone) == 1 else entry)
@@ -308,7 +317,7 @@ def _specialized(
 
         special = _only(lowering.module("block"), name)
         DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, special)
-        left = {spec.name for spec in signature_of(_functions(special)[name]).results}
+        left = {spec.name for spec in signature_of(functions_of(special)[name]).results}
         found = tuple(argument for argument in added if f"d_{argument}" in left)
         AccumulateGradientsPass(name, found).apply(lowering.context, special)
         return special
@@ -317,20 +326,16 @@ def _specialized(
     return Origin({**origin.identity, **what}, make)
 
 
-def _functions(module: ModuleOp) -> dict[str, FuncOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-
-
 def _boxed(module: ModuleOp, backward: str) -> ModuleOp:
     """`module`, in which the backward program drops what was saved after its last use."""
-    _functions(module)[backward].attributes[BOXED] = UnitAttr()
+    functions_of(module)[backward].attributes[BOXED] = UnitAttr()
     return module
 
 
 def _only(module: ModuleOp, *names: str) -> ModuleOp:
     """A copy of `module` with only the functions `names`."""
     copy = module.clone()
-    for name, func in _functions(copy).items():
+    for name, func in functions_of(copy).items():
         if name not in names:
             func.detach()
             func.erase()

@@ -108,6 +108,38 @@ class FoldConcat(RewritePattern):
             rewriter.replace(op, (), (op.parts[0],))
 
 
+class ConcatBeforeViews(RewritePattern):
+    """concat of transposes -> transpose of a concat, and concat of reshapes that split columns
+    alike -> reshape of a concat: heads of several tensors are heads of one.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
+        views, dim = [part.owner for part in op.parts], op.dim.value.data
+        transposes = [view for view in views if isinstance(view, TransposeOp)]
+        reshapes = [view for view in views if isinstance(view, ReshapeOp)]
+        if len(transposes) == len(views) and len({view.permutation for view in transposes}) == 1:
+            order = transposes[0].permutation
+            joined = ConcatOp([view.x for view in transposes], order[dim])
+            view = TransposeOp(joined, order)
+        elif len(reshapes) == len(views) and all(_splits_columns(v, dim) for v in reshapes):
+            joined = ConcatOp([view.x for view in reshapes], dim)
+            view = ReshapeOp(joined, shape_of(op.result))
+        else:
+            return
+        rewriter.replace(op, (_at(op, joined), _at(op, view)), (view.result,))
+
+
+def _splits_columns(view: ReshapeOp, dim: int) -> bool:
+    """Return whether a reshape of a static shape keeps the dimensions up to `dim`, and splits the
+    last one.
+    """
+    before, after = shape_of(view.x), shape_of(view.result)
+    is_static = _is_static(view.x) and _is_static(view.result)
+    rows = len(before) - 1
+    return is_static and dim < rows and len(after) > len(before) and after[:rows] == before[:rows]
+
+
 class FoldNeg(RewritePattern):
     """neg(neg(x)) -> x."""
 
@@ -209,6 +241,7 @@ CANONICALIZATIONS.extend(
         FoldTranspose(),
         FoldSlice(),
         FoldConcat(),
+        ConcatBeforeViews(),
         FoldNeg(),
         FoldMulByOne(),
         FoldDivByOne(),

@@ -132,10 +132,17 @@ class ScalarBuilder:
         return self.mul(self.scale(a, 0.5), bell)
 
     def gelu_tanh(self, a: SSAValue) -> SSAValue:
-        """a/2 · (1 + tanh(√(2/π) · (a + 0.044715 a³)))."""
+        """a/2 · (1 + tanh(u)) = a · sigmoid(2 u), with u = √(2/π) · (a + 0.044715 a³)."""
+        return self.div(a, self._one_and_exp(a))
+
+    def gelu_tanh_share(self, a: SSAValue) -> SSAValue:
+        """sigmoid(2 u), with u as in `gelu_tanh`."""
+        return self.div(self.constant(1.0), self._one_and_exp(a))
+
+    def _one_and_exp(self, a: SSAValue) -> SSAValue:
         cube = self.mul(a, self.mul(a, a))
-        inner = self.scale(self.add(a, self.scale(cube, 0.044715)), sqrt(2 / pi))
-        return self.mul(self.scale(a, 0.5), self.add(self.constant(1.0), self.tanh(inner)))
+        inner = self.scale(self.add(a, self.scale(cube, 0.044715)), 2 * sqrt(2 / pi))
+        return self.add(self.constant(1.0), self.exp(self.neg(inner)))
 
     def softcap(self, a: SSAValue, cap: float, type: Attribute = f32) -> SSAValue:
         """cap · tanh(a / cap): three operators of PyTorch on elements of `type`."""
@@ -254,16 +261,13 @@ def _gelu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
 
 
 def _gelu_tanh_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
-    """dy · (½ (1 + t) + ½ a · (1 − t²) · u'), with t = tanh(u) and u = √(2/π) (a + 0.044715 a³)."""
-    one, square = builder.constant(1.0), builder.mul(a, a)
-    cube = builder.mul(square, a)
-    inner = builder.scale(builder.add(a, builder.scale(cube, 0.044715)), sqrt(2 / pi))
-    t = builder.tanh(inner)
-    slope = builder.scale(builder.add(one, builder.scale(square, 3 * 0.044715)), sqrt(2 / pi))
-    left = builder.scale(builder.add(one, t), 0.5)
-    bend = builder.mul(builder.sub(one, builder.mul(t, t)), slope)
-    right = builder.mul(builder.scale(a, 0.5), bend)
-    return builder.mul(dy, builder.add(left, right))
+    """dy · (s + a · s · (1 − s) · 2 u'), with s = sigmoid(2 u) and u = √(2/π) (a + 0.044715 a³)."""
+    one, share = builder.constant(1.0), builder.gelu_tanh_share(a)
+    square = builder.mul(a, a)
+    slope = builder.scale(builder.add(one, builder.scale(square, 3 * 0.044715)), 2 * sqrt(2 / pi))
+    # a · s first: where a³ overflows, s is 0.
+    bend = builder.mul(builder.mul(a, share), builder.sub(one, share))
+    return builder.mul(dy, builder.add(share, builder.mul(bend, slope)))
 
 
 def _relu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
+from coda_ir.cost_model.comparison import EXTENT, spelled_attention_us
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import (
@@ -53,3 +55,23 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
 def _arguments_by_name(node: Node) -> dict[str, Any]:
     """What a node gives to each parameter of its operator; defaults are left out."""
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
+
+
+def masked_attention_us(graph: GraphModule) -> float:
+    """Microseconds of the attention with masks of a graph beyond that of attention without them.
+
+    PyTorch chooses kernels without the score matrix where it sees a mask that these can read, which
+    it often does not see while it traces.
+    """
+    nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
+    return sum(map(_masked_us, nodes))
+
+
+def _masked_us(node: Node) -> float:
+    arguments = _arguments_by_name(node)
+    if arguments.get("attn_mask") is None:
+        return 0.0
+    *queries, width = arguments["query"].meta["val"].shape
+    keys = arguments["key"].meta["val"].shape[-2]
+    sizes = [extent if isinstance(extent, int) else EXTENT for extent in (*queries, keys)]
+    return spelled_attention_us(prod(sizes), int(width))

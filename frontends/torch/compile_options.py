@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -46,6 +46,10 @@ class Options:
     """The way to run a graph, or a region, that is not compiled here, and the operators of a
     graph that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU. `auto` leaves the
     operators of a graph that is trained, tuned, or replayed as a CUDA graph, to kernels.
+    """
+    compare: bool = True
+    """Leave a graph to Inductor where it takes less time there, by an estimate, and where nothing
+    is asked for that Inductor has not: this is for the GPUs whose library the estimate knows.
     """
     target: TargetChoice = "auto"
     """`auto` is triton on a GPU, and on the CPU where TRITON_INTERPRET is set."""
@@ -108,6 +112,7 @@ class Options:
         _check_choice("backward", self.backward, get_args(Backward))
         _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
         _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
+        _check_type("compare", self.compare, bool, "True or False")
         _check_type("pack_weights", self.pack_weights, bool, "True or False")
         _check_type("fold_weights", self.fold_weights, bool, "True or False")
         self._check_graphs()
@@ -139,6 +144,13 @@ class Options:
         """Return whether Inductor runs what is not compiled here, for tensors on `devices`."""
         is_gpu = any(device.type != "cpu" for device in devices)
         return self.fallback == "inductor" or (self.fallback == "auto" and is_gpu)
+
+    @property
+    def has_wishes(self) -> bool:
+        """Whether something is asked for that only programs of this compiler have."""
+        others = replace(Options(), fallback=self.fallback, compare=self.compare)
+        others = replace(others, remarks=self.remarks, errors=self.errors)
+        return self != others
 
     @property
     def shown_remarks(self) -> frozenset[RemarkKind]:

@@ -26,6 +26,7 @@ from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.frontends.torch.graph_inputs import (
@@ -78,6 +79,10 @@ NOT_FOLDED = Remark(
 )
 
 
+class FasterApart(Exception):
+    """A graph that takes less time where Inductor compiles all of it."""
+
+
 class Choices(TypedDict):
     """Arguments of `coda_ir.compile`."""
 
@@ -102,6 +107,16 @@ def coda(
     `mode` is one of `MODES` and `options` are those of `Options`. Raises OptionError for others.
     """
     chosen = Options.of(mode, options)
+    try:
+        return _compiled(graph, example_inputs, chosen)
+    except FasterApart as reason:
+        level = logging.WARNING if chosen.shown_remarks else logging.INFO
+        logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)
+        return _lookup_backend("inductor")(graph, example_inputs)
+
+
+def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) -> Callable[..., Any]:
+    """Raises FasterApart for a graph that is better left to another compiler."""
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     is_whole = not transforms_itself(graph)
@@ -121,6 +136,11 @@ def coda(
         bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),
     )
     return backend(graph, example_inputs)
+
+
+def _lookup_backend(name: str) -> Any:
+    # PyTorch documents it under this name, in its page on custom backends.
+    return import_module("torch._dynamo").lookup_backend(name)
 
 
 def _without_inference(chosen: Options) -> Options:
@@ -198,6 +218,8 @@ class GraphCompiler:
         fallback = "inductor" if self._is_for_inductor(graph) else "eager"
         try:
             return self._compile(graph, updated)
+        except FasterApart:
+            raise
         except NothingToDo as reason:
             logger.info("a graph runs through %s: %s", fallback, reason)
         except CodaError as error:
@@ -239,6 +261,7 @@ class GraphCompiler:
             compiled: CompiledFunction = compile(
                 imported.module, fold_weights=self.options.fold_weights, **choices
             )
+            self._expect_faster(compiled, graph)
             compiled.prepare(captured.size_hints)
             self._report(graph, compiled, [*remarks, *compiled.remarks])
             _expect_gemm(compiled)
@@ -284,6 +307,24 @@ class GraphCompiler:
             logger.info("a graph is not tuned: there is no GPU to measure on")
             return False
         return self.options.tune
+
+    def _expect_faster(
+        self, program: CompiledFunction | TrainableFunction, graph: GraphModule
+    ) -> None:
+        """Raise FasterApart where Inductor is estimated to take less time for a whole graph."""
+        options = self.options
+        is_compared = options.compare and options.runs_through_inductor(program.device)
+        is_part = self._is_backward or (self._is_trained and self.updates_inputs)
+        found = program.comparison if is_compared and not (is_part or options.has_wishes) else None
+        if found is None:
+            return
+        fused, apart = found
+        apart += masked_attention_us(graph)
+        if fused > apart:
+            raise FasterApart(
+                f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, {apart / 1000:.2f} "
+                'by Inductor (options={"compare": False} compiles it here)'
+            )
 
     def _report(
         self,
@@ -331,7 +372,7 @@ class TrainingCompiler(GraphCompiler):
         try:
             check_outputs(self._forward, graph)
             return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
-        except NotDerivedError:
+        except (FasterApart, NotDerivedError):
             raise
         except CodaError as error:
             raise NotDerivedError(error.message, error.remedy) from error
@@ -355,6 +396,8 @@ class TrainingCompiler(GraphCompiler):
                 fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
                 **self._choices(captured.device),
             )
+            trained.pair(wrt, captured.size_hints)
+            self._expect_faster(trained, graph)
             trained.prepare(wrt, captured.size_hints)
             self._report(graph, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)

@@ -1,0 +1,247 @@
+"""Estimates of a program as GEMMs with epilogues, and apart: the library's GEMMs, and a compiler's
+kernels for what is between them.
+
+Attention is the same in both and counts for the host alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.cost_model.devices import DEVICES, Device
+from coda_ir.cost_model.library import LibraryGemm
+from coda_ir.cost_model.ranking import described
+from coda_ir.cost_model.workload import NOMINAL_ROWS
+from coda_ir.dialects import coda, gemm, torch
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+EXTENT = 2048
+"""The size that a symbol is taken to have."""
+
+KERNEL_US = 5.0
+"""Microseconds of a kernel beside those of the bytes that it moves."""
+
+MEMORY_EFFICIENCY = 0.85
+"""Share of the peak rate of memory that kernels reach."""
+
+SCORE_BYTES = 4 * 3
+"""Bytes that are moved for each score: in float32, stored once and loaded twice."""
+
+VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
+ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
+LIBRARY = (coda.LinearOp, coda.MatmulOp, coda.WeightGradientOp, gemm.LibraryOp)
+
+
+@dataclass(frozen=True)
+class HostCosts:
+    """Microseconds of the host for what it launches, measured on an H100's host."""
+
+    library: float = 20.0
+    kernel: float = 8.0
+    """A kernel that a program launches."""
+    compiled: float = 18.0
+    """A kernel of a compiler, in a graph."""
+    call: float = 20.0
+    """A call of PyTorch, in a program."""
+    program: float = 40.0
+    """A call of a program, in a graph."""
+    attention: float = 60.0
+    own_attention: float = 120.0
+
+
+HOST = HostCosts()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Microseconds of a program both ways."""
+
+    fused: float
+    apart: float
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(self.fused + other.fused, self.apart + other.apart)
+
+
+def compare(
+    before: FuncOp, after: FuncOp, programs: Mapping[str, FuncOp], device: Device
+) -> Comparison:
+    """Estimates of a function of the block level and of what became of it: the scheduled function
+    `after`, and the `programs` that it calls by name.
+    """
+    apart, fused = _Cost(device), _Cost(device)
+    apart.add_graph(before)
+    fused.add_lowered(after, programs)
+    return Comparison(fused.us, apart.us)
+
+
+@dataclass
+class _Cost:
+    """The time of the GPU and of the host, which runs ahead of it."""
+
+    device: Device
+    gpu: float = 0.0
+    host: float = 0.0
+    shapes: dict[FuncOp, SymbolicShapes] = field(default_factory=dict[FuncOp, SymbolicShapes])
+
+    @property
+    def us(self) -> float:
+        return max(self.gpu, self.host)
+
+    def add_graph(self, func: FuncOp, programs: Mapping[str, FuncOp] | None = None) -> None:
+        """A function whose operators between GEMMs a compiler makes few kernels of."""
+        shapes = SymbolicShapes(func)
+        levels = _levels(func.body.block)
+        for op in func.body.block.ops:
+            if isinstance(op, CallOp):
+                self.host += HOST.program
+                self.add_lowered((programs or {})[op.callee.string_value()], {})
+            elif isinstance(op, LIBRARY):
+                self._add_library(op)
+            elif _is_attention(op):
+                self.host += HOST.attention
+                self.gpu += self._moving(_stored_scores(op))
+        left = [op for op in func.body.block.ops if _is_left(op)]
+        for group in connected(left, lambda a, b: levels[a] == levels[b]):
+            self.gpu += KERNEL_US + self._moving(traffic(group, shapes))
+            self.host += HOST.compiled
+
+    def add_lowered(self, func: FuncOp, programs: Mapping[str, FuncOp]) -> None:
+        """A function of the scheduled level: a program, or a graph that calls some."""
+        if any(isinstance(op, CallOp) for op in func.body.block.ops):
+            self.add_graph(func, programs)
+            return
+        shapes = SymbolicShapes(func)
+        for op in func.body.block.ops:
+            if isinstance(op, gemm.FusedOp):
+                assert op.schedule is not None, "a scheduled program"
+                self.gpu += described(op, op.schedule, self.device, None).us
+                self.host += HOST.kernel
+            elif isinstance(op, LIBRARY):
+                self._add_library(op)
+            elif _is_attention(op):
+                self.host += HOST.own_attention
+            elif _is_left(op):
+                is_kernel = isinstance(op, gemm.MapOp | gemm.FinalizeOp)
+                self.host += HOST.kernel if is_kernel else HOST.call
+                self.gpu += KERNEL_US + self._moving(traffic([op], shapes))
+
+    def _add_library(self, op: Operation) -> None:
+        m, n, k = _extents(op)
+        size = element_bytes(op.operands[0].type)
+        self.gpu += LibraryGemm(m, n, k, size, self.device).us
+        self.host += HOST.library
+
+    def _moving(self, bytes: int) -> float:
+        return bytes / (1e3 * MEMORY_EFFICIENCY * self.device.memory_gb_per_s)
+
+
+def _extents(op: Operation) -> tuple[int, int, int]:
+    """M, N and K of a product of the block level, or of the library."""
+    if isinstance(op, coda.WeightGradientOp):
+        n, k = shape_of(op.results[0])
+        return n, k, _rows(op.operands[0])
+    x, y = op.operands[0], op.results[0]
+    return _rows(x), max(1, shape_of(y)[-1]), max(1, shape_of(x)[-1])
+
+
+def _rows(value: SSAValue) -> int:
+    rows = 1
+    for extent in shape_of(value)[:-1]:
+        if extent == DYNAMIC_INDEX:
+            return NOMINAL_ROWS
+        rows *= extent
+    return rows
+
+
+def _is_attention(op: Operation) -> bool:
+    if isinstance(op, torch.CallOp):
+        return "attention" in op.callee.data
+    return isinstance(op, ATTENTION)
+
+
+def _stored_scores(op: Operation) -> int:
+    """The bytes of scores that PyTorch stores and loads where attention has what its fast kernels
+    have not.
+    """
+    if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
+        return 0
+    if op.mask is None and op.sinks is None and op.softcap is None and op.window is None:
+        return 0
+    q, k = shape_of(op.q), shape_of(op.k)
+    if DYNAMIC_INDEX in (*q, *k):
+        return 0
+    heads = q[-1] // op.head_dim.value.data
+    return SCORE_BYTES * heads * k[-2] * prod(q[:-1])
+
+
+def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["sm_90"]) -> float:
+    """Microseconds of attention that stores its scores, with products in float32."""
+    computing = 4 * scores * head_dim / (1e6 * device.vector_tflops)
+    moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
+    return computing + moving
+
+
+def _is_left(op: Operation) -> bool:
+    """Return whether an operator is neither a GEMM nor attention, and moves something."""
+    return not (isinstance(op, (*VIEWS, *LIBRARY, CallOp, gemm.FusedOp)) or _is_attention(op))
+
+
+def _levels(block: Block) -> dict[Operation, int]:
+    """How many GEMMs, calls and attentions an operator waits for, one after the other."""
+    levels: dict[Operation, int] = {}
+    for op in block.ops:
+        before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
+        levels[op] = max(
+            (levels[owner] + (not _is_free(owner)) for owner in before if owner in levels),
+            default=0,
+        )
+    return levels
+
+
+def _is_free(op: Operation) -> bool:
+    return isinstance(op, VIEWS) or _is_left(op)
+
+
+def connected(
+    ops: Sequence[Operation], joins: Callable[[Operation, Operation], bool]
+) -> list[list[Operation]]:
+    """The groups of operators that are connected by values, where `joins` allows it."""
+    leader: dict[Operation, Operation] = {}
+
+    def find(op: Operation) -> Operation:
+        while leader[op] is not op:
+            leader[op] = leader[leader[op]]
+            op = leader[op]
+        return op
+
+    for op in ops:
+        leader[op] = op
+        for before in {value.owner for value in op.operands}:
+            if isinstance(before, Operation) and before in leader and joins(before, op):
+                leader[find(before)] = find(op)
+    groups: dict[Operation, list[Operation]] = {}
+    for op in ops:
+        groups.setdefault(find(op), []).append(op)
+    return list(groups.values())
+
+
+class _Sizes(dict[str, int]):
+    def __missing__(self, symbol: str) -> int:
+        return EXTENT
+
+
+def traffic(group: Iterable[Operation], shapes: SymbolicShapes) -> int:
+    """The bytes that one kernel of the operators reads and writes."""
+    members = set(group)
+    read = {value for op in members for value in op.operands if value.owner not in members}
+    results = [result for op in members for result in op.results]
+    written = {r for r in results if any(use.operation not in members for use in r.uses)}
+    return sum(shapes.bytes(value).evaluate(_Sizes()) for value in read | written)

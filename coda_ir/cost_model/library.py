@@ -1,0 +1,58 @@
+"""How long the GEMMs of a vendor's library take: a roofline of the best of many tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import ceil
+
+from coda_ir.cost_model.devices import Device
+
+EXTENTS = (64, 96, 128, 144, 160, 192, 256, 320)
+"""Rows and columns of tiles that cuBLAS 13 was seen to use on Hopper."""
+
+LARGEST_TILE = 128 * 320
+
+SPLITS = (1, 2, 4, 8)
+"""Programs that share a tile."""
+
+EFFICIENCY = 0.73
+"""Share of the peak rate. So that 4096 x 32000 x 4096 take 1.42 ms, and 4096 x 6144 x 1536 take 106
+us, as they did on an H100."""
+
+START_US = 2.5
+"""Microseconds before the first product and after the last. So that 2048 x 1152 x 1152 take 10."""
+
+
+@dataclass(frozen=True)
+class LibraryGemm:
+    """A product of matrices of M x K and K x N elements, without an epilogue."""
+
+    rows: int
+    columns: int
+    depth: int
+    element_bytes: int
+    device: Device
+
+    @cached_property
+    def us(self) -> float:
+        """Microseconds of the kernel."""
+        tiles = ((m, n) for m, n in product(EXTENTS, EXTENTS) if m * n <= LARGEST_TILE)
+        return START_US + min(
+            max(self._computing(tile, splits), self._moving(splits))
+            for tile, splits in product(tiles, SPLITS)
+        )
+
+    def _computing(self, tile: tuple[int, int], splits: int) -> float:
+        device, (m, n) = self.device, tile
+        waves = ceil(ceil(self.rows / m) * ceil(self.columns / n) * splits / device.processors)
+        tflops = device.vector_tflops if self.element_bytes > 2 else device.matrix_tflops
+        rate = 1e6 * EFFICIENCY * tflops / device.processors
+        return waves * 2 * m * n * ceil(self.depth / splits) / rate
+
+    def _moving(self, splits: int) -> float:
+        m, n, k = self.rows, self.columns, self.depth
+        sums = 0 if splits == 1 else 8 * splits * m * n
+        bytes = self.element_bytes * (m * k + k * n + m * n) + sums
+        return bytes / (1e3 * self.device.memory_gb_per_s)
