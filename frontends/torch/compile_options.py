@@ -38,6 +38,10 @@ class OptionError(CodaError):
     """A mode, an option or a value of one that the backend does not know."""
 
 
+_WAYS = ("fallback", "compare", "target", "remarks", "errors")
+"""Options that say how a graph runs and what is told of it, and nothing of its program."""
+
+
 @dataclass(frozen=True)
 class Options:
     """The `options=` of `torch.compile` for this backend."""
@@ -148,9 +152,8 @@ class Options:
     @property
     def has_wishes(self) -> bool:
         """Whether something is asked for that only programs of this compiler have."""
-        others = replace(Options(), fallback=self.fallback, compare=self.compare)
-        others = replace(others, remarks=self.remarks, errors=self.errors)
-        return self != others
+        ways = {name: getattr(self, name) for name in _WAYS}
+        return self != replace(Options(), **ways)
 
     @property
     def shown_remarks(self) -> frozenset[RemarkKind]:

@@ -57,7 +57,7 @@ from coda_ir.frontends.torch.training_graphs import (
     check_outputs,
     forward_graph,
 )
-from coda_ir.frontends.torch.transforms import transforms_itself
+from coda_ir.frontends.torch.transforms import has_distributed_tensors, transforms_itself
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.options import Leftovers
@@ -113,13 +113,21 @@ def coda(
         level = logging.WARNING if chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)
         return _lookup_backend("inductor")(graph, example_inputs)
+    except Exception:
+        # The model has to run, whatever is wrong with this compiler, or with how it traces.
+        if chosen.errors == "raise":
+            raise
+        is_inductor = chosen.runs_through_inductor(*(x.device for x in tensors_in(example_inputs)))
+        name = "inductor" if is_inductor else "eager"
+        logger.exception("%s runs through %s because of a defect of coda_ir", "a graph", name)
+        return _lookup_backend(name)(graph, example_inputs)
 
 
 def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) -> Callable[..., Any]:
     """Raises FasterApart for a graph that is better left to another compiler."""
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
-    is_whole = not transforms_itself(graph)
+    is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)

@@ -106,11 +106,16 @@ def _constants(imported: ImportedGraph, device: torch.device) -> list[Argument]:
 
 
 def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]], Any]:
-    """How a leaf of the output is found: a result, a size that the inputs tell, or a constant."""
+    """How a leaf of the output is found: a result, an input that is no tensor (a size, or an object
+    such as the mesh of a DTensor), a size that the inputs tell, or a constant.
+    """
     if isinstance(leaf, ResultNumber):
         return lambda results, inputs: results[leaf.index]
     if not isinstance(leaf, Node):
         return lambda results, inputs: leaf
+    if leaf.op == "placeholder":
+        position = graph.position(leaf)
+        return lambda results, inputs: inputs[position]
     template = ArgumentTemplate.parse(symbolic_text(leaf.meta["val"]))
     places = {symbol: _place_of(symbol, graph) for symbol in template.symbols}
 

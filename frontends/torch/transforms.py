@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from typing import Any
+
 from torch.fx import GraphModule
 
 _TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
@@ -21,3 +25,12 @@ def transforms_itself(graph: GraphModule) -> bool:
 
 def _module(target: object) -> str:
     return str(getattr(target, "__module__", None) or "")
+
+
+def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
+    """Return whether an input is a DTensor, which has rules for the operators that ATen decomposes
+    others to, and none for `linear`.
+    """
+    # Who has such tensors has imported their module.
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return kind is not None and any(isinstance(x, kind) for x in inputs)

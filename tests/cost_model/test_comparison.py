@@ -1,0 +1,125 @@
+"""Programs beside the library's GEMMs and a compiler's kernels, by estimates."""
+
+from __future__ import annotations
+
+import pytest
+
+import coda_ir
+from coda_ir.cost_model import DEVICES
+from coda_ir.cost_model.comparison import (
+    Comparison,
+    compare,
+    connected,
+    spelled_attention_us,
+    traffic,
+)
+from coda_ir.cost_model.library import LibraryGemm
+from coda_ir.dialects import coda
+from coda_ir.functions import functions_of
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+SM_90 = DEVICES["sm_90"]
+SCHEDULE = "target=sm_90 mainloop=warp_specialized"
+
+MLP = """
+const D = {d}
+const F = {f}
+fn mlp(x: bf16[{rows}, D], weight g: bf16[F, D], weight u: bf16[F, D], weight w: bf16[D, F],
+       weight n: bf16[D]) -> bf16[{rows}, D] {{
+    h = rms_norm(x, n)
+    return x + linear(silu(linear(h, g)) * linear(h, u), w)
+}}
+"""
+
+ADAPTIVE = """
+const D = 1152
+fn block(x: bf16[8, 256, D], weight w: bf16[4 * D, D], weight v: bf16[D, 4 * D],
+         scale: bf16[8, 1, D], gate: bf16[8, 1, D]) -> bf16[8, 256, D] {
+    h = layer_norm(x) * scale
+    return x + gate * linear(gelu_tanh(linear(h, w)), v)
+}
+"""
+
+
+def comparison_of(text: str, leftovers: str = "kernels") -> Comparison:
+    options = CompileOptions(SCHEDULE, leftovers=leftovers)  # pyright: ignore[reportArgumentType]
+    lowering = Lowering(coda_ir.parse(text), options)
+    ((name, before),) = functions_of(lowering.module("block")).items()
+    after = functions_of(lowering.module("scheduled"))
+    return compare(before, after[name], after, SM_90)
+
+
+@pytest.mark.parametrize(
+    "rows, columns, depth, measured_us",
+    [
+        (2048, 1152, 1152, 10.3),
+        (2048, 4608, 1152, 33.5),
+        (4096, 6144, 1536, 106),
+        (8192, 3072, 768, 58),
+        (4096, 32000, 4096, 1418),
+    ],
+)
+def test_the_library_takes_about_what_it_took(
+    rows: int, columns: int, depth: int, measured_us: float
+):
+    """cuBLAS on one H100, in the models of benchmarks/fleet."""
+    found = LibraryGemm(rows, columns, depth, 2, SM_90)
+    assert found.us == pytest.approx(measured_us, rel=0.1)
+
+
+def test_small_results_of_deep_products_are_shared():
+    """One program would take as many steps as there are, the tile of 64 x 64 with the rest idle."""
+    deep = LibraryGemm(128, 128, 65536, 2, SM_90)
+    alone = 2 * 64 * 64 * 65536 * SM_90.processors / (1e6 * SM_90.matrix_tflops)
+    assert deep.us < alone / 4
+
+
+def test_float32_is_slower():
+    assert (
+        LibraryGemm(4096, 4096, 4096, 4, SM_90).us > 10 * LibraryGemm(4096, 4096, 4096, 2, SM_90).us
+    )
+
+
+def test_a_large_mlp_is_better_fused():
+    found = comparison_of(MLP.format(d=4096, f=11008, rows=8192))
+    assert found.fused < found.apart
+
+
+def test_a_small_adaptive_block_is_better_apart():
+    """Its GEMMs are small, and its norm has per-sample factors, which epilogues do not take."""
+    found = comparison_of(ADAPTIVE)
+    assert found.apart < found.fused
+
+
+def test_a_graph_counts_its_programs():
+    kernels, graph = (comparison_of(ADAPTIVE, how) for how in ("kernels", "inductor"))
+    assert kernels.apart == graph.apart
+    assert graph.fused > 0
+
+
+def test_comparisons_add_up():
+    assert Comparison(1, 2) + Comparison(3, 5) == Comparison(4, 7)
+
+
+def test_groups_are_connected_where_they_may_be():
+    module = coda_ir.parse("""
+        fn f(x: bf16[4, 8], y: bf16[4, 8]) -> (bf16[4, 8], bf16[4, 8]) {
+            a = silu(x)
+            return a + y, relu(y)
+        }""")
+    (func,) = functions_of(module).values()
+    ops = [op for op in func.body.block.ops if isinstance(op, coda.ElementwiseOp)]
+    silu, add, relu = sorted(
+        ops, key=lambda op: ["coda.silu", "coda.add", "coda.relu"].index(op.name)
+    )
+    assert connected(ops, lambda a, b: True) == [[silu, add], [relu]]
+    assert connected(ops, lambda a, b: False) == [[silu], [add], [relu]]
+    shapes = SymbolicShapes(func)
+    assert traffic([silu, add], shapes) == 3 * 4 * 8 * 2
+    assert traffic([silu], shapes) + traffic([add], shapes) == 5 * 4 * 8 * 2
+
+
+def test_attention_with_scores_grows_with_them():
+    assert spelled_attention_us(2**24, 64) == pytest.approx(2 * spelled_attention_us(2**23, 64))

@@ -1,0 +1,143 @@
+"""Graphs that are left to Inductor whole, because an estimate says that they are faster there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from torch.fx import GraphModule
+
+from coda_ir.compiled import CompiledFunction
+from coda_ir.frontends.torch import dynamo
+from coda_ir.frontends.torch.attention import masked_attention_us
+from coda_ir.frontends.torch.dynamo import coda
+from coda_ir.training.functions import TrainableFunction
+
+
+class Inductor:
+    """Takes the place of Inductor, and counts the graphs that it is given."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.graphs += 1
+        return graph.forward
+
+
+@pytest.fixture
+def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
+    """Inductor, where programs are estimated to take 2 ms, and 1 ms apart."""
+    found = Inductor()
+    monkeypatch.setattr(dynamo, "_lookup_backend", {"inductor": found}.__getitem__)
+    for kind in (CompiledFunction, TrainableFunction):
+        monkeypatch.setattr(kind, "comparison", (2000.0, 1000.0))
+    torch.compiler.reset()
+    return found
+
+
+def compiled(model: torch.nn.Module, **options: Any) -> Any:
+    given = {"target": "reference", "fallback": "inductor", "errors": "raise", **options}
+    compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
+    return compile_model(model, backend=coda, options=given)
+
+
+def mlp() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16))
+
+
+def test_a_graph_that_is_faster_there_runs_there(
+    inductor: Inductor, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, x = mlp(), torch.randn(4, 16)
+    with caplog.at_level(logging.INFO), torch.no_grad():
+        assert torch.equal(compiled(model)(x), model(x))
+    assert inductor.graphs == 1
+    (message,) = [r.getMessage() for r in caplog.records if "runs through Inductor" in r.message]
+    assert "2.00 ms are estimated as GEMMs with epilogues, 1.00 by Inductor" in message
+    assert '"compare": False' in message
+
+
+def test_so_does_one_that_is_trained(inductor: Inductor) -> None:
+    model, x = mlp(), torch.randn(4, 16)
+    compiled(model)(x).sum().backward()
+    found = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    model(x).sum().backward()
+    assert inductor.graphs == 1
+    for ours, parameter in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(ours, parameter.grad)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compare": False},
+        {"fallback": "eager"},
+        {"fallback": "auto"},
+        {"schedule": "target=interpreter"},
+        {"pack_weights": True},
+    ],
+    ids=str,
+)
+def test_a_graph_stays_where_something_else_is_asked_for(
+    inductor: Inductor, options: dict[str, Any]
+) -> None:
+    """`auto` compares on GPUs only."""
+    model, x = mlp(), torch.randn(4, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model, **options)(x), model(x))
+    assert not inductor.graphs
+
+
+def test_a_graph_that_is_slower_there_stays(
+    inductor: Inductor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CompiledFunction, "comparison", (1000.0, 1100.0))
+    with torch.no_grad():
+        compiled(mlp())(torch.randn(4, 16))
+    assert not inductor.graphs
+
+
+def masked_graph(*, is_masked: bool) -> GraphModule:
+    def attend(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        attention = torch.ops.aten.scaled_dot_product_attention.default
+        return attention(q, q, q, mask) if is_masked else attention(q, q, q)
+
+    tracing: Any = import_module("torch.fx.experimental.proxy_tensor")
+    return tracing.make_fx(attend, pre_dispatch=True)(
+        torch.randn(2, 4, 8, 16), torch.ones(8, 8).bool()
+    )
+
+
+def test_masks_cost_what_stored_scores_do() -> None:
+    assert masked_attention_us(masked_graph(is_masked=False)) == 0
+    assert masked_attention_us(masked_graph(is_masked=True)) > 0
+
+
+@pytest.mark.parametrize("fallback, expected", [("inductor", 1), ("auto", 0)])
+def test_a_graph_that_cannot_be_traced_runs(
+    inductor: Inductor,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fallback: str,
+    expected: int,
+) -> None:
+    def fails(*_: object) -> None:
+        raise AssertionError("no rule for an operator")
+
+    backends = {"inductor": inductor, "eager": Inductor()}
+    monkeypatch.setattr(dynamo, "_lookup_backend", backends.__getitem__)
+    monkeypatch.setattr(dynamo, "_trace_whole", fails)
+    model, x = mlp(), torch.randn(4, 16)
+    options = {"fallback": fallback, "errors": "fallback"}
+    torch.testing.assert_close(compiled(model, **options)(x), model(x))
+    assert inductor.graphs == expected
+    assert "because of a defect of coda_ir" in caplog.text
+    torch.compiler.reset()
+    with pytest.raises(Exception, match="no rule for an operator"):
+        compiled(model)(x)
