@@ -190,7 +190,7 @@ FLEET: tuple[Member, ...] = (
     _decoder("nemotron", num_key_value_heads=48),
     _decoder("gpt_neox"),
     _decoder("gptj", n_layer=2),
-    _decoder("gpt2", n_layer=2),
+    _decoder("gpt2", n_layer=2, n_positions=2048),
     _decoder("opt"),
     _decoder("falcon"),
     _decoder("stablelm"),

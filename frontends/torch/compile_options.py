@@ -49,7 +49,7 @@ class Options:
     fallback: Fallback = "auto"
     """The way to run a graph, or a region, that is not compiled here, and the operators of a
     graph that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU. `auto` leaves the
-    operators of a graph that is trained, tuned, or replayed as a CUDA graph, to kernels.
+    operators of a graph that is tuned to kernels.
     """
     compare: bool = True
     """Leave a graph to Inductor where it takes less time there, by an estimate, and where nothing

@@ -79,8 +79,20 @@ NOT_FOLDED = Remark(
 )
 
 
-class FasterApart(Exception):
-    """A graph that takes less time where Inductor compiles all of it."""
+DOUBT = 1.03
+"""The ratio of two estimates, of a graph with epilogues and of its operators apart, at which both
+took the same time on an H100.
+"""
+
+
+class LeftToInductor(Exception):
+    """A graph that Inductor compiles as a whole, as torch.compile does by itself: it takes less
+    time there, or its gradients are refused here.
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool = False):
+        super().__init__(reason)
+        self.is_refused = is_refused
 
 
 class Choices(TypedDict):
@@ -109,22 +121,25 @@ def coda(
     chosen = Options.of(mode, options)
     try:
         return _compiled(graph, example_inputs, chosen)
-    except FasterApart as reason:
-        level = logging.WARNING if chosen.shown_remarks else logging.INFO
+    except LeftToInductor as reason:
+        level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)
         return _lookup_backend("inductor")(graph, example_inputs)
     except Exception:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
         if chosen.errors == "raise":
             raise
-        is_inductor = chosen.runs_through_inductor(*(x.device for x in tensors_in(example_inputs)))
-        name = "inductor" if is_inductor else "eager"
-        logger.exception("%s runs through %s because of a defect of coda_ir", "a graph", name)
+        name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
+        logger.exception("%s runs through %s: a defect of coda_ir", described_graph(graph), name)
         return _lookup_backend(name)(graph, example_inputs)
 
 
+def _has_inductor(chosen: Options, inputs: list[Any]) -> bool:
+    return chosen.runs_through_inductor(*(tensor.device for tensor in tensors_in(inputs)))
+
+
 def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) -> Callable[..., Any]:
-    """Raises FasterApart for a graph that is better left to another compiler."""
+    """Raises LeftToInductor for a graph that is better left to another compiler."""
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
@@ -138,7 +153,11 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
                 compiler = TrainingCompiler(chosen, inputs, forward)
                 return _trace_whole(compiler, forward, example_inputs)
         except NotDerivedError as reason:
-            logger.info("the gradients of a graph are left to autograd: %s", reason)
+            if _has_inductor(chosen, example_inputs):
+                raise LeftToInductor(
+                    f"no gradients are derived: {reason}", is_refused=True
+                ) from reason
+            logger.warning("the gradients of a graph are left to autograd: %s", reason)
     backend = _aot_autograd(
         fw_compiler=GraphCompiler(chosen, inputs, is_trained=True),
         bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),
@@ -226,7 +245,7 @@ class GraphCompiler:
         fallback = "inductor" if self._is_for_inductor(graph) else "eager"
         try:
             return self._compile(graph, updated)
-        except FasterApart:
+        except LeftToInductor:
             raise
         except NothingToDo as reason:
             logger.info("a graph runs through %s: %s", fallback, reason)
@@ -299,13 +318,12 @@ class GraphCompiler:
     def _makes_graphs(self, device: torch.device, target: Target) -> bool:
         """Return whether Inductor may run the leftovers of a program."""
         options = self.options
-        is_possible = target == "triton" and not options.fuse_gradient_accumulation
-        # Graphs have not been measured where they are trained, tuned, or inside of CUDA graphs.
-        is_measured = not (self._is_trained or options.tune or options.cuda_graphs)
-        is_asked_for = options.fallback == "inductor"
-        return is_possible and (
-            is_asked_for or (is_measured and options.runs_through_inductor(device))
-        )
+        # Parts of logits are stored one after the other, an order that Inductor does not know.
+        has_order = options.fuse_gradient_accumulation or options.stream_logits is not None
+        # Tuning measures kernels, and not what Inductor makes.
+        is_wanted = options.fallback == "inductor" or not options.tune
+        is_possible = target == "triton" and not has_order
+        return is_possible and is_wanted and options.runs_through_inductor(device)
 
     def _tune(self, target: Target) -> bool | float | Literal["stored"]:
         """The option `tune`, where there is something to measure on."""
@@ -319,7 +337,7 @@ class GraphCompiler:
     def _expect_faster(
         self, program: CompiledFunction | TrainableFunction, graph: GraphModule
     ) -> None:
-        """Raise FasterApart where Inductor is estimated to take less time for a whole graph."""
+        """Raise LeftToInductor where Inductor is estimated to take less time for a whole graph."""
         options = self.options
         is_compared = options.compare and options.runs_through_inductor(program.device)
         is_part = self._is_backward or (self._is_trained and self.updates_inputs)
@@ -328,8 +346,8 @@ class GraphCompiler:
             return
         fused, apart = found
         apart += masked_attention_us(graph)
-        if fused > apart:
-            raise FasterApart(
+        if fused > DOUBT * apart:
+            raise LeftToInductor(
                 f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, {apart / 1000:.2f} "
                 'by Inductor (options={"compare": False} compiles it here)'
             )
@@ -380,7 +398,7 @@ class TrainingCompiler(GraphCompiler):
         try:
             check_outputs(self._forward, graph)
             return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
-        except (FasterApart, NotDerivedError):
+        except (LeftToInductor, NotDerivedError):
             raise
         except CodaError as error:
             raise NotDerivedError(error.message, error.remedy) from error

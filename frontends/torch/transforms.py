@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from torch.fx import GraphModule
@@ -31,6 +31,8 @@ def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
     """Return whether an input is a DTensor, which has rules for the operators that ATen decomposes
     others to, and none for `linear`.
     """
-    # Who has such tensors has imported their module.
-    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
-    return kind is not None and any(isinstance(x, kind) for x in inputs)
+    distributed: Any = import_module("torch.distributed")
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return False
+    kind = import_module("torch.distributed.tensor").DTensor
+    return any(isinstance(x, kind) for x in inputs)

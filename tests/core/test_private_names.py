@@ -50,8 +50,8 @@ REASONS = {
     "dialects/gemm/assembly.py: _print_new_line": (
         "indents a line of assembly; without it lines are not indented"
     ),
-    "frontends/torch/dynamo.py: torch._dynamo.backends.common*": (
-        "PyTorch documents aot_autograd under this name, in its page on custom backends"
+    "frontends/torch/dynamo.py: torch._dynamo*": (
+        "PyTorch documents aot_autograd and lookup_backend in its page on custom backends"
     ),
     "frontends/torch/dynamo.py: torch._subclasses*": (
         "leaves the mode of tensors without data; without it graphs run through the fallback"

@@ -207,7 +207,7 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
             {"targets": "triton"},
             "unknown option 'targets' of the backend coda\n  help: did you mean 'target'?",
         ),
-        (None, {"max_autotune": True}, "of the backend coda\n  help: use fallback, target"),
+        (None, {"max_autotune": True}, "of the backend coda\n  help: use fallback, compare"),
         (None, {"target": "gpu"}, "unknown target 'gpu'"),
         (None, {"fallback": "none"}, "unknown fallback 'none'"),
         (None, {"errors": "ignore"}, "unknown errors 'ignore'"),
