@@ -35,8 +35,8 @@ fn mlp(x: bf16[{rows}, D], weight g: bf16[F, D], weight u: bf16[F, D], weight w:
 
 ADAPTIVE = """
 const D = 1152
-fn block(x: bf16[8, 256, D], weight w: bf16[4 * D, D], weight v: bf16[D, 4 * D],
-         scale: bf16[8, 1, D], gate: bf16[8, 1, D]) -> bf16[8, 256, D] {
+fn block(x: bf16[8, 1024, D], weight w: bf16[4 * D, D], weight v: bf16[D, 4 * D],
+         scale: bf16[8, 1, D], gate: bf16[8, 1, D]) -> bf16[8, 1024, D] {
     h = layer_norm(x) * scale
     return x + gate * linear(gelu_tanh(linear(h, w)), v)
 }

@@ -119,6 +119,31 @@ def test_masks_cost_what_stored_scores_do() -> None:
     assert masked_attention_us(masked_graph(is_masked=True)) > 0
 
 
+class Counting(torch.nn.Module):
+    """Counts its calls in a buffer."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.linear(x) * self.calls
+
+
+def test_a_graph_whose_gradients_are_refused_is_trained_there(
+    inductor: Inductor, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, x = Counting(), torch.randn(4, 16)
+    compiled(model)(x).sum().backward()
+    assert inductor.graphs == 1
+    assert "no gradients are derived: the graph changes an input in place" in caplog.text
+    torch.testing.assert_close(model.linear.weight.grad, x.sum(0).expand(16, 16))
+
+
 @pytest.mark.parametrize("fallback, expected", [("inductor", 1), ("auto", 0)])
 def test_a_graph_that_cannot_be_traced_runs(
     inductor: Inductor,
