@@ -35,6 +35,9 @@ MEMORY_EFFICIENCY = 0.85
 ATTENTION_EFFICIENCY = 0.45
 """Share of the peak rate that kernels of attention reach."""
 
+GRADIENT_PRODUCTS = 2.5
+"""Products of the gradients of attention, for each of attention: five for two."""
+
 SCORE_BYTES = 4 * 3
 """Bytes that are moved for each score: in float32, stored once and loaded twice."""
 
@@ -152,12 +155,12 @@ class _Cost:
         self.host += HOST.library
 
     def _attention(self, op: Operation) -> float:
-        """What the products of scores take; their gradients take two and a half times that."""
+        """What the products of scores take, or those of their gradients."""
         # One of two kernels of the gradients counts for both.
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
             return 0.0
         products = 4 * _scores(op) * op.head_dim.value.data / (2 if op.causal.value.data else 1)
-        times = 1.0 if isinstance(op, coda.AttentionOp) else 2.5
+        times = 1.0 if isinstance(op, coda.AttentionOp) else GRADIENT_PRODUCTS
         return times * products / (1e6 * ATTENTION_EFFICIENCY * self.device.matrix_tflops)
 
     def _moving(self, bytes: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from coda_ir.cost_model.comparison import EXTENT, spelled_attention_us
+from coda_ir.cost_model.comparison import EXTENT, GRADIENT_PRODUCTS, spelled_attention_us
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import (
@@ -57,14 +57,15 @@ def _arguments_by_name(node: Node) -> dict[str, Any]:
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
 
 
-def masked_attention_us(graph: GraphModule) -> float:
-    """Microseconds of the attention with masks of a graph beyond that of attention without them.
+def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float:
+    """Microseconds of the attention with masks of a graph beyond that of attention without them,
+    with its backward where it is trained.
 
     PyTorch chooses kernels without the score matrix where it sees a mask that these can read, which
     it often does not see while it traces.
     """
     nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    return sum(map(_masked_us, nodes))
+    return sum(map(_masked_us, nodes)) * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
 
 def _masked_us(node: Node) -> float:

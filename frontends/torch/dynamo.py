@@ -345,7 +345,7 @@ class GraphCompiler:
         if found is None:
             return
         fused, apart = found
-        apart += masked_attention_us(graph)
+        apart += masked_attention_us(graph, is_trained=isinstance(program, TrainableFunction))
         if fused > DOUBT * apart:
             raise LeftToInductor(
                 f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, {apart / 1000:.2f} "
