@@ -7,7 +7,7 @@ Attention without a mask is the same in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -17,11 +17,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.library import LibraryGemm
 from coda_ir.cost_model.ranking import described
-from coda_ir.cost_model.workload import NOMINAL_ROWS
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
-from coda_ir.dialects.coda.shapes import element_bytes, shape_of
-from coda_ir.symbolic_shapes import SymbolicShapes
+from coda_ir.dialects.coda.shapes import element_bytes
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 EXTENT = 2048
 """The size that a symbol is taken to have."""
@@ -102,7 +101,6 @@ class _Cost:
     device: Device
     gpu: float = 0.0
     host: float = 0.0
-    shapes: dict[FuncOp, SymbolicShapes] = field(default_factory=dict[FuncOp, SymbolicShapes])
 
     @property
     def us(self) -> float:
@@ -118,7 +116,7 @@ class _Cost:
                 self.host += HOST.program
                 self.add_lowered((programs or {})[op.callee.string_value()], {})
             elif isinstance(op, LIBRARY):
-                self._add_library(op)
+                self._add_library(op, shapes)
             elif _is_attention(op):
                 self.host += HOST.attention
                 self.gpu += self._attention(op) + self._moving(_stored_scores(op))
@@ -136,10 +134,10 @@ class _Cost:
         for op in func.body.block.ops:
             if isinstance(op, gemm.FusedOp):
                 assert op.schedule is not None, "a scheduled program"
-                self.gpu += described(op, op.schedule, self.device, None).us
+                self.gpu += described(op, op.schedule, self.device, _rows(op.x, shapes)).us
                 self.host += HOST.kernel
             elif isinstance(op, LIBRARY):
-                self._add_library(op)
+                self._add_library(op, shapes)
             elif _is_attention(op):
                 self.host += HOST.own_attention
                 self.gpu += self._attention(op)
@@ -148,8 +146,8 @@ class _Cost:
                 self.host += HOST.kernel if is_kernel else HOST.call
                 self.gpu += KERNEL_US + self._moving(traffic([op], shapes))
 
-    def _add_library(self, op: Operation) -> None:
-        m, n, k = _extents(op)
+    def _add_library(self, op: Operation, shapes: SymbolicShapes) -> None:
+        m, n, k = _extents(op, shapes)
         size = element_bytes(op.operands[0].type)
         self.gpu += LibraryGemm(m, n, k, size, self.device).us
         self.host += HOST.library
@@ -167,22 +165,20 @@ class _Cost:
         return bytes / (1e3 * MEMORY_EFFICIENCY * self.device.memory_gb_per_s)
 
 
-def _extents(op: Operation) -> tuple[int, int, int]:
+def _extents(op: Operation, shapes: SymbolicShapes) -> tuple[int, int, int]:
     """M, N and K of a product of the block level, or of the library."""
-    if isinstance(op, coda.WeightGradientOp):
-        n, k = shape_of(op.results[0])
-        return n, k, _rows(op.operands[0])
     x, y = op.operands[0], op.results[0]
-    return _rows(x), max(1, shape_of(y)[-1]), max(1, shape_of(x)[-1])
+    if isinstance(op, coda.WeightGradientOp):
+        return _rows(y, shapes), _columns(y, shapes), _rows(x, shapes)
+    return _rows(x, shapes), _columns(y, shapes), _columns(x, shapes)
 
 
-def _rows(value: SSAValue) -> int:
-    rows = 1
-    for extent in shape_of(value)[:-1]:
-        if extent == DYNAMIC_INDEX:
-            return NOMINAL_ROWS
-        rows *= extent
-    return rows
+def _rows(value: SSAValue, shapes: SymbolicShapes) -> int:
+    return SymbolicSize.product(shapes.dims(value)[:-1]).evaluate(_Sizes())
+
+
+def _columns(value: SSAValue, shapes: SymbolicShapes) -> int:
+    return SymbolicSize.product(shapes.dims(value)[-1:]).evaluate(_Sizes())
 
 
 def _is_attention(op: Operation) -> bool:

@@ -123,3 +123,9 @@ def test_groups_are_connected_where_they_may_be():
 
 def test_attention_with_scores_grows_with_them():
     assert spelled_attention_us(2**24, 64) == pytest.approx(2 * spelled_attention_us(2**23, 64))
+
+
+def test_symbols_have_one_size_in_all_estimates():
+    known = comparison_of(MLP.format(d=4096, f=11008, rows=2048))
+    unknown = comparison_of(MLP.format(d=4096, f=11008, rows="M"))
+    assert (unknown.fused, unknown.apart) == pytest.approx((known.fused, known.apart), rel=0.02)
