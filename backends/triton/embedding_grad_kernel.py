@@ -73,6 +73,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         pointer_argument("dy_ptr", type, "{operands[2]}"),
         pointer_argument("out_ptr", type, "{outputs[0]}"),
         KernelArgument("count", "i32", "{rows}"),
+        KernelArgument("V", "i32", "{outputs[0]}.shape[0]"),
     ]
     if tiling.columns is None:
         arguments.append(KernelArgument("N", "i32", width))
@@ -91,10 +92,11 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
 
 
 def _lines(op: EmbeddingGradOp, tiling: _Tiling, helpers: set[str]) -> list[str]:
-    """The body of the kernel; the id -1 stands for none."""
+    """The body of the kernel; ids that are no row of the table count for none."""
     type, extent, block, rows = element_type_of(op.dy), tiling.extent, tiling.block, tiling.rows
     dy = load(f"dy_ptr + row * {extent} + column", type, f"inside & (column < {extent})")
-    counts = "id != before" if op.padding is None else f"(id != before) & (id != {op.padding})"
+    counts = "(id != before) & (id >= 0) & (id < V)"
+    counts += "" if op.padding is None else f" & (id != {op.padding})"
     turn = [
         f"place = first + tl.arange(0, {rows})[:, None]",
         "inside = tl.load(ids_ptr + place, mask=place < count, other=-1) == id",

@@ -340,6 +340,7 @@ class GraphCompiler:
         """Raise LeftToInductor where Inductor is estimated to take less time for a whole graph."""
         options = self.options
         is_compared = options.compare and options.runs_through_inductor(program.device)
+        # A forward graph that AOTAutograd has cut is a part, too.
         is_part = self._is_backward or (self._is_trained and self.updates_inputs)
         found = program.comparison if is_compared and not (is_part or options.has_wishes) else None
         if found is None:

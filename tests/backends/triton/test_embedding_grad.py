@@ -46,6 +46,14 @@ def test_padding() -> None:
     torch.testing.assert_close(actual.double(), exact)
 
 
+def test_ids_beyond_the_table_store_nothing() -> None:
+    ids = torch.tensor([-2, 1, 9, -1, 1, 8, 100])
+    dy = torch.randn(7, 24)
+    actual = run_operator(OPERATOR, ids, dy, result="tensor<9x24xf32>")
+    inside = (ids >= 0) & (ids < 9)
+    torch.testing.assert_close(actual.double(), exact_gradient(ids[inside], dy[inside], 9))
+
+
 def test_no_rows() -> None:
     none = torch.empty(0, dtype=torch.int64)
     actual = run_operator(OPERATOR, none, torch.empty(0, 4), result="tensor<5x4xf32>")
