@@ -53,7 +53,7 @@ REASONS = {
     "frontends/torch/dynamo.py: torch._dynamo*": (
         "PyTorch documents aot_autograd and lookup_backend in its page on custom backends"
     ),
-    "frontends/torch/dynamo.py: torch._subclasses*": (
+    "frontends/torch/graph_compiler.py: torch._subclasses*": (
         "leaves the mode of tensors without data; without it graphs run through the fallback"
     ),
     "frontends/torch/graph_inputs.py: *._override_composite_implicit_decomp": (

@@ -14,7 +14,7 @@ from torch import nn
 
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.cuda_graphs import CudaRecorder
-from coda_ir.frontends.torch.dynamo import GraphCompiler
+from coda_ir.frontends.torch.graph_compiler import GraphCompiler
 
 # Neither transformers nor torch.compile has complete types.
 transformers: Any = pytest.importorskip("transformers")

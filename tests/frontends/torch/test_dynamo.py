@@ -22,7 +22,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.compile_options import MODES, Options
-from coda_ir.frontends.torch.dynamo import GraphCompiler, coda
+from coda_ir.frontends.torch.dynamo import coda
+from coda_ir.frontends.torch.graph_compiler import GraphCompiler
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

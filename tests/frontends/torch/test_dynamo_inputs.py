@@ -15,7 +15,7 @@ from torch import nn
 from coda_ir.api import CompiledFunction
 from coda_ir.defects import DefectWarning
 from coda_ir.devices import default_device
-from coda_ir.frontends.torch.dynamo import GraphCompiler
+from coda_ir.frontends.torch.graph_compiler import GraphCompiler
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
 

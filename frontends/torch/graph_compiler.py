@@ -1,0 +1,386 @@
+"""Compiles the functional graphs of AOTAutograd: alone, or together with their backward."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Literal, TypedDict
+
+import torch
+from torch.fx import GraphModule
+
+from coda_ir.api import CompiledFunction, Target, compile
+from coda_ir.context import make_context
+from coda_ir.defects import Described, WithFallback
+from coda_ir.devices import interpreter_is_asked_for
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import FusedOp, LibraryOp
+from coda_ir.dialects.torch import CallOp
+from coda_ir.frontends.torch.attention import masked_attention_us
+from coda_ir.frontends.torch.compile_options import Options
+from coda_ir.frontends.torch.cuda_graphs import CudaGraphs, CudaRecorder
+from coda_ir.frontends.torch.graph_inputs import (
+    DynamoGraph,
+    ModelInput,
+    NothingToDo,
+    described_graph,
+)
+from coda_ir.frontends.torch.graph_runner import GraphRunner, Run, TrainingRunner
+from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
+from coda_ir.frontends.torch.input_updates import make_updates_results, storing_updates
+from coda_ir.frontends.torch.operators import HANDLERS
+from coda_ir.frontends.torch.regions import (
+    RegionCall,
+    gives_one_value,
+    inputs_of,
+    regions_in,
+    split_graph,
+)
+from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
+from coda_ir.frontends.torch.training_graphs import (
+    NotDerivedError,
+    check_outputs,
+)
+from coda_ir.frontends.torch.types import Runner, tensors_in
+from coda_ir.inductor import compiled_by_inductor
+from coda_ir.options import Leftovers
+from coda_ir.passes.torch_to_coda import TorchToCodaPass
+from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.training.functions import TrainableFunction
+from coda_ir.tuning.context import current_device
+
+logger = logging.getLogger(__name__)
+
+DOUBT = 1.03
+"""The ratio of two estimates, of a graph with epilogues and of its operators apart, at which both
+took the same time on an H100.
+"""
+
+
+class LeftToInductor(Exception):
+    """A graph that Inductor compiles as a whole, as torch.compile does by itself: it takes less
+    time there, or its gradients are refused here.
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool = False):
+        super().__init__(reason)
+        self.is_refused = is_refused
+
+
+class Choices(TypedDict):
+    """Arguments of `coda_ir.compile`."""
+
+    target: Target
+    device: torch.device
+    schedule: str | None
+    numerics: str | None
+    pack_weights: bool
+    tune: bool | float | Literal["stored"]
+    leftovers: Leftovers
+
+
+class GraphCompiler:
+    """Compiles functional ATen graphs, one after the other."""
+
+    updates_inputs = True
+    """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
+
+    def __init__(
+        self,
+        options: Options,
+        inputs: Sequence[ModelInput] = (),
+        *,
+        is_backward: bool = False,
+        is_trained: bool = False,
+    ):
+        """`inputs` are those of the graph of TorchDynamo."""
+        self.options = options
+        self._is_trained = is_trained
+        self._inputs = inputs
+        self._is_backward = is_backward
+        self._refusals = logging.WARNING
+
+    def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
+        """The compiled graph, or what the fallback makes of it."""
+        return _boxed(self._compile_or_fall_back(graph, example_inputs))
+
+    def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+        updated = make_updates_results(graph)
+        compiled = self._try_to_compile(graph, updated)
+        if compiled is None:
+            return storing_updates(self._fall_back(graph), updated)
+        eager = storing_updates(_eager(graph), updated)
+        return self._guarded(compiled, eager, graph, changes_inputs=bool(updated))
+
+    def _guarded(
+        self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
+    ) -> Runner:
+        """`compiled`, or `eager` once a call failed by a defect of this compiler."""
+        if self.options.errors == "raise":
+            return compiled
+
+        def describe() -> Described:
+            return Described(described_graph(graph), "eager PyTorch", 'options={"errors": "raise"}')
+
+        return WithFallback(compiled, eager, describe, changes_inputs=changes_inputs)
+
+    def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
+        """The graph, or what can be compiled of it; None where nothing can."""
+        fallback = "inductor" if self._is_for_inductor(graph) else "eager"
+        try:
+            return self._compile(graph, updated)
+        except LeftToInductor:
+            raise
+        except NothingToDo as reason:
+            logger.info("a graph runs through %s: %s", fallback, reason)
+        except CodaError as error:
+            split = split_graph(graph)
+            if split is not None:
+                logger.warning("a part of a graph runs through %s: %s", fallback, error)
+                return storing_updates(self._compile_regions(split), updated)
+            logger.log(self._refusals, "a graph runs through %s: %s", fallback, error)
+        except Exception:
+            # The model has to run, whatever is wrong with this compiler.
+            if self.options.errors == "raise":
+                raise
+            logger.exception("a graph runs through %s because of a defect of coda_ir", fallback)
+        return None
+
+    def _compile_regions(self, split: GraphModule) -> Runner:
+        options = replace(self.options, cuda_graphs=False)
+        trained = self._is_trained
+        compiler = GraphCompiler(options, self._inputs, is_backward=True, is_trained=trained)
+        compiler._refusals = logging.INFO
+        for node, region in regions_in(split):
+            call = compiler._compile_or_fall_back(region, inputs_of(region))
+            setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
+        return lambda inputs: split.forward(*inputs)
+
+    def _fall_back(self, graph: GraphModule) -> Runner:
+        return _inductor(graph) if self._is_for_inductor(graph) else _eager(graph)
+
+    def _is_for_inductor(self, graph: GraphModule) -> bool:
+        nodes = [node.meta.get("val") for node in graph.graph.nodes]
+        devices = {tensor.device for value in nodes for tensor in tensors_in(value)}
+        return self.options.runs_through_inductor(*devices)
+
+    def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
+        captured = DynamoGraph(graph, self._inputs, updated, is_backward=self._is_backward)
+        imported, remarks = self._import(captured)
+        choices = self._choices(captured.device)
+        with _tensors_with_data():
+            compiled: CompiledFunction = compile(
+                imported.module, fold_weights=self.options.fold_weights, **choices
+            )
+            self._expect_faster(compiled, graph)
+            compiled.prepare(captured.size_hints)
+            self._report(graph, compiled, [*remarks, *compiled.remarks])
+            _expect_gemm(compiled)
+            return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
+
+    def _import(self, captured: DynamoGraph) -> tuple[ImportedGraph, list[Remark]]:
+        """The raised module of a graph, and what became of the operators that it spells out."""
+        with collect_remarks() as remarks:
+            imported = GraphImporter(captured.source, HANDLERS, "graph").run()
+            TorchToCodaPass().apply(make_context(), imported.module)
+        imported.module.verify()
+        return imported, remarks
+
+    def _choices(self, device: torch.device) -> Choices:
+        """What is handed to `coda_ir.compile`."""
+        target = self._target(device)
+        return {
+            "target": target,
+            "device": device,
+            "schedule": self.options.schedule,
+            "numerics": self.options.numerics,
+            "pack_weights": self.options.pack_weights,
+            "tune": self._tune(target),
+            "leftovers": "inductor" if self._makes_graphs(device, target) else "kernels",
+        }
+
+    def _makes_graphs(self, device: torch.device, target: Target) -> bool:
+        """Return whether Inductor may run the leftovers of a program."""
+        options = self.options
+        # Parts of logits are stored one after the other, an order that Inductor does not know.
+        has_order = options.fuse_gradient_accumulation or options.stream_logits is not None
+        # Tuning measures kernels, and not what Inductor makes.
+        is_wanted = options.fallback == "inductor" or not options.tune
+        is_possible = target == "triton" and not has_order
+        return is_possible and is_wanted and options.runs_through_inductor(device)
+
+    def _tune(self, target: Target) -> bool | float | Literal["stored"]:
+        """The option `tune`, where there is something to measure on."""
+        if self.options.tune is False or target != "triton":
+            return False
+        if current_device() is None:
+            logger.info("a graph is not tuned: there is no GPU to measure on")
+            return False
+        return self.options.tune
+
+    def _expect_faster(
+        self, program: CompiledFunction | TrainableFunction, graph: GraphModule
+    ) -> None:
+        """Raise LeftToInductor where Inductor is estimated to take less time for a whole graph."""
+        options = self.options
+        is_compared = options.compare and options.runs_through_inductor(program.device)
+        # A forward graph that AOTAutograd has cut is a part, too.
+        is_part = self._is_backward or (self._is_trained and self.updates_inputs)
+        found = program.comparison if is_compared and not (is_part or options.has_wishes) else None
+        if found is None:
+            return
+        fused, apart = found
+        apart += masked_attention_us(graph, is_trained=isinstance(program, TrainableFunction))
+        if fused > DOUBT * apart:
+            raise LeftToInductor(
+                f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, {apart / 1000:.2f} "
+                'by Inductor (options={"compare": False} compiles it here)'
+            )
+
+    def _report(
+        self,
+        graph: GraphModule,
+        program: CompiledFunction | TrainableFunction,
+        remarks: Sequence[Remark],
+    ) -> None:
+        shown = self.options.shown_remarks
+        log_verdict(described_graph(graph), program.operators, shown=shown)
+        log_remarks(remarks, shown)
+
+    def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
+        """What puts CUDA graphs around a program, where they were asked for and can be had."""
+        if not self.options.cuda_graphs:
+            return None
+        reason = _why_not_captured(compiled)
+        if reason is not None:
+            logger.info("a graph runs without CUDA graphs: %s", reason)
+            return None
+        recorder = CudaRecorder(compiled.device)
+        return lambda run, runner: CudaGraphs(run, recorder, runner.fixed, runner.updated)
+
+    def _target(self, device: torch.device) -> Target:
+        if self.options.target != "auto":
+            return self.options.target
+        if device.type == "cpu" and not interpreter_is_asked_for():
+            raise CodaError(
+                "Triton has no kernels for the CPU", "use a GPU, or set TRITON_INTERPRET=1 to test"
+            )
+        return "triton"
+
+
+class TrainingCompiler(GraphCompiler):
+    """Compiles graphs that AOTAutograd traced without gradients, together with their backward."""
+
+    updates_inputs = False
+
+    def __init__(self, options: Options, inputs: Sequence[ModelInput], forward: GraphModule):
+        """`forward` is the graph of TorchDynamo."""
+        super().__init__(options, inputs, is_trained=True)
+        self._forward = forward
+
+    def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+        """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
+        try:
+            check_outputs(self._forward, graph)
+            return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
+        except (LeftToInductor, NotDerivedError):
+            raise
+        except CodaError as error:
+            raise NotDerivedError(error.message, error.remedy) from error
+        except Exception as error:
+            # The model has to run, whatever is wrong with this compiler.
+            if self.options.errors == "raise":
+                raise
+            logger.exception("the gradients of a graph cannot be derived: a defect of coda_ir")
+            raise NotDerivedError("a defect of coda_ir", "report it") from error
+
+    def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
+        captured = DynamoGraph(graph, self._inputs, updated)
+        imported, remarks = self._import(captured)
+        wrt = _with_gradients(captured, imported)
+        with _tensors_with_data():
+            trained = compile(
+                imported.module,
+                training=True,
+                memory_budget=self.options.memory_budget,
+                stream_logits=self.options.stream_logits,
+                fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
+                **self._choices(captured.device),
+            )
+            trained.pair(wrt, captured.size_hints)
+            self._expect_faster(trained, graph)
+            trained.prepare(wrt, captured.size_hints)
+            self._report(graph, trained, [*remarks, *trained.remarks])
+            _expect_gemm(trained)
+            return TrainingRunner(captured, imported, trained)
+
+
+def _eager(graph: GraphModule) -> Runner:
+    return lambda inputs: graph.forward(*inputs)
+
+
+def _inductor(graph: GraphModule) -> Runner:
+    """A functional ATen graph that Inductor compiles in its first call."""
+
+    def forward(*inputs: Any) -> Any:
+        return graph.forward(*inputs)
+
+    compiled = compiled_by_inductor(forward)
+    return lambda inputs: compiled(*inputs)
+
+
+def _eager_with_gradients(graph: GraphModule) -> Runner:
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        with torch.enable_grad():
+            return graph.forward(*inputs)
+
+    return run
+
+
+def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:
+    """The names of the arguments that require gradients."""
+    named = zip(imported.inputs, captured.inputs, strict=True)
+    return [name for name, given in named if name and captured.requires_grad(given.node)]
+
+
+def _tensors_with_data() -> AbstractContextManager[None]:
+    """Leaves the mode in which AOTAutograd traces: its tensors have no data to measure on, or to
+    be passed in a call.
+    """
+    # PyTorch documents no other way. Without it the graph runs through the fallback.
+    fake_tensor = import_module("torch._subclasses.fake_tensor")
+    return getattr(fake_tensor, "unset_fake_temporarily", nullcontext)()
+
+
+def _boxed(runner: Runner) -> Any:
+    """What AOTAutograd takes for a compiled graph that is called with a list."""
+    functorch: Any = import_module("functorch.compile")
+
+    def run(*inputs: Any) -> Sequence[Any]:
+        return runner(list(inputs))
+
+    return functorch.make_boxed_func(run)
+
+
+def _why_not_captured(compiled: CompiledFunction) -> str | None:
+    if compiled.device.type != "cuda" or compiled.target != "triton":
+        return "only programs that run on a GPU have them"
+    calls = [op for op in compiled.module("block").walk() if isinstance(op, CallOp)]
+    if any(op.random for op in calls):
+        return "it draws random numbers"
+    if any("size(" in op.arguments.data for op in calls):
+        return "its sizes depend on data"
+    return None
+
+
+def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
+    """Raises NothingToDo for a program without a GEMM."""
+    if not any(op.name in program.operators for op in (FusedOp, LibraryOp)):
+        raise NothingToDo(
+            "the graph has no linear map, which kernels are fused with; products of two "
+            "activations (bmm) are PyTorch's",
+            "nothing to do: it is not for this backend",
+        )
