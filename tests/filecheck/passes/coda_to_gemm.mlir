@@ -55,14 +55,13 @@ func.func @layer_norm_mlp(%a: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %wp: tens
 // CHECK-NEXT:       %5 = arith.constant {gemm.exact = 4.471500e-02 : f64} 4.471500e-02 : f32
 // CHECK-NEXT:       %6 = arith.mulf %4, %5 : f32
 // CHECK-NEXT:       %7 = arith.addf %f1, %6 : f32
-// CHECK-NEXT:       %8 = arith.constant {gemm.exact = 0.79788456080286541 : f64} 0.797884583 : f32
+// CHECK-NEXT:       %8 = arith.constant {gemm.exact = 1.5957691216057308 : f64} 1.59576917 : f32
 // CHECK-NEXT:       %9 = arith.mulf %7, %8 : f32
-// CHECK-NEXT:       %10 = arith.constant 5.000000e-01 : f32
-// CHECK-NEXT:       %11 = arith.mulf %f1, %10 : f32
-// CHECK-NEXT:       %12 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %13 = math.tanh %9 : f32
-// CHECK-NEXT:       %14 = arith.addf %12, %13 : f32
-// CHECK-NEXT:       %f_1 = arith.mulf %11, %14 : f32
+// CHECK-NEXT:       %10 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %11 = arith.negf %9 : f32
+// CHECK-NEXT:       %12 = math.exp %11 : f32
+// CHECK-NEXT:       %13 = arith.addf %10, %12 : f32
+// CHECK-NEXT:       %f_1 = arith.divf %f1, %13 : f32
 // CHECK-NEXT:       gemm.yield %f_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %x2 = gemm.fused %f : tensor<?x16xbf16>
