@@ -153,7 +153,7 @@ class _Cost:
         self.host += HOST.library
 
     def _attention(self, op: Operation) -> float:
-        """What the products of scores take, or those of their gradients."""
+        """The time of the products of scores, or of those of their gradients."""
         # One of two kernels of the gradients counts for both.
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
             return 0.0
@@ -199,7 +199,7 @@ def _stored_scores(op: Operation) -> int:
 
 
 def _scores(op: AttentionLike) -> int:
-    """How many there are."""
+    """The number of scores."""
     return prod(EXTENT if extent == DYNAMIC_INDEX else extent for extent in op.scores_shape)
 
 
@@ -216,7 +216,7 @@ def _is_left(op: Operation) -> bool:
 
 
 def _levels(block: Block) -> dict[Operation, int]:
-    """How many GEMMs, calls and attentions an operator waits for, one after the other."""
+    """The number of GEMMs, calls and attentions that an operator waits for, one after the other."""
     levels: dict[Operation, int] = {}
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]

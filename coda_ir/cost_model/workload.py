@@ -21,7 +21,7 @@ FUNCTION_OPERATIONS = 8.0
 an eighth to a quarter of the rate, and the libraries add range reduction."""
 
 ERF_OPERATIONS = 16.0
-"""What an error function counts: two polynomials, an exponential, and a choice."""
+"""The same for an error function: two polynomials, an exponential, and a choice."""
 
 _TILES = (PortKind.TILE, PortKind.TILE_T, PortKind.TABLE)
 _HALF_TILES = (PortKind.HALF_TILE, PortKind.HALF_TABLE)

@@ -151,7 +151,7 @@ class Options:
 
     @property
     def has_wishes(self) -> bool:
-        """Whether something is asked for that only programs of this compiler have."""
+        """True where something is asked for that only programs of this compiler have."""
         ways = {name: getattr(self, name) for name in _WAYS}
         return self != replace(Options(), **ways)
 

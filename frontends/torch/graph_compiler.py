@@ -86,7 +86,7 @@ class GraphCompiler:
     """Compiles functional ATen graphs, one after the other."""
 
     updates_inputs = True
-    """Whether a graph stores the new values of inputs by itself; its caller does otherwise."""
+    """True where a graph stores the new values of inputs by itself, and not its caller."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class GraphCompiler:
         return imported, remarks
 
     def _choices(self, device: torch.device) -> Choices:
-        """What is handed to `coda_ir.compile`."""
+        """The arguments of `coda_ir.compile`."""
         target = self._target(device)
         return {
             "target": target,
@@ -251,7 +251,7 @@ class GraphCompiler:
         log_remarks(remarks, shown)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
-        """What puts CUDA graphs around a program, where they were asked for and can be had."""
+        """A function that puts CUDA graphs around a program; None where there are none."""
         if not self.options.cuda_graphs:
             return None
         reason = _why_not_captured(compiled)
@@ -356,7 +356,7 @@ def _tensors_with_data() -> AbstractContextManager[None]:
 
 
 def _boxed(runner: Runner) -> Any:
-    """What AOTAutograd takes for a compiled graph that is called with a list."""
+    """A compiled graph that AOTAutograd calls with a list."""
     functorch: Any = import_module("functorch.compile")
 
     def run(*inputs: Any) -> Sequence[Any]:
