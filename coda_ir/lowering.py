@@ -254,10 +254,10 @@ class Lowering:
         from coda_ir.cost_model.comparison import compare
         from coda_ir.passes.schedule import SchedulePass
 
-        (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
         before = functions_of(self.module("block")).get(name)
         if before is None or self.options.tuning is not None:
             return None
+        (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
         if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
             return None
         after = functions_of(self.module("scheduled"))

@@ -78,9 +78,6 @@ class Comparison:
     fused: float
     apart: float
 
-    def __add__(self, other: Comparison) -> Comparison:
-        return Comparison(self.fused + other.fused, self.apart + other.apart)
-
 
 def compare(
     before: FuncOp, after: FuncOp, programs: Mapping[str, FuncOp], device: Device
@@ -212,7 +209,7 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
 
 def _is_left(op: Operation) -> bool:
     """Return whether an operator is neither a GEMM nor attention, and moves something."""
-    return not (isinstance(op, (*VIEWS, *LIBRARY, CallOp, gemm.FusedOp)) or _is_attention(op))
+    return not (isinstance(op, VIEWS) or _is_waited_for(op))
 
 
 def _levels(block: Block) -> dict[Operation, int]:
@@ -221,14 +218,14 @@ def _levels(block: Block) -> dict[Operation, int]:
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
         levels[op] = max(
-            (levels[owner] + (not _is_free(owner)) for owner in before if owner in levels),
+            (levels[owner] + _is_waited_for(owner) for owner in before if owner in levels),
             default=0,
         )
     return levels
 
 
-def _is_free(op: Operation) -> bool:
-    return isinstance(op, VIEWS) or _is_left(op)
+def _is_waited_for(op: Operation) -> bool:
+    return isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) or _is_attention(op)
 
 
 def connected(

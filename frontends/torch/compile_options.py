@@ -39,7 +39,7 @@ class OptionError(CodaError):
 
 
 _WAYS = ("fallback", "compare", "target", "remarks", "errors")
-"""Options that say how a graph runs and what is told of it, and nothing of its program."""
+"""Options that choose how a graph runs and what is logged. The others change programs."""
 
 
 @dataclass(frozen=True)

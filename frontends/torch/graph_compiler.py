@@ -61,8 +61,8 @@ took the same time on an H100.
 
 
 class LeftToInductor(Exception):
-    """A graph that Inductor compiles as a whole, as torch.compile does by itself: it takes less
-    time there, or its gradients are refused here.
+    """Inductor should compile the whole graph: it is faster there, or this compiler cannot
+    derive the gradients.
     """
 
     def __init__(self, reason: str, *, is_refused: bool = False):
@@ -86,7 +86,7 @@ class GraphCompiler:
     """Compiles functional ATen graphs, one after the other."""
 
     updates_inputs = True
-    """True where a graph stores the new values of inputs by itself, and not its caller."""
+    """True where the compiled graph stores new values of inputs, False where its caller does."""
 
     def __init__(
         self,

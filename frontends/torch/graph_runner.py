@@ -106,8 +106,8 @@ def _constants(imported: ImportedGraph, device: torch.device) -> list[Argument]:
 
 
 def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]], Any]:
-    """How a leaf of the output is found: a result, an input that is no tensor (a size, or an object
-    such as the mesh of a DTensor), a size that the inputs tell, or a constant.
+    """Return a function that finds a leaf of the output. A leaf is a result, an input that is not a
+    tensor (a size, or an object such as the mesh of a DTensor), a computed size, or a constant.
     """
     if isinstance(leaf, ResultNumber):
         return lambda results, inputs: results[leaf.index]

@@ -99,10 +99,6 @@ def test_a_graph_counts_its_programs():
     assert graph.fused > 0
 
 
-def test_comparisons_add_up():
-    assert Comparison(1, 2) + Comparison(3, 5) == Comparison(4, 7)
-
-
 def test_groups_are_connected_where_they_may_be():
     module = coda_ir.parse("""
         fn f(x: bf16[4, 8], y: bf16[4, 8]) -> (bf16[4, 8], bf16[4, 8]) {
