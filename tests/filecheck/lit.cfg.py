@@ -22,4 +22,7 @@ config.test_exec_root = str(root.parents[1] / "build" / "lit")
 # coda-opt, coda-fmt and filecheck of the environment that runs lit.
 tools = str(Path(sys.executable).parent)
 config.environment["PATH"] = os.pathsep.join([tools, config.environment.get("PATH", "")])
+# Triton reads it at its import and at each kernel; a process of lit runs many tools.
+if "TRITON_INTERPRET" in os.environ:
+    config.environment["TRITON_INTERPRET"] = os.environ["TRITON_INTERPRET"]
 config.substitutions.append(("%examples", str(root.parents[1] / "examples")))
