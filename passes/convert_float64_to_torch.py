@@ -123,6 +123,14 @@ def _cast(calls: _Calls, op: coda.CastOp) -> SSAValue | None:
     return calls.in_type(op.operand, type) if type in _DTYPES else None
 
 
+def _compare(calls: _Calls, op: coda.CompareOp) -> SSAValue:
+    return calls.call(f"{op.relation.data}.Tensor", *op.operands, like=op.result)
+
+
+def _elu(calls: _Calls, op: coda.EluOp) -> SSAValue:
+    return calls.call("elu.default", op.operand, repr(op.alpha.value.data), like=op.result)
+
+
 def _relu2(calls: _Calls, op: coda.Relu2Op) -> SSAValue:
     positive = calls.call("relu.default", op.operand, like=op.result)
     return calls.call("square.default", positive, like=op.result)
@@ -199,33 +207,18 @@ def _embedding(calls: _Calls, op: coda.EmbeddingOp) -> SSAValue:
     return calls.call("embedding.default", op.table, op.ids, str(padding), like=op.result)
 
 
-_ARITHMETIC: Mapping[type[Operation], str] = {
-    coda.AddOp: "add.Tensor",
-    coda.SubOp: "sub.Tensor",
-    coda.MulOp: "mul.Tensor",
-    coda.DivOp: "div.Tensor",
-}
+_ARITHMETIC = (coda.AddOp, coda.SubOp, coda.MulOp, coda.DivOp)
 """Operators that PyTorch computes with a number as well, in place of the second operand."""
 
 _ELEMENTWISE: Mapping[type[Operation], str] = {
-    coda.MaximumOp: "maximum.default",
-    coda.MinimumOp: "minimum.default",
-    coda.NegOp: "neg.default",
-    coda.AbsOp: "abs.default",
-    coda.ExpOp: "exp.default",
-    coda.LogOp: "log.default",
-    coda.SqrtOp: "sqrt.default",
-    coda.RsqrtOp: "rsqrt.default",
-    coda.TanhOp: "tanh.default",
-    coda.SigmoidOp: "sigmoid.default",
-    coda.SiluOp: "silu.default",
-    coda.ReluOp: "relu.default",
-    coda.SignOp: "sign.default",
+    op: op.ATEN for op in coda.ELEMENTWISE_OPS if op.ATEN is not None and op is not coda.DetachOp
 }
 
 _RULES: Mapping[type[Operation], Rule] = {
-    **{op: _arithmetic(callee) for op, callee in _ARITHMETIC.items()},
     **{op: _elementwise(callee) for op, callee in _ELEMENTWISE.items()},
+    **{op: _arithmetic(_ELEMENTWISE[op]) for op in _ARITHMETIC},
+    coda.CompareOp: _compare,
+    coda.EluOp: _elu,
     coda.CastOp: _cast,
     coda.Relu2Op: _relu2,
     coda.GeluOp: _gelu,

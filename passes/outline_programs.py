@@ -41,7 +41,6 @@ LEFTOVERS = (
     coda.GluOp,
     coda.RopeOp,
     coda.ActivationGradOp,
-    coda.SignOp,
     coda.MaximumGradOp,
     coda.EmbeddingOp,
     coda.EmbeddingGradOp,

@@ -45,6 +45,11 @@ def _identity(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _overload(aten: str) -> Callable[..., torch.Tensor]:
+    name, overload = aten.split(".")
+    return getattr(getattr(torch.ops.aten, name), overload)
+
+
 ACTIVATIONS: dict[str, Function] = {
     "identity": _identity,
     "silu": F.silu,
@@ -57,21 +62,8 @@ ACTIVATIONS: dict[str, Function] = {
 }
 
 _ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
-    coda.AddOp: torch.add,
-    coda.SubOp: torch.sub,
-    coda.MulOp: torch.mul,
-    coda.NegOp: torch.neg,
-    coda.AbsOp: torch.abs,
-    coda.ExpOp: torch.exp,
-    coda.LogOp: torch.log,
-    coda.SqrtOp: torch.sqrt,
-    coda.RsqrtOp: torch.rsqrt,
-    coda.TanhOp: torch.tanh,
-    coda.SigmoidOp: torch.sigmoid,
-    coda.SiluOp: F.silu,
-    coda.ReluOp: torch.relu,
+    **{op: _overload(op.ATEN) for op in coda.ELEMENTWISE_OPS if op.ATEN is not None},
     coda.Relu2Op: _relu2,
-    coda.DetachOp: torch.detach,
 }
 
 
@@ -84,6 +76,14 @@ def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
 
 def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [(_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(operands[0])]
+
+
+def compare(op: coda.CompareOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [_overload(f"{op.relation.data}.Tensor")(*operands)]
+
+
+def elu(op: coda.EluOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [F.elu(operands[0], op.alpha.value.data)]
 
 
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -269,6 +269,8 @@ BLOCK_HANDLERS: Handlers = {
     coda.MinimumOp: extremum,
     coda.GeluOp: gelu,
     coda.SoftcapOp: softcap,
+    coda.CompareOp: compare,
+    coda.EluOp: elu,
     coda.CastOp: cast,
     coda.ConstantOp: constant,
     coda.LinearOp: linear,

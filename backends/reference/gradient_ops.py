@@ -46,10 +46,6 @@ def activation_grad(op: coda.ActivationGradOp, operands: Tensors, _: Numerics) -
     return [_ACTIVATION_GRADS[op.activation.data](x, dy)]
 
 
-def sign(op: coda.SignOp, operands: Tensors, _: Numerics) -> Tensors:
-    return [torch.sign(operands[0])]
-
-
 def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tensors:
     a, b, dy = operands
     if op.bound is not None:
@@ -123,7 +119,6 @@ def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, numerics: Numeri
 
 GRADIENT_HANDLERS: Handlers = {
     coda.ActivationGradOp: activation_grad,
-    coda.SignOp: sign,
     coda.MaximumGradOp: maximum_grad,
     coda.WeightGradientOp: weight_gradient,
     coda.SumToOp: sum_to,

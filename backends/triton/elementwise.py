@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnySignlessIntegerType, f32, i1
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.utils.hints import isa
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
 from coda_ir.diagnostics import CodaError
@@ -18,7 +16,7 @@ from coda_ir.dialects.coda import (
     GluOp,
     RopeOp,
 )
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     PairingAttr,
     Port,
@@ -36,14 +34,6 @@ from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.dialects.gemm.scalar_code import scalar_code
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
-
-_INTEGER_OPS: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "coda.add": arith.AddiOp,
-    "coda.sub": arith.SubiOp,
-    "coda.mul": arith.MuliOp,
-    "coda.maximum": arith.MaxSIOp,
-    "coda.minimum": arith.MinSIOp,
-}
 
 
 def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
@@ -78,7 +68,8 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
     loaded: dict[SSAValue, SSAValue] = {}
     for operand in op.operands:
         if isinstance(operand.owner, ConstantOp):
-            arguments.append(_constant(builder, operand.owner))
+            number, type = operand.owner.number, element_type_of(operand)
+            arguments.append(builder.number(number, type))
             continue
         if operand in loaded:
             arguments.append(loaded[operand])
@@ -93,7 +84,12 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
         argument.name_hint = operand.name_hint
         loaded[operand] = argument
         arguments.append(argument)
-    result = _scalar_code(builder, op, arguments)
+    result = scalar_code(builder, op, arguments)
+    if result is None:
+        raise CodaError(
+            f"{format_location(op.location)}: the triton backend has no scalar code for {op.name}",
+            "add it to dialects/gemm/scalar_code.py",
+        )
     block.add_op(YieldOp(result))
     segment = _segment(op, ports, ResultPortAttr.tile(), block, columns)
     return LoweredMap(segment, expanded)
@@ -116,59 +112,6 @@ def _segment(
         outputs=op.results,
     )
     return over_domain(segment, columns)
-
-
-def _constant(builder: ScalarBuilder, op: ConstantOp) -> SSAValue:
-    type = element_type_of(op.result)
-    if is_float(type):
-        return builder.constant(float(op.number))
-    return builder.integer(int(op.number), type)
-
-
-def _scalar_code(
-    builder: ScalarBuilder, op: ElementwiseOp | CastOp, arguments: Sequence[SSAValue]
-) -> SSAValue:
-    """The scalar operators of `op`. Stores round to the type of its result."""
-    if isinstance(op, CastOp):
-        return _cast(builder, arguments[0], region_type(element_type_of(op.result)))
-    if not is_float(element_type_of(op.result)):
-        return _integer_code(builder, op, arguments)
-    value = scalar_code(builder, op, arguments)
-    if value is None:
-        raise CodaError(
-            f"{format_location(op.location)}: the triton backend has no scalar code for {op.name}",
-            "add it to dialects/gemm/scalar_code.py",
-        )
-    return value
-
-
-def _integer_code(
-    builder: ScalarBuilder, op: ElementwiseOp, arguments: Sequence[SSAValue]
-) -> SSAValue:
-    if op.name in _INTEGER_OPS:
-        return builder.insert(_INTEGER_OPS[op.name](arguments[0], arguments[1]))
-    if op.name in ("coda.neg", "coda.abs"):
-        zero = builder.integer(0, arguments[0].type)
-        negative = builder.insert(arith.SubiOp(zero, arguments[0]))
-        if op.name == "coda.neg":
-            return negative
-        return builder.insert(arith.MaxSIOp(arguments[0], negative))
-    raise CodaError(
-        f"{format_location(op.location)}: {op.name} of integers is not supported",
-        "convert the operand to a float type with a cast",
-    )
-
-
-def _cast(builder: ScalarBuilder, value: SSAValue, target: Attribute) -> SSAValue:
-    """`value` converted by value; the store converts between floats and between integers."""
-    source = value.type
-    if is_float(source) == is_float(target):
-        return value
-    if is_float(target):
-        to_float = arith.UIToFPOp if source == i1 else arith.SIToFPOp
-        return builder.insert(to_float(value, f32))
-    assert isa(target, AnySignlessIntegerType), f"no conversion to {target}"
-    return builder.insert(arith.FPToSIOp(value, target))
 
 
 def _static_columns(op: GluOp | RopeOp) -> int:

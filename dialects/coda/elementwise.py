@@ -1,9 +1,16 @@
-"""Elementwise operators with NumPy broadcasting, constants and casts."""
+"""Elementwise operators with NumPy broadcasting, constants and casts.
+
+A new operator is a class here and an entry in `ELEMENTWISE_OPS`; its scalar code is in
+`dialects/gemm/scalar_code.py`, its derivative in `passes/derivatives/elementwise.py`. `ATEN` names
+the operator of PyTorch that computes it: the exporter, the reference backend and float64 follow.
+"""
 
 from abc import ABC
 from collections.abc import Sequence
+from enum import Enum
+from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -24,13 +31,38 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     float_type,
     format_shape,
+    is_float,
     shape_of,
     tensor_type,
 )
 
 
+class Elements(Enum):
+    """The element types that an operator takes, in the words of messages."""
+
+    FLOATS = "floats"
+    NUMBERS = "numbers"
+    BOOLEANS = "booleans"
+    ANY = "floats, integers or booleans"
+
+    def includes(self, type: Attribute) -> bool:
+        """Return whether an operand may have elements of `type`."""
+        if self in (Elements.FLOATS, Elements.ANY):
+            return is_float(type) or self == Elements.ANY
+        return (type == i1) == (self == Elements.BOOLEANS)
+
+
 class ElementwiseOp(CodaOp, ABC):
-    """An operator that maps elements to elements, after broadcasting its operands."""
+    """An operator that maps elements to elements, after broadcasting its operands.
+
+    Operands and result have one element type unless an operator says otherwise.
+    """
+
+    ATEN: ClassVar[str | None] = None
+    """The overload of ATen that computes it; None where there is none, or not with its properties
+    alone."""
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+    """The element types of the operands."""
 
     result = result_def(TensorType)
     traits = traits_def(Pure())
@@ -38,9 +70,26 @@ class ElementwiseOp(CodaOp, ABC):
     def verify_(self) -> None:
         shape = broadcast_operands(self.name, self.operands)
         expect_shape("result", self.result, shape)
-        expect_element_type("result", self.result, element_type_of(self.operands[0]))
-        for index, operand in enumerate(self.operands[1:], 1):
-            expect_element_type(f"operand {index}", operand, element_type_of(self.operands[0]))
+        first, *others = self.elements_of_one_type
+        for value in (first, *others):
+            if not self.ELEMENTS.includes(element_type_of(value)):
+                raise VerifyException(
+                    f"an operand has element type {element_type_of(value)}, expected "
+                    f"{self.ELEMENTS.value}"
+                )
+        for index, operand in enumerate(others, 1):
+            expect_element_type(f"operand {index}", operand, element_type_of(first))
+        expect_element_type("result", self.result, self.result_element_type(first))
+
+    @property
+    def elements_of_one_type(self) -> Sequence[SSAValue]:
+        """The operands that have the same element type, which is one of `ELEMENTS`."""
+        return self.operands
+
+    @classmethod
+    def result_element_type(cls, operand: SSAValue) -> Attribute:
+        """The element type of the result, where operands have that of `operand`."""
+        return element_type_of(operand)
 
 
 def broadcast_operands(name: str, operands: Sequence[SSAValue]) -> tuple[int, ...]:
@@ -65,16 +114,23 @@ class UnaryOp(ElementwiseOp, ABC):
         super().__init__(operands=[value], result_types=[value.type], properties=dict(properties))
 
 
+class RealFunction(UnaryOp, ABC):
+    """A function of one real number without properties; `.coda` calls it by its name."""
+
+
 class BinaryOp(ElementwiseOp, ABC):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
 
-    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation):
+    def __init__(
+        self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, **properties: Attribute
+    ):
         left, right = SSAValue.get(lhs), SSAValue.get(rhs)
         shape = broadcast_operands(self.name, (left, right))
         super().__init__(
             operands=[left, right],
-            result_types=[TensorType(element_type_of(left), shape)],
+            result_types=[TensorType(self.result_element_type(left), shape)],
+            properties=dict(properties),
         )
 
 
@@ -83,6 +139,8 @@ class AddOp(BinaryOp):
     """Sum: `coda.add %a, %b : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>`."""
 
     name = "coda.add"
+    ATEN: ClassVar[str | None] = "add.Tensor"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
@@ -90,6 +148,8 @@ class SubOp(BinaryOp):
     """Difference of two tensors."""
 
     name = "coda.sub"
+    ATEN: ClassVar[str | None] = "sub.Tensor"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
@@ -97,6 +157,8 @@ class MulOp(BinaryOp):
     """Elementwise product."""
 
     name = "coda.mul"
+    ATEN: ClassVar[str | None] = "mul.Tensor"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     traits = traits_def(Pure(), FoldsAway())
 
 
@@ -105,6 +167,7 @@ class DivOp(BinaryOp):
     """Quotient of two tensors."""
 
     name = "coda.div"
+    ATEN: ClassVar[str | None] = "div.Tensor"
     traits = traits_def(Pure(), FoldsAway())
 
 
@@ -113,6 +176,8 @@ class MaximumOp(BinaryOp):
     """Larger of two elements; NaN wins, as in `torch.maximum`."""
 
     name = "coda.maximum"
+    ATEN: ClassVar[str | None] = "maximum.default"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
@@ -120,81 +185,95 @@ class MinimumOp(BinaryOp):
     """Smaller of two elements; NaN wins, as in `torch.minimum`."""
 
     name = "coda.minimum"
+    ATEN: ClassVar[str | None] = "minimum.default"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
-class NegOp(UnaryOp):
+class NegOp(RealFunction):
     """Negation."""
 
     name = "coda.neg"
+    ATEN: ClassVar[str | None] = "neg.default"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
-class AbsOp(UnaryOp):
+class AbsOp(RealFunction):
     """Absolute value."""
 
     name = "coda.abs"
+    ATEN: ClassVar[str | None] = "abs.default"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
 @irdl_op_definition
-class ExpOp(UnaryOp):
+class ExpOp(RealFunction):
     """Natural exponential."""
 
     name = "coda.exp"
+    ATEN: ClassVar[str | None] = "exp.default"
 
 
 @irdl_op_definition
-class LogOp(UnaryOp):
+class LogOp(RealFunction):
     """Natural logarithm."""
 
     name = "coda.log"
+    ATEN: ClassVar[str | None] = "log.default"
 
 
 @irdl_op_definition
-class SqrtOp(UnaryOp):
+class SqrtOp(RealFunction):
     """Square root."""
 
     name = "coda.sqrt"
+    ATEN: ClassVar[str | None] = "sqrt.default"
 
 
 @irdl_op_definition
-class RsqrtOp(UnaryOp):
+class RsqrtOp(RealFunction):
     """Reciprocal square root."""
 
     name = "coda.rsqrt"
+    ATEN: ClassVar[str | None] = "rsqrt.default"
 
 
 @irdl_op_definition
-class TanhOp(UnaryOp):
+class TanhOp(RealFunction):
     """Hyperbolic tangent."""
 
     name = "coda.tanh"
+    ATEN: ClassVar[str | None] = "tanh.default"
 
 
 @irdl_op_definition
-class SigmoidOp(UnaryOp):
+class SigmoidOp(RealFunction):
     """Logistic function 1 / (1 + exp(-x))."""
 
     name = "coda.sigmoid"
+    ATEN: ClassVar[str | None] = "sigmoid.default"
 
 
 @irdl_op_definition
-class SiluOp(UnaryOp):
+class SiluOp(RealFunction):
     """x * sigmoid(x), also called swish (arXiv 1702.03118)."""
 
     name = "coda.silu"
+    ATEN: ClassVar[str | None] = "silu.default"
 
 
 @irdl_op_definition
-class ReluOp(UnaryOp):
+class ReluOp(RealFunction):
     """max(x, 0); NaN propagates."""
 
     name = "coda.relu"
+    ATEN: ClassVar[str | None] = "relu.default"
 
 
 @irdl_op_definition
-class Relu2Op(UnaryOp):
+class Relu2Op(RealFunction):
     """Squared ReLU, max(x, 0)^2 (arXiv 2109.08668)."""
 
     name = "coda.relu2"
@@ -240,7 +319,197 @@ class SoftcapOp(UnaryOp):
 
 
 @irdl_op_definition
-class DetachOp(UnaryOp):
+class SinOp(RealFunction):
+    """Sine of an angle in radians."""
+
+    name = "coda.sin"
+    ATEN: ClassVar[str | None] = "sin.default"
+
+
+@irdl_op_definition
+class CosOp(RealFunction):
+    """Cosine of an angle in radians."""
+
+    name = "coda.cos"
+    ATEN: ClassVar[str | None] = "cos.default"
+
+
+@irdl_op_definition
+class ErfOp(RealFunction):
+    """Error function."""
+
+    name = "coda.erf"
+    ATEN: ClassVar[str | None] = "erf.default"
+
+
+@irdl_op_definition
+class Log1pOp(RealFunction):
+    """log(1 + x), accurate near 0."""
+
+    name = "coda.log1p"
+    ATEN: ClassVar[str | None] = "log1p.default"
+
+
+@irdl_op_definition
+class Expm1Op(RealFunction):
+    """exp(x) - 1, accurate near 0."""
+
+    name = "coda.expm1"
+    ATEN: ClassVar[str | None] = "expm1.default"
+
+
+@irdl_op_definition
+class SoftplusOp(RealFunction):
+    """log(1 + exp(x)), and x above 20, as `torch.nn.functional.softplus`."""
+
+    name = "coda.softplus"
+    ATEN: ClassVar[str | None] = "softplus.default"
+
+
+@irdl_op_definition
+class FloorOp(RealFunction):
+    """Largest whole number that is not above x."""
+
+    name = "coda.floor"
+    ATEN: ClassVar[str | None] = "floor.default"
+
+
+@irdl_op_definition
+class CeilOp(RealFunction):
+    """Smallest whole number that is not below x."""
+
+    name = "coda.ceil"
+    ATEN: ClassVar[str | None] = "ceil.default"
+
+
+@irdl_op_definition
+class RoundOp(RealFunction):
+    """Nearest whole number, the even one at a tie."""
+
+    name = "coda.round"
+    ATEN: ClassVar[str | None] = "round.default"
+
+
+@irdl_op_definition
+class SignOp(RealFunction):
+    """-1, 0 or 1; 0 for NaN."""
+
+    name = "coda.sign"
+    ATEN: ClassVar[str | None] = "sign.default"
+
+
+@irdl_op_definition
+class EluOp(UnaryOp):
+    """x, or alpha * (exp(x) - 1) where x is not above 0 (arXiv 1511.07289)."""
+
+    name = "coda.elu"
+    alpha = prop_def(FloatAttr)
+
+    def __init__(self, operand: SSAValue | Operation, alpha: float = 1.0):
+        super().__init__(operand, alpha=FloatAttr(alpha, 64))
+
+
+class _BooleanOp(ElementwiseOp, ABC):
+    """An operator on truth values."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.BOOLEANS
+
+
+@irdl_op_definition
+class LogicalNotOp(UnaryOp, _BooleanOp):
+    """True where the operand is false."""
+
+    name = "coda.logical_not"
+    ATEN: ClassVar[str | None] = "logical_not.default"
+
+
+@irdl_op_definition
+class LogicalAndOp(BinaryOp, _BooleanOp):
+    """True where both operands are."""
+
+    name = "coda.logical_and"
+    ATEN: ClassVar[str | None] = "logical_and.default"
+
+
+@irdl_op_definition
+class LogicalOrOp(BinaryOp, _BooleanOp):
+    """True where one of the operands is, or both are."""
+
+    name = "coda.logical_or"
+    ATEN: ClassVar[str | None] = "logical_or.default"
+
+
+@irdl_op_definition
+class CompareOp(BinaryOp):
+    """Comparison of two elements of one type; with NaN, only `ne` holds.
+
+    `coda.compare %a, %b {relation = "lt"} : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xi1>`
+    """
+
+    name = "coda.compare"
+    ELEMENTS: ClassVar[Elements] = Elements.ANY
+    relation = prop_def(StringAttr)
+
+    RELATIONS: ClassVar[tuple[str, ...]] = ("eq", "ne", "lt", "le", "gt", "ge")
+
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, relation: str):
+        super().__init__(lhs, rhs, relation=StringAttr(relation))
+
+    @classmethod
+    def result_element_type(cls, operand: SSAValue) -> Attribute:
+        return i1
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.relation.data not in self.RELATIONS:
+            raise VerifyException(
+                f'property relation is "{self.relation.data}", expected one of '
+                f"{', '.join(self.RELATIONS)}"
+            )
+        is_ordered = self.relation.data not in ("eq", "ne")
+        if is_ordered and element_type_of(self.lhs) == i1:
+            raise VerifyException(
+                f'property relation is "{self.relation.data}", expected eq or ne for booleans'
+            )
+
+
+@irdl_op_definition
+class WhereOp(ElementwiseOp):
+    """The first value where the condition holds, else the second one.
+
+    `coda.where %c, %a, %b : (tensor<?x8xi1>, tensor<?x8xbf16>, tensor<bf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.where"
+    ATEN: ClassVar[str | None] = "where.self"
+    ELEMENTS: ClassVar[Elements] = Elements.ANY
+    condition = operand_def(TensorType)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+    def __init__(
+        self,
+        condition: SSAValue | Operation,
+        lhs: SSAValue | Operation,
+        rhs: SSAValue | Operation,
+    ):
+        values = [SSAValue.get(value) for value in (condition, lhs, rhs)]
+        shape = broadcast_operands(self.name, values)
+        super().__init__(
+            operands=values, result_types=[TensorType(element_type_of(values[1]), shape)]
+        )
+
+    @property
+    def elements_of_one_type(self) -> Sequence[SSAValue]:
+        return (self.lhs, self.rhs)
+
+    def verify_(self) -> None:
+        super().verify_()
+        expect_element_type("operand 0", self.condition, i1)
+
+
+@irdl_op_definition
+class DetachOp(RealFunction):
     """x as a constant of the backward, as `torch.Tensor.detach` and `jax.lax.stop_gradient`.
 
     Computes nothing. `derive-gradient` lets no gradient through; `coda-to-gemm` removes it with
@@ -250,6 +519,7 @@ class DetachOp(UnaryOp):
     """
 
     name = "coda.detach"
+    ATEN: ClassVar[str | None] = "detach.default"
 
 
 @irdl_op_definition
@@ -324,15 +594,36 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     NegOp,
     AbsOp,
     ExpOp,
+    Expm1Op,
     LogOp,
+    Log1pOp,
     SqrtOp,
     RsqrtOp,
+    SinOp,
+    CosOp,
+    ErfOp,
     TanhOp,
+    FloorOp,
+    CeilOp,
+    RoundOp,
+    SignOp,
     SigmoidOp,
     SiluOp,
+    SoftplusOp,
+    EluOp,
     ReluOp,
     Relu2Op,
     GeluOp,
     SoftcapOp,
+    CompareOp,
+    WhereOp,
+    LogicalNotOp,
+    LogicalAndOp,
+    LogicalOrOp,
     DetachOp,
 )
+
+REAL_FUNCTIONS: dict[str, type[RealFunction]] = {
+    op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, RealFunction)
+}
+"""By their names in `.coda`."""

@@ -25,7 +25,7 @@ from coda_ir.dialects.coda.block import (
     row_attribute,
     verify_padding,
 )
-from coda_ir.dialects.coda.elementwise import ElementwiseOp, UnaryOp, broadcast_operands
+from coda_ir.dialects.coda.elementwise import ElementwiseOp, broadcast_operands
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     broadcast_shapes,
@@ -277,13 +277,6 @@ class ActivationGradOp(ElementwiseOp):
 
 
 @irdl_op_definition
-class SignOp(UnaryOp):
-    """-1, 0 or 1 with the sign of the operand; 0 for NaN, as `torch.sign`."""
-
-    name = "coda.sign"
-
-
-@irdl_op_definition
 class MaximumGradOp(ElementwiseOp):
     """dy where a > b, dy/2 where they are equal, 0 elsewhere: the gradient of `coda.maximum` for a.
 
@@ -492,7 +485,6 @@ GRADIENT_OPS: tuple[type[CodaOp], ...] = (
     BroadcastOp,
     PadOp,
     ActivationGradOp,
-    SignOp,
     MaximumGradOp,
     CrossEntropyGradOp,
     EmbeddingGradOp,

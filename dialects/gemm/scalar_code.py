@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IntegerType, Signedness, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_bytes, element_type_of
-from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_bytes,
+    element_type_of,
+    is_float,
+)
+from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder, region_type
 
 Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
 
@@ -53,10 +60,69 @@ def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -
     return builder.div(args[0], args[1])
 
 
-def _emit_cast(_: ScalarBuilder, __: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    # Epilogues compute in float32 and round where they store, or where the numerics mode says.
-    return args[0]
+def _emit_cast(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    """Between floats nothing: epilogues compute in float32 and round where they store, or where
+    the numerics mode says."""
+    return builder.converted(args[0], region_type(element_type_of(op.results[0])))
 
+
+def _emit_elu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, coda.EluOp)
+    (x,) = args
+    below = builder.scale(builder.insert(math.ExpM1Op(x)), op.alpha.value.data)
+    return builder.select(builder.compare("ole", x, builder.constant(0.0)), below, x)
+
+
+def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
+    curve = builder.insert(math.Log1pOp(builder.exp(x)))
+    return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
+
+
+def _math(operator: Callable[[SSAValue], Operation]) -> Emit:
+    return lambda builder, _, args: builder.insert(operator(args[0]))
+
+
+_FLOAT_RELATIONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+_INTEGER_RELATIONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
+
+
+def _emit_compare(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, coda.CompareOp)
+    relation = op.relation.data
+    if is_float(args[0].type):
+        return builder.compare(_FLOAT_RELATIONS[relation], *args)
+    predicate = _INTEGER_RELATIONS.get(relation, relation)
+    return builder.insert(arith.CmpiOp(args[0], args[1], predicate))
+
+
+def _emit_where(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    return builder.select(*args)
+
+
+def _of_two(operator: Callable[[SSAValue, SSAValue], Operation]) -> Emit:
+    return lambda builder, _, args: builder.insert(operator(args[0], args[1]))
+
+
+def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    return builder.insert(arith.XOrIOp(args[0], builder.integer(1, i1)))
+
+
+def _zero_minus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
+    return builder.insert(arith.SubiOp(builder.integer(0, x.type), x))
+
+
+_EMIT_INTEGERS: dict[type[Operation], Emit] = {
+    coda.AddOp: _of_two(arith.AddiOp),
+    coda.SubOp: _of_two(arith.SubiOp),
+    coda.MulOp: _of_two(arith.MuliOp),
+    coda.MaximumOp: _of_two(arith.MaxSIOp),
+    coda.MinimumOp: _of_two(arith.MinSIOp),
+    coda.NegOp: lambda builder, _, args: _zero_minus(builder, args[0]),
+    coda.AbsOp: lambda builder, _, args: builder.insert(
+        arith.MaxSIOp(args[0], _zero_minus(builder, args[0]))
+    ),
+}
+"""Operators with other code for integers than for floats."""
 
 _EMIT: dict[type[Operation], Emit] = {
     coda.AddOp: _binary(ScalarBuilder.add),
@@ -68,46 +134,69 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.NegOp: _unary(ScalarBuilder.neg),
     coda.AbsOp: _unary(ScalarBuilder.abs),
     coda.ExpOp: _unary(ScalarBuilder.exp),
+    coda.Expm1Op: _math(math.ExpM1Op),
     coda.LogOp: _unary(ScalarBuilder.log),
+    coda.Log1pOp: _math(math.Log1pOp),
     coda.SqrtOp: _unary(ScalarBuilder.sqrt),
     coda.RsqrtOp: _unary(ScalarBuilder.rsqrt),
+    coda.SinOp: _math(math.SinOp),
+    coda.CosOp: _math(math.CosOp),
+    coda.ErfOp: _math(math.ErfOp),
     coda.TanhOp: _unary(ScalarBuilder.tanh),
+    coda.FloorOp: _math(math.FloorOp),
+    coda.CeilOp: _math(math.CeilOp),
+    coda.RoundOp: _math(math.RoundEvenOp),
+    coda.SignOp: _unary(ScalarBuilder.sign),
     coda.SigmoidOp: _unary(ScalarBuilder.sigmoid),
     coda.SiluOp: _unary(ScalarBuilder.silu),
+    coda.SoftplusOp: _unary(_softplus),
+    coda.EluOp: _emit_elu,
     coda.ReluOp: _unary(ScalarBuilder.relu),
     coda.Relu2Op: _unary(ScalarBuilder.relu2),
     coda.GeluOp: _emit_gelu,
     coda.SoftcapOp: _emit_softcap,
+    coda.CompareOp: _emit_compare,
+    coda.WhereOp: _emit_where,
+    coda.LogicalNotOp: _emit_not,
+    coda.LogicalAndOp: _of_two(arith.AndIOp),
+    coda.LogicalOrOp: _of_two(arith.OrIOp),
     coda.DetachOp: _unary(lambda _, a: a),
     coda.CastOp: _emit_cast,
     coda.ActivationGradOp: _emit_activation_grad,
-    coda.SignOp: _unary(ScalarBuilder.sign),
     coda.MaximumGradOp: _emit_maximum_grad,
 }
 
 
 def is_pointwise(op: object) -> bool:
-    """Whether `op` maps elements to elements and float32 scalar code computes it."""
+    """Return whether `op` maps elements to elements and scalar code of a region computes it."""
     return (
         type(op) in _EMIT
         and isinstance(op, Operation)
-        and all(
-            computes_in_float32(element_type_of(value)) for value in (*op.operands, *op.results)
-        )
+        and all(_is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
     )
 
 
+def _is_scalar(type: Attribute) -> bool:
+    """Return whether regions compute with elements of `type`."""
+    is_signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
+    return computes_in_float32(type) or is_signless
+
+
 def scalar_code(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue | None:
-    """Append the scalar code of `op` on the float elements `args`: its value before it is rounded
-    to the type of the result. None where there is no code for `op`.
+    """Append the scalar code of `op` on the elements `args`: its value before it is rounded to the
+    type of the result. None where there is no code for `op`.
     """
     emit = _EMIT.get(type(op))
+    if args and isinstance(args[0].type, IntegerType):
+        emit = _EMIT_INTEGERS.get(type(op), emit)
     return None if emit is None else emit(builder, op, args)
 
 
 def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     """Append the scalar code of the pointwise operator `op` on the elements `args`."""
-    return builder.result(_EMIT[type(op)](builder, op, args), element_type_of(op.results[0]))
+    value = scalar_code(builder, op, args)
+    assert value is not None, f"{op.name} is pointwise"
+    return builder.result(value, element_type_of(op.results[0]))
 
 
 def is_widening_cast(op: Operation) -> bool:
@@ -115,5 +204,7 @@ def is_widening_cast(op: Operation) -> bool:
     return (
         isinstance(op, coda.CastOp)
         and is_pointwise(op)
+        and is_float(element_type_of(op.operand))
+        and is_float(element_type_of(op.result))
         and element_bytes(op.result.type) > element_bytes(op.operand.type)
     )

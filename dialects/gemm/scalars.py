@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, LocationAttr, UnknownLoc, f32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float32Type,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    UnknownLoc,
+    f32,
+    i1,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -213,6 +222,32 @@ class ScalarBuilder:
         if type == f32:
             return a
         return self.insert(arith.ExtFOp(self.insert(arith.TruncFOp(a, type)), f32))
+
+    def number(self, value: float, type: Attribute) -> SSAValue:
+        """The number as an element of `type`."""
+        return self.constant(float(value)) if is_float(type) else self.integer(int(value), type)
+
+    def converted(self, a: SSAValue, type: Attribute) -> SSAValue:
+        """`a` as a value of `type`, which regions compute in: truncated to an integer, and true
+        where it is not 0."""
+        if a.type == type:
+            return a
+        if type == i1:
+            zero = self.number(0, a.type)
+            is_real = is_float(a.type)
+            return self.insert(
+                arith.CmpfOp(a, zero, "une") if is_real else arith.CmpiOp(a, zero, "ne")
+            )
+        if isinstance(type, Float32Type):
+            return self.insert((arith.UIToFPOp if a.type == i1 else arith.SIToFPOp)(a, type))
+        assert isinstance(type, IntegerType), f"no conversion to {type}"
+        if is_float(a.type):
+            return self.insert(arith.FPToSIOp(a, type))
+        if a.type == i1:
+            return self.insert(arith.ExtUIOp(a, type))
+        assert isinstance(a.type, IntegerType)
+        is_wider = type.width.data > a.type.width.data
+        return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
 
     def result(self, a: SSAValue, type: Attribute) -> SSAValue:
         """`a` as the result of an operator whose elements have `type`: rounded where eager is."""

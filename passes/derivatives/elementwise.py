@@ -5,6 +5,8 @@ y = f(x): dx = f'(x) · dy, in terms of x or of y, whichever needs fewer operato
 
 from __future__ import annotations
 
+from math import pi, sqrt
+
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -86,8 +88,62 @@ def _rsqrt(op: coda.RsqrtOp, adjoint: Adjoint) -> None:
     adjoint.give(op.operand, adjoint.mul(adjoint.scale(adjoint.dy, -0.5), cube))
 
 
-def _sign(op: coda.SignOp, adjoint: Adjoint) -> None:
-    """0, as PyTorch has it."""
+def _log1p(op: coda.Log1pOp, adjoint: Adjoint) -> None:
+    """dy / (1 + x)."""
+    total = adjoint.add(op.operand, adjoint.constant(1.0, op.operand))
+    adjoint.give(op.operand, adjoint.div(adjoint.dy, total))
+
+
+def _expm1(op: coda.Expm1Op, adjoint: Adjoint) -> None:
+    """dy · exp(x)."""
+    power = adjoint.insert(coda.ExpOp(op.operand))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, power))
+
+
+def _sin(op: coda.SinOp, adjoint: Adjoint) -> None:
+    slope = adjoint.insert(coda.CosOp(op.operand))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
+
+
+def _cos(op: coda.CosOp, adjoint: Adjoint) -> None:
+    slope = adjoint.neg(adjoint.insert(coda.SinOp(op.operand)))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
+
+
+def _erf(op: coda.ErfOp, adjoint: Adjoint) -> None:
+    """dy · 2/√π · exp(−x²)."""
+    square = adjoint.neg(adjoint.mul(op.operand, op.operand))
+    bell = adjoint.scale(adjoint.insert(coda.ExpOp(square)), 2 / sqrt(pi))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, bell))
+
+
+def _softplus(op: coda.SoftplusOp, adjoint: Adjoint) -> None:
+    """dy · sigmoid(x)."""
+    slope = adjoint.insert(coda.SigmoidOp(op.operand))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
+
+
+def _elu(op: coda.EluOp, adjoint: Adjoint) -> None:
+    """dy, times alpha · exp(x) where x is not above 0."""
+    x, dy = op.operand, adjoint.dy
+    is_below = adjoint.insert(coda.CompareOp(x, adjoint.constant(0.0, x), "le"))
+    power = adjoint.scale(adjoint.insert(coda.ExpOp(x)), op.alpha.value.data)
+    adjoint.give(x, adjoint.insert(coda.WhereOp(is_below, adjoint.mul(dy, power), dy)))
+
+
+def _where(op: coda.WhereOp, adjoint: Adjoint) -> None:
+    """dy where the value was chosen, and 0 elsewhere, whatever dy is there."""
+    zero = adjoint.constant(0.0, adjoint.dy)
+    if adjoint.wants(op.lhs):
+        chosen = coda.WhereOp(op.condition, adjoint.dy, zero)
+        adjoint.give(op.lhs, adjoint.insert(chosen))
+    if adjoint.wants(op.rhs):
+        rest = coda.WhereOp(op.condition, zero, adjoint.dy)
+        adjoint.give(op.rhs, adjoint.insert(rest))
+
+
+def _step(op: coda.UnaryOp, adjoint: Adjoint) -> None:
+    """0 everywhere, as in PyTorch."""
     adjoint.give(op.operand, adjoint.scale(adjoint.dy, 0.0))
 
 
@@ -130,7 +186,15 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.LogOp: _log,
     coda.SqrtOp: _sqrt,
     coda.RsqrtOp: _rsqrt,
-    coda.SignOp: _sign,
+    coda.SinOp: _sin,
+    coda.CosOp: _cos,
+    coda.ErfOp: _erf,
+    coda.Log1pOp: _log1p,
+    coda.Expm1Op: _expm1,
+    coda.SoftplusOp: _softplus,
+    coda.EluOp: _elu,
+    coda.WhereOp: _where,
+    **dict.fromkeys((coda.SignOp, coda.FloorOp, coda.CeilOp, coda.RoundOp), _step),
     coda.TanhOp: _activation("tanh"),
     coda.SigmoidOp: _activation("sigmoid"),
     coda.SiluOp: _activation("silu"),

@@ -10,7 +10,13 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import AnyTensor, element_bytes, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    element_bytes,
+    element_type_of,
+    shape_of,
+    tensor_type,
+)
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
     FusedOp,
@@ -243,7 +249,7 @@ class EpilogueEditor:
             return part.yielded(self._origins[segment].index(value))
         if isinstance(value.owner, coda.ConstantOp):
             builder = ScalarBuilder(part.block, value.owner.location)
-            return [builder.constant(float(value.owner.number))] * count
+            return [builder.number(value.owner.number, element_type_of(value))] * count
         place = (segment, tuple(domain), half)
         if (value, *place) in self._recomputed:
             return self._recomputed[value, *place]

@@ -74,6 +74,33 @@ def tanh(x):
 
 
 @triton.jit
+def round_even(x):
+    """The nearest whole number, the even one at a tie."""
+    below = tl.floor(x)
+    rest = x - below
+    is_odd = below - 2.0 * tl.floor(below * 0.5) != 0.0
+    return tl.where((rest > 0.5) | ((rest == 0.5) & is_odd), below + 1.0, below)
+
+
+@triton.jit
+def log1p(x):
+    """log(1 + x) to a few ulp: the logarithm of the rounded sum, times what the rounding lost."""
+    total = 1.0 + x
+    gained = total - 1.0
+    near = tl.where(gained == 0.0, x, tl.log(total) * (x / gained))
+    return tl.where(tl.abs(x) < 1.0, near, tl.log(total))
+
+
+@triton.jit
+def expm1(x):
+    """exp(x) - 1 to a few ulp: the difference, times what the rounding of exp(x) lost."""
+    power = tl.exp(x)
+    gained = power - 1.0
+    near = tl.where(gained == 0.0, x, gained * (x / tl.log(power)))
+    return tl.where(tl.abs(x) < 1.0, near, gained)
+
+
+@triton.jit
 def maximum(a, b):
     """The larger of two elements; NaN wins."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
