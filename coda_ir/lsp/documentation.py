@@ -6,7 +6,7 @@ from inspect import getdoc
 
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
-from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, UNARY
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
@@ -33,6 +33,11 @@ INFIX = {
 _CLASSES: dict[str, type] = {
     **BINARY,
     **UNARY,
+    **LOGICAL,
+    **dict.fromkeys(COMPARISONS, coda.CompareOp),
+    "where": coda.WhereOp,
+    "elu": coda.EluOp,
+    "logical_not": coda.LogicalNotOp,
     NEGATION: coda.NegOp,
     "@": coda.MatmulOp,
     "linear": coda.LinearOp,
@@ -58,6 +63,8 @@ _CLASSES: dict[str, type] = {
 }
 
 _TEXTS = {
+    "clamp": "x, but at least `min` and at most `max`; NaN propagates.",
+    "pow": "x to a power that is a multiple of 1/2, as products, a root and a reciprocal.",
     "//": "Quotient of integers, rounded down; of sizes with symbols, exact.",
     "split": "A tuple of consecutive slices that fill the dimension.",
     "torch": "A tensor that PyTorch computes, for what the language lacks: "

@@ -190,7 +190,7 @@ class MinimumOp(BinaryOp):
 
 
 @irdl_op_definition
-class NegOp(RealFunction):
+class NegOp(UnaryOp):
     """Negation."""
 
     name = "coda.neg"

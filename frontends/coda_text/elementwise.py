@@ -1,9 +1,12 @@
-"""Elementwise operators on tensors and numbers: infix, unary, maximum and minimum."""
+"""Elementwise operators on tensors and numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
@@ -11,15 +14,19 @@ from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     MAX_INTEGER,
+    Dims,
     Number,
     PartialValue,
     TensorValue,
     Value,
     broadcast,
     describe,
+    format_dims,
     is_number,
 )
 from coda_ir.symbolic_size import SymbolicSize
+
+Maker: TypeAlias = Callable[[SSAValue, SSAValue], Operation]
 
 BINARY: dict[str, type[coda.BinaryOp]] = {
     "+": coda.AddOp,
@@ -29,27 +36,30 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "maximum": coda.MaximumOp,
     "minimum": coda.MinimumOp,
 }
-UNARY: dict[str, type[coda.UnaryOp]] = {
-    "abs": coda.AbsOp,
-    "exp": coda.ExpOp,
-    "log": coda.LogOp,
-    "sqrt": coda.SqrtOp,
-    "rsqrt": coda.RsqrtOp,
-    "tanh": coda.TanhOp,
-    "sigmoid": coda.SigmoidOp,
-    "silu": coda.SiluOp,
-    "relu": coda.ReluOp,
-    "relu2": coda.Relu2Op,
-    "detach": coda.DetachOp,
+UNARY = coda.REAL_FUNCTIONS
+COMPARISONS = coda.CompareOp.RELATIONS
+LOGICAL: dict[str, type[coda.BinaryOp]] = {
+    "logical_and": coda.LogicalAndOp,
+    "logical_or": coda.LogicalOrOp,
 }
 NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "abs": abs,
+    "ceil": math.ceil,
+    "cos": math.cos,
+    "erf": math.erf,
     "exp": math.exp,
+    "expm1": math.expm1,
+    "floor": math.floor,
     "log": math.log,
+    "log1p": math.log1p,
+    "round": round,
+    "sin": math.sin,
     "sqrt": math.sqrt,
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "tanh": math.tanh,
 }
+MAX_POWER = 16
+"""Larger exponents are no products of x."""
 
 
 def unary(call: Invocation) -> Value:
@@ -57,8 +67,61 @@ def unary(call: Invocation) -> Value:
     value = call.value("x")
     if isinstance(value, int | float) and is_number(value) and call.name in NUMBER_UNARY:
         return number_unary(call.name, value)
+    return _applied(call, UNARY[call.name])
+
+
+def _applied(call: Invocation, operator: type[coda.UnaryOp], **properties: float) -> TensorValue:
+    x = call.tensor("x")
+    _expect_elements(call.name, "x", x, operator.ELEMENTS)
+    return call.emit(operator(x.ssa, **properties), x.dims)
+
+
+def negation(call: Invocation) -> TensorValue:
+    return _applied(call, coda.NegOp)
+
+
+def elu(call: Invocation) -> TensorValue:
+    return _applied(call, coda.EluOp, alpha=float(call.number("alpha", 1.0)))
+
+
+def logical_not(call: Invocation) -> TensorValue:
+    return _applied(call, coda.LogicalNotOp)
+
+
+def clamp(call: Invocation) -> TensorValue:
+    """x between two numbers, one of which may be left out."""
     x = call.float_tensor("x")
-    return call.emit(UNARY[call.name](x.ssa), x.dims)
+    if not call.given("min") and not call.given("max"):
+        raise Mistake("clamp: neither min nor max is given", "write clamp(x, min=0.0)")
+    for bound, operator in (("min", "maximum"), ("max", "minimum")):
+        if call.given(bound):
+            clamped = binary(call, operator, x, call.number(bound, 0))
+            assert isinstance(clamped, TensorValue)
+            x = clamped
+    return x
+
+
+def power(call: Invocation) -> TensorValue:
+    """x to a power that is a whole number or half of one: products, a root and a reciprocal."""
+    x, exponent = call.float_tensor("x"), call.number("exponent", 1)
+    whole, half = divmod(abs(exponent), 1)
+    if half not in (0, 0.5) or whole > MAX_POWER or not exponent:
+        raise Mistake(
+            f"pow: exponent is {exponent}, expected a multiple of 1/2 up to {MAX_POWER} but 0",
+            "for positive x, exp(exponent * log(x)) is another power",
+            argument="exponent",
+        )
+    factors = [x] * int(whole)
+    if half:
+        root = coda.RsqrtOp if exponent == -0.5 else coda.SqrtOp
+        factors.append(call.emit(root(x.ssa), x.dims))
+    result = factors[0]
+    for factor in factors[1:]:
+        result = call.emit(coda.MulOp(result.ssa, factor.ssa), x.dims)
+    if exponent > 0 or exponent == -0.5:
+        return result
+    one = call.emit(coda.ConstantOp(1.0, ELEMENT_TYPES[x.type.element]), ())
+    return call.emit(coda.DivOp(one.ssa, result.ssa), x.dims)
 
 
 def number_unary(name: str, value: Number) -> Number:
@@ -109,37 +172,95 @@ def _compute(operator: str, left: Number, right: Number) -> Number:
             return min(left, right)
 
 
-def binary(call: Invocation, operator: str, left: Value, right: Value) -> Value:
+def binary(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:
     """`left operator right` with broadcasting; a number takes the element type of the other."""
+    make = BINARY[operator]
+    return _combined(call, operator, make, make.ELEMENTS, left, right)
+
+
+def binary_call(call: Invocation) -> TensorValue:
+    """The binary operator that `call` names, on the arguments `a` and `b`."""
+    make = BINARY[call.name]
+    return _of_two(call, make, make.ELEMENTS)
+
+
+def compare(call: Invocation) -> TensorValue:
+    """The truth values of a comparison."""
+
+    def make(a: SSAValue, b: SSAValue) -> Operation:
+        return coda.CompareOp(a, b, call.name)
+
+    return _of_two(call, make, coda.CompareOp.ELEMENTS)
+
+
+def logical(call: Invocation) -> TensorValue:
+    operator = LOGICAL[call.name]
+    return _of_two(call, operator, operator.ELEMENTS)
+
+
+def where(call: Invocation) -> TensorValue:
+    condition = call.tensor("condition")
+    _expect_elements(call.name, "condition", condition, coda.LogicalNotOp.ELEMENTS)
+
+    def make(a: SSAValue, b: SSAValue) -> Operation:
+        return coda.WhereOp(condition.ssa, a, b)
+
+    return _of_two(call, make, coda.WhereOp.ELEMENTS, condition.dims)
+
+
+def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims = ()) -> TensorValue:
+    """An operator on the arguments `a` and `b`, at least one of which is a tensor."""
+    a, b = call.value("a"), call.value("b")
+    assert a is not None and b is not None, "both are required"
+    if not isinstance(a, TensorValue) and not isinstance(b, TensorValue):
+        raise Mistake(
+            f"{call.name}: a is {describe(a)} and b is {describe(b)}, expected a tensor",
+            "make a tensor of one of the numbers: cast(0, f32)",
+            argument="a",
+        )
+    return _combined(call, call.name, make, elements, a, b, dims)
+
+
+def _combined(
+    call: Invocation,
+    operator: str,
+    make: Maker,
+    elements: coda.Elements,
+    left: Value,
+    right: Value,
+    dims: Dims = (),
+) -> TensorValue:
+    """`make(left, right)` broadcast with `dims`; a number takes the element type of the other."""
     for name, value in (("a", left), ("b", right)):
-        _expect_operand(operator, name, value)
+        _expect_operand(operator, name, value, elements)
     pattern = left if isinstance(left, TensorValue) else right
     assert isinstance(pattern, TensorValue), "numbers are folded before"
-    a, b = _operand(call, left, pattern), _operand(call, right, pattern)
+    a, b = _operand(call, operator, left, pattern), _operand(call, operator, right, pattern)
     if a.type.element != b.type.element:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their element types differ",
             f"convert one of them, as in cast(y, {a.type.element})",
         )
-    dims = broadcast(a.dims, b.dims)
-    if dims is None:
+    common = broadcast(a.dims, b.dims)
+    if common is None:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their shapes do not broadcast",
             _broadcast_remedy(a, b),
         )
-    return call.emit(BINARY[operator](a.ssa, b.ssa), dims)
+    shape = broadcast(common, dims)
+    if shape is None:
+        raise Mistake(
+            f"{operator}: condition has the shape {format_dims(dims)}, which does not broadcast "
+            f"with {format_dims(common)}",
+            argument="condition",
+        )
+    return call.emit(make(a.ssa, b.ssa), shape)
 
 
-def _expect_operand(operator: str, name: str, value: Value) -> None:
+def _expect_operand(operator: str, name: str, value: Value, elements: coda.Elements) -> None:
     match value:
-        case TensorValue() if value.type.is_float:
-            return
         case TensorValue():
-            raise Mistake(
-                f"an operand of {operator} is {value.type}, expected floating-point elements",
-                "convert it: cast(..., f32)",
-                argument=name,
-            )
+            _expect_elements(operator, name, value, elements)
         case PartialValue():
             raise Mistake(
                 f"an operand of {operator} is {describe(value)}, which is complete per tile only",
@@ -152,7 +273,9 @@ def _expect_operand(operator: str, name: str, value: Value) -> None:
                 "use a const, or the reduction mean(x)",
                 argument=name,
             )
-        case _ if is_number(value):
+        case bool() if elements in (coda.Elements.BOOLEANS, coda.Elements.ANY):
+            return
+        case _ if is_number(value) and elements != coda.Elements.BOOLEANS:
             return
         case _:
             raise Mistake(
@@ -161,13 +284,35 @@ def _expect_operand(operator: str, name: str, value: Value) -> None:
             )
 
 
-def _operand(call: Invocation, value: Value, pattern: TensorValue) -> TensorValue:
-    """`value`, or the constant of the element type of `pattern` that a number stands for."""
+_EXPECTED = {
+    coda.Elements.FLOATS: ("floating-point elements", "convert it: cast(..., f32)"),
+    coda.Elements.NUMBERS: ("numbers", "convert it: cast(..., f32)"),
+    coda.Elements.BOOLEANS: ("bool elements", "compare it: ne(..., 0)"),
+}
+
+
+def _expect_elements(operator: str, name: str, value: TensorValue, elements: coda.Elements) -> None:
+    if not elements.includes(ELEMENT_TYPES[value.type.element]):
+        expected, remedy = _EXPECTED[elements]
+        raise Mistake(
+            f"an operand of {operator} is {value.type}, expected {expected}", remedy, argument=name
+        )
+
+
+def _operand(call: Invocation, operator: str, value: Value, pattern: TensorValue) -> TensorValue:
+    """`value`, or the number as a constant of the element type of `pattern`."""
     if isinstance(value, TensorValue):
         return value
     assert isinstance(value, int | float)
-    constant = coda.ConstantOp(float(value), ELEMENT_TYPES[pattern.type.element])
-    return call.emit(constant, ())
+    element = pattern.type.element
+    fits = isinstance(value, int) and (element == "bool") == isinstance(value, bool)
+    if not fits and not pattern.type.is_float:
+        raise Mistake(
+            f"an operand of {operator} is {describe(value)}, but the other one is {pattern.type}",
+            "convert the tensor, as in cast(y, f32)",
+        )
+    number = float(value) if pattern.type.is_float else int(value)
+    return call.emit(coda.ConstantOp(number, ELEMENT_TYPES[element]), ())
 
 
 def _broadcast_remedy(a: TensorValue, b: TensorValue) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
+from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import (
     CombinerAttr,
     FusedOp,
@@ -24,7 +24,6 @@ from coda_ir.dialects.gemm import (
     YieldOp,
 )
 from coda_ir.dialects.gemm import Port as GemmPort
-from coda_ir.dialects.gemm.segment import region_type
 from coda_ir.frontends.coda_text.arguments import (
     Bound,
     Formal,
@@ -37,6 +36,7 @@ from coda_ir.frontends.coda_text.epilogue_body import Columns, EpilogueBody
 from coda_ir.frontends.coda_text.epilogue_ports import (
     EpilogueResult,
     Interface,
+    check_elements,
     check_operand,
     read_interface,
 )
@@ -78,17 +78,16 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     understood |= {operand.name.text for operand in interface.operands}
     unclear = {port.name.text for port in definition.tree.ports} - understood
     body.variables |= dict.fromkeys(unclear, POISON)
-    selected = {result.port.index for result in interface.results}
     for accumulator in interface.accumulators:
         body.declare(accumulator, [f32])
     for index, operand in enumerate(interface.operands):
-        is_index = any(getattr(number, "data", None) == index for number in selected)
-        body.declare(operand.name, [i64 if is_index else f32] * interface.arity(operand.kind))
+        type = operand.region_type(is_index=interface.is_index(index))
+        body.declare(operand.name, [type] * interface.arity(operand.kind))
     body.run()
     if reporter.count == errors:
         body.check_unused()
         for result in interface.results:
-            body.result(result.syntax, interface.result_arity(result))
+            body.result(result.syntax, interface.result_arity(result), result.region_type)
 
 
 def _ignore(span: Span, message: str, remedy: str) -> None:
@@ -166,9 +165,11 @@ class _EpilogueCall:
             rows, columns = gemm.x.dims[:-1], gemm.columns
         else:
             rows, columns = self._map_domain(values)
-        for operand, value in zip(self.interface.operands, values, strict=True):
+        for index, (operand, value) in enumerate(zip(self.interface.operands, values, strict=True)):
+            check_elements(operand, value, is_index=self.interface.is_index(index))
             check_operand(operand, value, rows, columns)
-        element = (gemm.x if gemm else values[0]).type.element
+        floats = [value.type.element for value in values if value.type.is_float]
+        element = gemm.x.type.element if gemm else next(iter(floats), "f32")
         segment = self._segment(gemm, values, rows, columns, element)
         if segment is None:
             return POISON
@@ -333,13 +334,14 @@ class _EpilogueCall:
         body = EpilogueBody(self.definition, self.caller.reporter, suffix, domain)
         for accumulator in self.interface.accumulators:
             body.declare(accumulator, [f32])
-        for operand, value in zip(self.interface.operands, values, strict=True):
-            type = region_type(element_type_of(value.ssa))
+        for index, operand in enumerate(self.interface.operands):
+            type = operand.region_type(is_index=self.interface.is_index(index))
             body.declare(operand.name, [type] * self.interface.arity(operand.kind))
         body.run()
         yielded: list[ScalarValue] = []
         for result in self.interface.results:
-            items = body.result(result.syntax, self.interface.result_arity(result))
+            arity = self.interface.result_arity(result)
+            items = body.result(result.syntax, arity, result.region_type)
             if items is None:
                 return None
             yielded += items

@@ -8,11 +8,14 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, f32
 from xdsl.ir import Attribute, Block
 
-from coda_ir.dialects.coda.shapes import float_type
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder
+from coda_ir.dialects.coda.shapes import float_type, is_float
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder, region_type
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS
+from coda_ir.frontends.coda_text.element_calls import call_on_elements
+from coda_ir.frontends.coda_text.elementwise import BINARY, binary_call, negation
 from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
+from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES
 from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.program import RESERVED, EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
@@ -38,28 +41,14 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
+    element_name,
     is_poisoned,
 )
 
-UNARY = (
-    "abs",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sigmoid",
-    "silu",
-    "relu",
-    "relu2",
-    "gelu",
-    "gelu_tanh",
-)
-INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 GROUP_REDUCTIONS = {"group_sum": Combiner.ADD, "group_max": Combiner.MAX}
+ELEMENTWISE = {signature(text).name: rule for text, rule in ELEMENTWISE_RULES.items()}
 SIGNATURES = {
-    **{name: OPERATORS[name].signature for name in (*UNARY, "softcap", "cast")},
-    **{name: OPERATORS[name].signature for name in ("maximum", "minimum")},
+    **{name: OPERATORS[name].signature for name in (*ELEMENTWISE, "cast")},
     **{name: signature(f"{name}(x, *, group: integer)") for name in GROUP_REDUCTIONS},
 }
 
@@ -144,8 +133,8 @@ class EpilogueBody(Evaluator):
                         f"remove it, or call it _{name}, or make it a result",
                     )
 
-    def result(self, port: Port, count: int) -> list[ScalarValue] | None:
-        """The `count` values that a result yields; None after an error."""
+    def result(self, port: Port, count: int, type: Attribute = f32) -> list[ScalarValue] | None:
+        """The `count` values of `type` that a result yields; None after an error."""
         name = port.name.text
         if name not in self.variables:
             self.error(
@@ -168,7 +157,7 @@ class EpilogueBody(Evaluator):
             return None
         builder = self.builder(port.name.span)
         try:
-            return [_scalar(builder, item) for item in items]
+            return [_scalar(builder, item, type=type) for item in items]
         except Mistake as mistake:
             self.report(mistake, port.name.span, "results are elements or numbers")
             return None
@@ -209,17 +198,15 @@ class EpilogueBody(Evaluator):
         return self.error(node.span, f"unknown name '{name}'", remedy)
 
     def negation(self, node: Negation, operand: Value) -> Value:
-        builder = self.builder(node.span)
-        return ScalarValue(builder.neg(_scalar(builder, operand).ssa))
+        return call_on_elements(self.builder(node.span), "-", {"x": [operand]}, negation)
 
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
-        if node.operator not in INFIX:
+        if node.operator not in BINARY:
             raise Mistake(
                 f"{node.operator} cannot be used in an epilogue", "GEMMs are arguments of its call"
             )
-        builder = self.builder(node.operator_span)
-        a, b = _scalar(builder, left, "a"), _scalar(builder, right, "b")
-        return ScalarValue(getattr(builder, INFIX[node.operator])(a.ssa, b.ssa))
+        builder, values = self.builder(node.operator_span), {"a": [left], "b": [right]}
+        return call_on_elements(builder, node.operator, values, binary_call)
 
     def call(self, node: Call) -> Value:
         name = node.callee.text
@@ -252,15 +239,20 @@ def _element_call(builder: ScalarBuilder, name: str, values: Values) -> Value:
     folded = constant_call(name, values)
     if folded is not None:
         return folded
-    if name in ("maximum", "minimum"):
-        a, b = (_scalar(builder, values[key][0], key) for key in ("a", "b"))
-        return ScalarValue(getattr(builder, name)(a.ssa, b.ssa))
-    x = _scalar(builder, values["x"][0], "x").ssa
-    if name == "softcap":
-        return ScalarValue(builder.softcap(x, _positive(values["cap"][0])))
     if name == "cast":
-        return ScalarValue(builder.round_to(x, float_type(_rounding_type(values["dtype"][0]))))
-    return ScalarValue(getattr(builder, name)(x))
+        return _converted(builder, values["x"][0], _element_type(values["dtype"][0]))
+    return call_on_elements(builder, name, values, ELEMENTWISE[name])
+
+
+def _converted(builder: ScalarBuilder, value: Value, target: str) -> ScalarValue:
+    """An element as one of another type; floats are rounded to it."""
+    type = region_type(ELEMENT_TYPES[target])
+    if not isinstance(value, ScalarValue):
+        return _scalar(builder, value, "x", type)
+    converted = builder.converted(value.ssa, type)
+    if is_float(type):
+        converted = builder.round_to(converted, float_type(ELEMENT_TYPES[target]))
+    return ScalarValue(converted)
 
 
 def _group_reduction(
@@ -287,31 +279,30 @@ def _group_reduction(
     return ScalarValue(builder.insert(GroupReduceOp(x, GROUP_REDUCTIONS[name], group)))
 
 
-def _positive(value: Value) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise Mistake(f"softcap: cap is {describe(value)}, expected more than 0", argument="cap")
-    return float(value)
-
-
-def _rounding_type(value: Value) -> Attribute:
-    if isinstance(value, ElementType) and value.name in ("bf16", "f16", "f32"):
-        return ELEMENT_TYPES[value.name]
+def _element_type(value: Value) -> str:
+    if isinstance(value, ElementType) and value.name != "f64":
+        return value.name
+    known = ", ".join(name for name in ELEMENT_TYPES if name != "f64")
     raise Mistake(
-        f"cast: dtype is {describe(value)}, expected bf16, f16 or f32",
-        "elements are computed in f32; a cast rounds them",
+        f"cast: dtype is {describe(value)}, expected one of {known}",
+        "floats are computed in f32; a cast rounds them",
         argument="dtype",
     )
 
 
-def _scalar(builder: ScalarBuilder, value: Value, argument: str | None = None) -> ScalarValue:
-    """A float32 element; a number becomes a constant. Raises Mistake for anything else."""
+def _scalar(
+    builder: ScalarBuilder, value: Value, argument: str | None = None, type: Attribute = f32
+) -> ScalarValue:
+    """An element of `type`; a number becomes a constant. Raises Mistake for anything else."""
+    expected = element_name(type)
     match value:
-        case ScalarValue() if value.ssa.type == f32:
+        case ScalarValue() if value.ssa.type == type:
             return value
         case ScalarValue():
+            remedy = f"convert it: cast(..., {expected})"
             raise Mistake(
-                f"this port has {value.ssa.type} elements, which can only index a select",
-                "pass a floating-point tensor",
+                f"this is {describe(value)}, expected {expected}",
+                remedy if expected != "bool" else "compare it: ne(..., 0)",
                 argument=argument,
             )
         case TupleValue():
@@ -320,10 +311,10 @@ def _scalar(builder: ScalarBuilder, value: Value, argument: str | None = None) -
                 "unpack it first: first, second = pair",
                 argument=argument,
             )
-        case bool():
+        case bool() if expected != "bool":
             pass
-        case int() | float():
-            return ScalarValue(builder.constant(float(value)))
+        case int() | float() if is_float(type) or isinstance(value, int):
+            return ScalarValue(builder.number(value, type))
         case _:
             pass
     raise Mistake(f"this is {describe(value)}, expected an element or a number", argument=argument)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr
+from xdsl.ir import Attribute
+
+from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr, region_type
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
 from coda_ir.frontends.coda_text.syntax import Identifier, Port, Span
 from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
     FLOAT_TYPES,
+    INDEX_TYPES,
     Dim,
     Dims,
     TensorValue,
@@ -20,6 +24,9 @@ from coda_ir.frontends.coda_text.values import (
 )
 
 Report = Callable[[Span, str, str], object]
+
+UNSTATED = tuple(name for name in ELEMENT_TYPES if name not in FLOAT_TYPES)
+"""Element types that a port has to state."""
 
 OPERAND_KINDS = [
     kind.value for kind in PortKind if kind != PortKind.TILE_T and kind.combiner is None
@@ -33,8 +40,16 @@ RESULT_KINDS = [
 
 @dataclass(frozen=True, slots=True)
 class OperandPort:
+    """`element` is the element type that it states; None for floats, and the index of a select."""
+
     name: Identifier
     kind: PortKind
+    element: str | None = None
+
+    def region_type(self, *, is_index: bool) -> Attribute:
+        """The type of its elements in the region; an index is an integer, i64 unless stated."""
+        element = self.element or ("i64" if is_index else "f32")
+        return region_type(ELEMENT_TYPES[element])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,11 @@ class EpilogueResult:
     syntax: Port
     port: ResultPortAttr
     element: str | None
+
+    @property
+    def region_type(self) -> Attribute:
+        """The type of its elements in the region."""
+        return region_type(ELEMENT_TYPES[self.element or "f32"])
 
     @property
     def per_column(self) -> bool:
@@ -61,6 +81,10 @@ class Interface:
     @property
     def is_pair(self) -> bool:
         return len(self.accumulators) == 2
+
+    def is_index(self, number: int) -> bool:
+        """Return whether a port has the columns that a result selects."""
+        return any(getattr(result.port.index, "data", None) == number for result in self.results)
 
     def arity(self, kind: PortKind) -> int:
         """Number of elements of a port: two where each column of a pair has its own."""
@@ -86,7 +110,8 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
             accumulators.append(port.name)
         else:
             kind = _operand_kind(port, len(accumulators) == 2, error)
-            operands += [] if kind is None else [OperandPort(port.name, kind)]
+            if kind is not None:
+                operands.append(OperandPort(port.name, kind, _stated_element(port)))
     if len(accumulators) > 2:
         error(
             accumulators[2].span,
@@ -115,8 +140,13 @@ def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
         remedy = kind_remedy("port", name.text, kinds, f"kinds of ports are {', '.join(kinds)}")
         error(name.span, f"unknown kind of port '{name.text}'", remedy)
         return None
-    if port.kind.argument is not None:
-        error(port.kind.span, f"{name.text} takes no argument", f"write {name.text}")
+    argument = port.kind.argument
+    if argument is not None and argument.text not in UNSTATED:
+        error(
+            argument.span,
+            f"{name.text}<{argument.text}>: expected the type of elements that are no floats",
+            element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}"),
+        )
         return None
     kind = PortKind(name.text)
     if kind.is_half and not is_pair:
@@ -127,6 +157,12 @@ def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
         )
         return None
     return kind
+
+
+def _stated_element(port: Port) -> str | None:
+    """The element type of a port in angle brackets."""
+    assert port.kind is not None
+    return port.kind.argument and port.kind.argument.text
 
 
 def _result(
@@ -157,11 +193,11 @@ def _stored_result(
     port: Port, kind: str, argument: Identifier | None, is_pair: bool, error: Report
 ) -> EpilogueResult | None:
     assert port.kind is not None
-    if argument is not None and argument.text not in FLOAT_TYPES:
+    if argument is not None and argument.text not in ELEMENT_TYPES:
         error(
             argument.span,
             f"{kind}<{argument.text}>: expected the element type to store",
-            element_remedy(argument.text, FLOAT_TYPES, f"one of {', '.join(FLOAT_TYPES)}"),
+            element_remedy(argument.text, ELEMENT_TYPES, f"one of {', '.join(ELEMENT_TYPES)}"),
         )
         return None
     if kind == "half" and not is_pair:
@@ -207,14 +243,26 @@ def _select_result(
     return EpilogueResult(port, ResultPortAttr.select(index), "f32")
 
 
-def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Dim) -> None:
-    """Raise Mistake unless a tensor fits a port of an M x N domain; M is the product of `rows`."""
-    if value.type.element == "bool":
+def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> None:
+    """Raise Mistake unless a tensor has the elements of a port."""
+    given, name = value.type.element, f"the {port.kind.value} port '{port.name.text}'"
+    if port.element is not None and given != port.element:
         raise Mistake(
-            f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected numbers",
-            "give it 0 and 1 as floating-point elements",
+            f"{name} got {value.type}, expected {port.element} elements",
+            f"convert it: cast(..., {port.element})",
             argument=port.name.text,
         )
+    allowed = INDEX_TYPES if is_index else FLOAT_TYPES
+    if port.element is None and given not in allowed:
+        raise Mistake(
+            f"{name} got {value.type}, expected {'integers' if is_index else 'floats'}",
+            f"declare it: {port.name.text}: {port.kind.value}<{given}>",
+            argument=port.name.text,
+        )
+
+
+def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Dim) -> None:
+    """Raise Mistake unless a tensor fits a port of an M x N domain; M is the product of `rows`."""
     dims = value.dims
     half = divided(columns, 2)
     width = columns if not port.kind.is_half or half is None else half

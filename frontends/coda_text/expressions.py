@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
-from coda_ir.frontends.coda_text.elementwise import BINARY, binary
+from coda_ir.frontends.coda_text.elementwise import BINARY, binary_call, negation
 from coda_ir.frontends.coda_text.epilogue import call_epilogue
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -137,10 +137,8 @@ class ExpressionLowering(Evaluator):
         return OPERATORS[name].signature.text
 
     def negation(self, node: Negation, operand: Value) -> Value:
-        call = Invocation("-", {"x": [operand]}, self.insert)
-        x = call.float_tensor("x")
         self.span = node.span
-        return call.emit(coda.NegOp(x.ssa), x.dims)
+        return negation(Invocation("-", {"x": [operand]}, self.insert))
 
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
         self.span = node.operator_span
@@ -148,7 +146,7 @@ class ExpressionLowering(Evaluator):
             return matmul(Invocation("@", {"x": [left], "w": [right]}, self.insert))
         if node.operator not in BINARY:
             raise Mistake(f"unknown operator {node.operator}")
-        return binary(Invocation(node.operator, {}, self.insert), node.operator, left, right)
+        return binary_call(Invocation(node.operator, {"a": [left], "b": [right]}, self.insert))
 
     def call(self, node: Call) -> Value:
         name = node.callee.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
+from coda_ir.frontends.coda_text.elementwise import BINARY, LOGICAL, UNARY
 from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -28,7 +28,9 @@ _INFIX: dict[type[Operation], tuple[str, int]] = {
     coda.DivOp: ("/", PRODUCT),
 }
 _UNARY: dict[type[Operation], str] = {operator: name for name, operator in UNARY.items()}
-_BINARY: dict[type[Operation], str] = {operator: name for name, operator in BINARY.items()}
+_BINARY: dict[type[Operation], str] = {
+    operator: name for name, operator in (*BINARY.items(), *LOGICAL.items())
+}
 _GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}
 
@@ -106,7 +108,7 @@ class OperatorWriter:
         if kind in _UNARY:
             return _call(_UNARY[kind], self._tensor(op.operands[0]))
         if kind in _BINARY:
-            return _call(_BINARY[kind], *self._two(op))
+            return _call(_BINARY[kind], *self._two(op.operands))
         if kind not in _WRITERS:
             raise Inexpressible("the language has no such operator")
         return _WRITERS[kind](self, op)
@@ -121,16 +123,18 @@ class OperatorWriter:
     def _tensor(self, value: SSAValue, strength: int = SUM) -> str:
         return self.tensor(value).within(strength)
 
-    def _two(self, op: Operation, left: int = SUM, right: int = SUM) -> tuple[str, str]:
+    def _two(
+        self, operands: Sequence[SSAValue], left: int = SUM, right: int = SUM
+    ) -> tuple[str, str]:
         """The operands of a binary operator, of which one may be a number."""
-        texts = [self._texts[operand] for operand in op.operands]
+        texts = [self._texts[operand] for operand in operands]
         if all(text.is_number for text in texts):
-            texts[0] = self.tensor(op.operands[0])
+            texts[0] = self.tensor(operands[0])
         return texts[0].within(left), texts[1].within(right)
 
     def _infix(self, op: Operation, symbol: str, strength: int) -> Text:
         # Operators of one strength group to the left.
-        left, right = self._two(op, strength, strength + 1)
+        left, right = self._two(op.operands, strength, strength + 1)
         return Text(f"{left} {symbol} {right}", strength)
 
     # Operators
@@ -148,6 +152,15 @@ class OperatorWriter:
 
     def softcap(self, op: coda.SoftcapOp) -> Text:
         return _call("softcap", self._tensor(op.operand), number_text(op.cap.value.data))
+
+    def compare(self, op: coda.CompareOp) -> Text:
+        return _call(op.relation.data, *self._two(op.operands))
+
+    def where(self, op: coda.WhereOp) -> Text:
+        return _call("where", self._tensor(op.condition), *self._two((op.lhs, op.rhs)))
+
+    def logical_not(self, op: coda.LogicalNotOp) -> Text:
+        return _call("logical_not", self._tensor(op.operand))
 
     def cast(self, op: coda.CastOp) -> Text:
         if op.operand.type == op.result.type:
@@ -247,6 +260,10 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.NegOp: OperatorWriter.negation,
     coda.GeluOp: OperatorWriter.gelu,
     coda.SoftcapOp: OperatorWriter.softcap,
+    coda.EluOp: OperatorWriter.with_properties,
+    coda.CompareOp: OperatorWriter.compare,
+    coda.WhereOp: OperatorWriter.where,
+    coda.LogicalNotOp: OperatorWriter.logical_not,
     coda.CastOp: OperatorWriter.cast,
     coda.LinearOp: OperatorWriter.linear,
     coda.MatmulOp: OperatorWriter.matmul,

@@ -11,7 +11,21 @@ from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
-from coda_ir.frontends.coda_text.elementwise import NUMBER_UNARY, UNARY, binary, unary
+from coda_ir.frontends.coda_text.elementwise import (
+    COMPARISONS,
+    LOGICAL,
+    NUMBER_UNARY,
+    UNARY,
+    binary_call,
+    clamp,
+    compare,
+    elu,
+    logical,
+    logical_not,
+    power,
+    unary,
+    where,
+)
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
@@ -269,11 +283,22 @@ def embedding(call: Invocation) -> TensorValue:
     return call.emit(op, (*ids.dims, table.dims[1]))
 
 
-def extremum(call: Invocation) -> Value:
-    a, b = call.value("a"), call.value("b")
-    assert a is not None and b is not None, "both are required"
-    return binary(call, call.name, a, b)
-
+ELEMENTWISE: dict[str, Rule] = {
+    **{f"{name}(x)": unary for name in UNARY if name != "detach"},
+    "maximum(a, b)": binary_call,
+    "minimum(a, b)": binary_call,
+    "clamp(x, min: number?, max: number?)": clamp,
+    "pow(x, exponent: number)": power,
+    "elu(x, alpha: number = 1.0)": elu,
+    "gelu(x)": gelu("none"),
+    "gelu_tanh(x)": gelu("tanh"),
+    "softcap(x, cap: number)": softcap,
+    "where(condition, a, b)": where,
+    **{f"{name}(a, b)": compare for name in COMPARISONS},
+    **{f"{name}(a, b)": logical for name in LOGICAL},
+    "logical_not(x)": logical_not,
+}
+"""What tensors have and elements of epilogues, too."""
 
 _RULES: dict[str, Rule] = {
     "linear(x, w, b?, *, dtype: type?)": linear,
@@ -290,9 +315,8 @@ _RULES: dict[str, Rule] = {
     "geglu(x)": glu("gelu"),
     "geglu_tanh(x)": glu("gelu_tanh"),
     "reglu(x)": glu("relu"),
-    "gelu(x)": gelu("none"),
-    "gelu_tanh(x)": gelu("tanh"),
-    "softcap(x, cap: number)": softcap,
+    **ELEMENTWISE,
+    "detach(x)": unary,
     "cast(x, dtype: type)": cast,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
     "table_heads: integer = 1, per_column: boolean = false)": rope,
@@ -301,9 +325,6 @@ _RULES: dict[str, Rule] = {
     "ignore_index: integer = -100)": cross_entropy,
     "embedding(ids, table, *, padding_idx: integer?)": embedding,
     "finalize(partial)": finalize,
-    "maximum(a, b)": extremum,
-    "minimum(a, b)": extremum,
-    **{f"{name}(x)": unary for name in UNARY},
     TORCH_CALL: torch_call,
 }
 

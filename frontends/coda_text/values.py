@@ -145,7 +145,7 @@ def describe(value: Value) -> str:
         case PartialValue():
             return f"a partial_{value.axis}<{value.combiner.value}>"
         case ScalarValue():
-            return "a value of the epilogue"
+            return f"an element of type {element_name(value.ssa.type)}"
         case TupleValue():
             return f"a tuple of {len(value.items)} values"
         case ListValue():
