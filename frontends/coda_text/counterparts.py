@@ -48,13 +48,15 @@ ELEMENTWISE: dict[str, str] = _by_name(
         "$x - $y": "sub subtract",
         "$x * $y": "mul multiply",
         "$x / $y": "div divide true_divide",
-        "minimum(maximum($x, $y), $z)": "clamp clip",
+        "minimum(maximum($x, $y), $z)": "clip",
         "maximum($x, $y)": "clamp_min",
         "minimum($x, $y)": "clamp_max",
-        "minimum(relu($x), 6)": "relu6",
-        "minimum(maximum($x, -1), 1)": "hardtanh",
-        "minimum(maximum($x / 6 + 0.5, 0), 1)": "hardsigmoid",
-        "$x * minimum(maximum($x / 6 + 0.5, 0), 1)": "hardswish",
+        "clamp($x, 0, 6)": "relu6",
+        "clamp($x, -1, 1)": "hardtanh",
+        "clamp($x / 6 + 0.5, 0, 1)": "hardsigmoid",
+        "$x * clamp($x / 6 + 0.5, 0, 1)": "hardswish",
+        "$x * tanh(softplus($x))": "mish",
+        "-softplus(-$x)": "log_sigmoid",
         "maximum($x, ${y|0.01} * $x)": "leaky_relu",
         "$x / (1 + abs($x))": "softsign",
         "cast($x, f32)": "float",
@@ -74,6 +76,13 @@ ELEMENTS: dict[str, str] = {
 
 _TENSORS: dict[str, str] = _by_name(
     {
+        "lt($x, $y)": "less",
+        "le($x, $y)": "less_equal",
+        "gt($x, $y)": "greater",
+        "ge($x, $y)": "greater_equal",
+        "ne($x, $y)": "not_equal",
+        "ne($x, $x)": "isnan",
+        "where($y, ${z|0}, $x)": "masked_fill",
         "split($x, [$chunks], dim=${z|-1})": "chunk",
         "concat(${all|x, y}, dim=${integer|-1})": "cat concatenate",
         "reshape($x, [${rest|$shape}])": "view",
@@ -102,9 +111,8 @@ _TENSORS: dict[str, str] = _by_name(
 )
 
 _SAME_TYPE = (
-    "sin cos tan asin acos atan sinh cosh asinh acosh atanh erf erfc floor ceil round trunc frac "
-    "sign log1p log2 log10 exp2 expm1 softplus elu selu celu mish log_sigmoid logit nan_to_num "
-    "tril triu zeros_like ones_like"
+    "tan asin acos atan sinh cosh asinh acosh atanh erfc trunc frac log2 log10 exp2 selu celu "
+    "logit nan_to_num tril triu zeros_like ones_like"
 )
 
 _PYTORCH: dict[str, str] = {
@@ -118,18 +126,7 @@ _PYTORCH: dict[str, str] = {
         for name in ("atan2", "logaddexp", "floor_divide")
     },
     **{name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y") for name in ("fmod", "remainder")},
-    **{
-        name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y", "bool")
-        for name in ("eq", "ne", "lt", "le", "gt", "ge")
-    },
-    **{
-        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y", "bool")
-        for name in ("logical_and", "logical_or", "logical_xor")
-    },
-    **{
-        name: _pytorch(f"{name}.default({{0}})", dtype="bool")
-        for name in ("logical_not", "isnan", "isinf", "isfinite")
-    },
+    **{name: _pytorch(f"{name}.default({{0}})", dtype="bool") for name in ("isinf", "isfinite")},
     **{
         name: _pytorch(f"{name}.default({{0}}, -1)", dtype="i64", shape="$rows")
         for name in ("argmax", "argmin")
@@ -145,9 +142,6 @@ _PYTORCH: dict[str, str] = {
     "flip": _pytorch("flip.default({0}, [${y|-1}])"),
     "roll": _pytorch("roll.default({0}, [${y|1}], [${z|-1}])"),
     "log_softmax": _pytorch("log_softmax.int({0}, -1)"),
-    "pow": _pytorch("pow.Tensor_Scalar({0}, ${y|2})"),
-    "where": _pytorch("where.self({0}, {1}, {2})", "$X, $Y, $Z"),
-    "masked_fill": _pytorch("masked_fill.Scalar({0}, {1}, ${z|0.0})", "$X, $Y"),
     "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
@@ -173,7 +167,19 @@ OTHERS = frozenset(
         *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
         *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
-        *("nuclear_norm", "prelu", "print", "range", "real", "renorm", "reshape_as", "rrelu"),
+        *(
+            "amp",
+            "argwhere",
+            "cross",
+            "nuclear_norm",
+            "prelu",
+            "print",
+            "range",
+            "real",
+            "renorm",
+            "reshape_as",
+            "rrelu",
+        ),
         *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
         *("unique", "vsplit", "xlogy"),
     )
@@ -188,19 +194,21 @@ CALLS: dict[str, str] = {
 """Methods whose names are those of operators with other arguments."""
 
 INFIX: dict[str, str] = {
-    "<": "lt",
-    ">": "gt",
-    "<=": "le",
-    ">=": "ge",
-    "==": "eq",
-    "!=": "ne",
-    "%": "remainder",
-    "&": "logical_and",
-    "|": "logical_or",
-    "and": "logical_and",
-    "or": "logical_or",
+    "**": "pow($x, $y)",
+    "<": "lt($x, $y)",
+    ">": "gt($x, $y)",
+    "<=": "le($x, $y)",
+    ">=": "ge($x, $y)",
+    "==": "eq($x, $y)",
+    "!=": "ne($x, $y)",
+    "%": FUNCTIONS["remainder"],
+    "&": "logical_and($x, $y)",
+    "|": "logical_or($x, $y)",
+    "and": "logical_and($x, $y)",
+    "or": "logical_or($x, $y)",
+    "not": "logical_not($x)",
 }
-"""Infix operators of Python, as names of `FUNCTIONS`."""
+"""Operators of Python."""
 
 ELEMENT_NAMES: dict[str, str] = _by_name(
     {

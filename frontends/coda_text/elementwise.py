@@ -212,6 +212,8 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
     """An operator on the arguments `a` and `b`, at least one of which is a tensor."""
     a, b = call.value("a"), call.value("b")
     assert a is not None and b is not None, "both are required"
+    for name, value in (("a", a), ("b", b)):
+        _expect_operand(call.name, name, value, elements)
     if not isinstance(a, TensorValue) and not isinstance(b, TensorValue):
         raise Mistake(
             f"{call.name}: a is {describe(a)} and b is {describe(b)}, expected a tensor",
@@ -231,8 +233,6 @@ def _combined(
     dims: Dims = (),
 ) -> TensorValue:
     """`make(left, right)` broadcast with `dims`; a number takes the element type of the other."""
-    for name, value in (("a", left), ("b", right)):
-        _expect_operand(operator, name, value, elements)
     pattern = left if isinstance(left, TensorValue) else right
     assert isinstance(pattern, TensorValue), "numbers are folded before"
     a, b = _operand(call, operator, left, pattern), _operand(call, operator, right, pattern)

@@ -219,7 +219,7 @@ class EpilogueBody(Evaluator):
                 () if known else SIGNATURES,
                 given,
                 counterparts=ELEMENTS,
-                otherwise=f"operators on elements are {', '.join(sorted(SIGNATURES))}",
+                otherwise="docs/language.md lists the operators on elements",
             )
             return self.error(node.callee.span, message or f"unknown function '{name}'", remedy)
         bound = self.bound_arguments(SIGNATURES[name], node)

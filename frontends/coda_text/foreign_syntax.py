@@ -211,7 +211,7 @@ def _infix(before: str, after: str) -> str | None:
             return WORDS[each[0]]
     if word is not None and previous is not None:
         if previous[0] == "not":
-            return _written(FUNCTIONS["logical_not"], [Given(word[0])])
+            return _written(INFIX["not"], [Given(word[0])])
         if before[-1:].isdigit() and word[0][0].isalpha():
             return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
     if after.startswith("?"):
@@ -225,4 +225,4 @@ def _infix(before: str, after: str) -> str | None:
     left, right = _primary(before), _OPERAND.match(after[len(found) :])
     if left is None or right is None:
         return None
-    return _written(FUNCTIONS[INFIX[found]], [Given(left), _given(right[1])])
+    return _written(INFIX[found], [Given(left), _given(right[1])])

@@ -183,12 +183,6 @@ def cast(call: Invocation) -> TensorValue:
     x = call.tensor("x")
     if element == x.type.element:
         return x
-    if "bool" in (element, x.type.element):
-        raise Mistake(
-            f"cast: x is {x.type}, which does not become {element}",
-            'ask PyTorch: torch("aten._to_copy.default({0}, dtype=torch.float32)", x, ...)',
-            argument="x",
-        )
     return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
+from coda_ir.dialects.coda import REAL_FUNCTIONS
 from coda_ir.frontends.coda_text.counterparts import (
     CHOICES,
     ELEMENT_NAMES,
@@ -32,6 +33,10 @@ def _plain(name: str) -> str:
 
 
 _PLAIN_FUNCTIONS = {_plain(name): name for name in [*FUNCTIONS, *OTHERS]}
+
+
+_FUNCTIONS_OF_ONE = frozenset({*REAL_FUNCTIONS, "elu"})
+"""Operators of the language that could be activations."""
 
 
 def function_remedy(
@@ -63,11 +68,13 @@ def choice_remedy(parameter: str, value: str, choices: Sequence[str]) -> str:
     if synonym in choices:
         return f'write {parameter}="{synonym}"'
     same = [each for each in choices if _plain(each) == _plain(value)]
-    if not same and _plain(value) not in _PLAIN_FUNCTIONS:
+    is_function = _plain(value) in _PLAIN_FUNCTIONS or _plain(value) in _FUNCTIONS_OF_ONE
+    if not same and not is_function:
         same = get_close_matches(value, choices, n=1, cutoff=SIMILAR)
     if same:
         return f"did you mean '{same[0]}'?"
-    text = FUNCTIONS.get(_PLAIN_FUNCTIONS.get(_plain(value), ""))
+    own = f"{value}($x)" if value in _FUNCTIONS_OF_ONE else None
+    text = FUNCTIONS.get(_PLAIN_FUNCTIONS.get(_plain(value), ""), own)
     if parameter == "activation" and text is not None:
         gate = fill(text, {"x": "a", "X": "a"})
         return f"write a, b = split(x, [F, F]) with half of the columns each, then {gate} * b"

@@ -95,7 +95,6 @@ FUNCTIONS_OF_ONE: dict[str, Unary] = {
     "log_softmax": lambda x: x.log_softmax(-1),
     "flip": lambda x: x.flip(-1),
     "roll": lambda x: x.roll(1, -1),
-    "pow": lambda x: x**2,
     "arange": lambda x: torch.arange(x.shape[0], dtype=torch.float32),
 }
 
@@ -124,18 +123,13 @@ TORCH: dict[str, Reference] = {
         name: getattr(F, name)
         for name in (
             *("leaky_relu", "softsign", "hardtanh", "hardsigmoid", "hardswish", "relu6", "elu"),
-            *("selu", "celu", "mish", "softplus"),
+            *("selu", "celu", "mish"),
         )
     },
 }
 """The functions of PyTorch that are not the ones of the same name in `torch`."""
 
 OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
-    "where": (
-        "x: bool[M, 64], y: f32[M, 64], z: f32[M, 64]",
-        lambda: [torch.randn(M, N) > 0, torch.randn(M, N), torch.randn(M, N)],
-        torch.where,
-    ),
     "masked_fill": (
         "x: f32[M, 64], y: bool[M, 64]",
         lambda: [torch.randn(M, N), torch.randn(M, N) > 0],
