@@ -49,6 +49,7 @@ PASS_CLASSES = {
     "plan-buffers": "PlanBuffersPass",
     "raise-activations": "RaiseActivationsPass",
     "raise-attention": "RaiseAttentionPass",
+    "raise-elementwise": "RaiseElementwisePass",
     "raise-linear": "RaiseLinearPass",
     "raise-rms-norm": "RaiseRMSNormPass",
     "raise-rope": "RaiseRopePass",

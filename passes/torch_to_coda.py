@@ -14,6 +14,7 @@ from coda_ir.passes.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raise_attention import RaiseAttentionPass
+from coda_ir.passes.raise_elementwise import RaiseElementwisePass
 from coda_ir.passes.raise_linear import RaiseLinearPass
 from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raise_rope import RaiseRopePass
@@ -32,6 +33,8 @@ STEPS: tuple[ModulePass, ...] = (
     # Once more: norms of heads that have been rotated.
     GroupHeadNormsPass(),
     RaiseAttentionPass(),
+    # After the passes that read masks and positions.
+    RaiseElementwisePass(),
     CanonicalizePass(),
     DropNoOpsPass(),
     CommonSubexpressionElimination(),

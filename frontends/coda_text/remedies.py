@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.dialects.coda import REAL_FUNCTIONS
+from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import (
     CHOICES,
     ELEMENT_NAMES,
