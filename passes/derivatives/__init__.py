@@ -62,6 +62,10 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.CrossEntropyGradOp: _SECOND,
     coda.MaximumGradOp: _SECOND,
     coda.DetachOp: "it stops gradients",
+    **dict.fromkeys(
+        (coda.CompareOp, coda.LogicalAndOp, coda.LogicalNotOp, coda.LogicalOrOp),
+        "its result is a truth value",
+    ),
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""

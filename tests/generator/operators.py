@@ -24,6 +24,12 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.SigmoidOp,
     coda.Relu2Op,
     coda.DetachOp,
+    coda.SinOp,
+    coda.CosOp,
+    coda.ErfOp,
+    coda.SoftplusOp,
+    coda.EluOp,
+    lambda x: coda.EluOp(x, 0.3),
     lambda x: coda.GeluOp(x),
     lambda x: coda.GeluOp(x, "tanh"),
     lambda x: coda.SoftcapOp(x, 30.0),
@@ -33,7 +39,9 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
 
 WILD: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.ExpOp,
+    coda.Expm1Op,
     coda.LogOp,
+    coda.Log1pOp,
     coda.SqrtOp,
     coda.RsqrtOp,
 )
@@ -83,7 +91,7 @@ def positive(b: FunctionBuilder, x: SSAValue) -> SSAValue:
 def guarded(b: FunctionBuilder, x: SSAValue) -> SSAValue:
     """A wild function where it is well conditioned: exp of bounded, log and roots of positive."""
     operator = b.choices.pick(WILD)
-    if operator is coda.ExpOp:
+    if operator in (coda.ExpOp, coda.Expm1Op):
         bounded = b.add(b.choices.pick((coda.TanhOp, coda.SigmoidOp))(x))
         return b.add(operator(bounded))
     return b.add(operator(positive(b, x)))
@@ -107,6 +115,12 @@ def add_binary(b: FunctionBuilder) -> None:
         b.tile(coda.DivOp(x, positive(b, y)))
         return
     operands = (y, x) if b.choices.chance(35) else (x, y)
+    if b.choices.chance(10):
+        # Continuous, so that rounding does not decide between numbers that are far apart.
+        relation = b.choices.pick(("lt", "le"))
+        condition = b.add(coda.CompareOp(*operands, relation))
+        b.tile(coda.WhereOp(condition, *operands))
+        return
     b.tile(b.choices.pick(BINARY)(*operands))
 
 

@@ -113,6 +113,15 @@ UNARY: dict[str, Build] = {
     "gelu_tanh": of(coda.GeluOp, "tanh"),
     "softcap": of(coda.SoftcapOp, 1.5),
     "sign": of(coda.SignOp),
+    "sin": of(coda.SinOp),
+    "cos": of(coda.CosOp),
+    "erf": of(coda.ErfOp),
+    "expm1": of(coda.Expm1Op),
+    "softplus": of(coda.SoftplusOp),
+    "elu": of(coda.EluOp, 0.7),
+    "floor": of(coda.FloorOp),
+    "ceil": of(coda.CeilOp),
+    "round": of(coda.RoundOp),
     "softmax": of(coda.SoftmaxOp),
 }
 
@@ -150,6 +159,12 @@ def divided(v: Values) -> Ops:
     square, one = coda.MulOp(v.b, v.b), coda.ConstantOp(1.0, f32)
     total = coda.AddOp(square, one)
     return square, one, total, coda.DivOp(v.a, total)
+
+
+def chosen(v: Values) -> Ops:
+    """a where a < b, else b."""
+    condition = coda.CompareOp(v.a, v.b, "lt")
+    return condition, coda.WhereOp(condition, v.a, v.b)
 
 
 def attention(**properties: Any) -> Build:
@@ -190,6 +205,8 @@ CASES: dict[str, Case] = {
     "mul of one value": Case(X, lambda v: coda.MulOp(v.x, v.x)),
     "maximum of one value": Case(X, lambda v: coda.MaximumOp(v.x, v.x)),
     "log": positive(coda.LogOp),
+    "log1p": positive(coda.Log1pOp),
+    **{f"where {number}": Case({"a": a, "b": b}, chosen) for number, (a, b) in enumerate(SHAPES)},
     "sqrt": positive(coda.SqrtOp),
     "rsqrt": positive(coda.RsqrtOp),
     "an extent that one operand states": Case(

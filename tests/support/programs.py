@@ -22,6 +22,7 @@ _NAMES = {
     torch.float64: "f64",
     torch.int32: "i32",
     torch.int64: "i64",
+    torch.bool: "i1",
 }
 
 

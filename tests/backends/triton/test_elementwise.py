@@ -48,9 +48,28 @@ UNARY: dict[str, Eager] = {
     "relu": F.relu,
     "relu2": relu2,
     "detach": torch.detach,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "erf": torch.erf,
+    "expm1": torch.expm1,
+    "log1p": torch.log1p,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "sign": torch.sign,
+    "softplus": F.softplus,
+    "elu {alpha = 1.5 : f64}": lambda x: F.elu(x, 1.5),
     'gelu {approximate = "none"}': F.gelu,
     'gelu {approximate = "tanh"}': gelu_tanh,
     "softcap {cap = 30.0 : f64}": softcap,
+}
+RELATIONS: dict[str, Eager] = {
+    "eq": torch.eq,
+    "ne": torch.ne,
+    "lt": torch.lt,
+    "le": torch.le,
+    "gt": torch.gt,
+    "ge": torch.ge,
 }
 BINARY: dict[str, Eager] = {
     "add": torch.add,
@@ -66,7 +85,7 @@ BINARY: dict[str, Eager] = {
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, dtype: torch.dtype) -> None:
     x = (torch.randn(3, 5, 130) * 3).to(dtype)
-    if name in ("log", "sqrt", "rsqrt"):
+    if name in ("log", "log1p", "sqrt", "rsqrt"):
         x = x.abs() + 0.01
     actual = run_operator(f"coda.{name}", x)
     eager = UNARY[name]
@@ -81,6 +100,48 @@ def test_unary_special_values(name: str) -> None:
     # In double precision: PyTorch's vectorized float32 GELU gives NaN for inf.
     expected = UNARY[name](x.double()).float()
     torch.testing.assert_close(run_operator(f"coda.{name}", x), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["expm1", "log1p", "softplus", "elu {alpha = 1.5 : f64}"])
+def test_accuracy_near_zero(name: str) -> None:
+    x = torch.logspace(-30, 1, 200)[None] * torch.tensor([[1.0], [-0.05]])
+    once = UNARY[name](x.double())
+    torch.testing.assert_close(run_operator(f"coda.{name}", x).double(), once, rtol=4e-7, atol=0)
+
+
+def test_round_takes_the_even_number_at_a_tie() -> None:
+    numbers = torch.arange(-9, 10) / 2
+    near = torch.nextafter(numbers, numbers + 1), torch.nextafter(numbers, numbers - 1)
+    x = torch.stack([numbers, *near, numbers * 2**23])
+    torch.testing.assert_close(run_operator("coda.round", x), x.round(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_compare(relation: str, dtype: torch.dtype) -> None:
+    if dtype == torch.bool and relation not in ("eq", "ne"):
+        pytest.skip("booleans have no order")
+    a, b = torch.randint(0, 2, (2, 5, 130)).to(dtype).unbind()
+    if dtype.is_floating_point:
+        a[0], b[1], a[2, :3] = NAN, NAN, torch.tensor([INF, -INF, -0.0]).to(dtype)
+    code = f'coda.compare {{relation = "{relation}"}}'
+    actual = run_operator(code, a, b, result=type_of(a > b))
+    assert torch.equal(actual, RELATIONS[relation](a, b))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_where(dtype: torch.dtype) -> None:
+    condition = torch.randn(5, 130) > 0
+    a, b = (torch.randn(5, 130) * 10).to(dtype), (torch.randn(130) * 10).to(dtype)
+    actual = run_operator("coda.where", condition, a, b, result=type_of(a))
+    assert torch.equal(actual, torch.where(condition, a, b))
+
+
+def test_truth_values() -> None:
+    a, b = (torch.randn(2, 3, 130) > 0).unbind()
+    assert torch.equal(run_operator("coda.logical_and", a, b), a & b)
+    assert torch.equal(run_operator("coda.logical_or", a, b), a | b)
+    assert torch.equal(run_operator("coda.logical_not", a), ~a)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -187,7 +248,7 @@ def test_integers(name: str) -> None:
 
 
 def test_an_integer_operator_without_a_kernel() -> None:
-    with pytest.raises(CodaError, match=r"coda\.exp of integers"):
+    with pytest.raises(CodaError, match="an operand has element type i64, expected floats"):
         run_operator("coda.exp", torch.tensor([[1, 2]]))
 
 

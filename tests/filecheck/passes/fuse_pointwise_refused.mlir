@@ -216,17 +216,17 @@ func.func @selected(%x: tensor<16x8xf32>, %w: tensor<16x8xf32>, %t: tensor<16xi6
 
 // -----
 
-// Integers have no scalar code.
+// Regions compute with signless integers.
 
-func.func @integers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xi32> {
+func.func @integers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xui8> {
   %z = gemm.fused %x : tensor<?x8xf32>
     columns(%w : tensor<16x8xf32>)
       -> (tile : tensor<?x16xf32>) {
     ^bb0(%acc: f32):
       gemm.yield %acc : f32
     }
-  %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xi32>
-  func.return %i : tensor<?x16xi32>
+  %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xui8>
+  func.return %i : tensor<?x16xui8>
 }
 
 // CHECK:      func.func @integers(
@@ -236,8 +236,8 @@ func.func @integers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xi3
 // CHECK-NEXT:     ^bb0(%acc: f32):
 // CHECK-NEXT:       gemm.yield %acc : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xi32>
-// CHECK-NEXT:   func.return %i : tensor<?x16xi32>
+// CHECK-NEXT:   %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xui8>
+// CHECK-NEXT:   func.return %i : tensor<?x16xui8>
 // CHECK-NEXT: }
 
 // -----

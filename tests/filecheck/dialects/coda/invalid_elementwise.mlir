@@ -79,3 +79,59 @@ func.func @f() {
   %r = coda.constant {value = 1.0} : tensor<i64>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xi64>) {
+  // expected-error@below {{an operand has element type i64, expected floats}}
+  %r = coda.exp %x : (tensor<?x8xi64>) -> tensor<?x8xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xi1>) {
+  // expected-error@below {{an operand has element type i1, expected numbers}}
+  %r = coda.add %x, %x : (tensor<?x8xi1>, tensor<?x8xi1>) -> tensor<?x8xi1>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{an operand has element type f32, expected booleans}}
+  %r = coda.logical_not %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{property relation is "less", expected one of eq, ne, lt, le, gt, ge}}
+  %r = coda.compare %x, %x {relation = "less"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xi1>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xi1>) {
+  // expected-error@below {{property relation is "lt", expected eq or ne for booleans}}
+  %r = coda.compare %x, %x {relation = "lt"} : (tensor<?x8xi1>, tensor<?x8xi1>) -> tensor<?x8xi1>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{result has element type f32, expected i1}}
+  %r = coda.compare %x, %x {relation = "lt"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{operand 0 has element type f32, expected i1}}
+  %r = coda.where %x, %x, %x : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return
+}

@@ -25,6 +25,13 @@
 // CHECK-NEXT:   %gelu = coda.gelu %x {approximate = "none"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %gelu_tanh = coda.gelu %x {approximate = "tanh"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %softcap = coda.softcap %x {cap = 3.000000e+01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %sin = coda.sin %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %elu = coda.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %round = coda.round %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %lt = coda.compare %x, %y {relation = "lt"} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xi1>
+// CHECK-NEXT:   %not = coda.logical_not %lt : (tensor<?x8xi1>) -> tensor<?x8xi1>
+// CHECK-NEXT:   %and = coda.logical_and %lt, %not : (tensor<?x8xi1>, tensor<?x8xi1>) -> tensor<?x8xi1>
+// CHECK-NEXT:   %where = coda.where %and, %x, %y : (tensor<?x8xi1>, tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %cast = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %half = coda.constant {value = 5.000000e-01 : f64} : tensor<bf16>
 // CHECK-NEXT:   %three = coda.constant {value = 3 : i64} : tensor<i64>
@@ -52,6 +59,13 @@ func.func @elementwise(%x: tensor<?x8xbf16>, %y: tensor<8xbf16>, %c: tensor<?x1x
   %gelu = coda.gelu %x {approximate = "none"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %gelu_tanh = coda.gelu %x {approximate = "tanh"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %softcap = coda.softcap %x {cap = 3.000000e+01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %sin = coda.sin %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %elu = coda.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %round = coda.round %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %lt = coda.compare %x, %y {relation = "lt"} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xi1>
+  %not = coda.logical_not %lt : (tensor<?x8xi1>) -> tensor<?x8xi1>
+  %and = coda.logical_and %lt, %not : (tensor<?x8xi1>, tensor<?x8xi1>) -> tensor<?x8xi1>
+  %where = coda.where %and, %x, %y : (tensor<?x8xi1>, tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %cast = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
   %half = coda.constant {value = 5.000000e-01 : f64} : tensor<bf16>
   %three = coda.constant {value = 3 : i64} : tensor<i64>
