@@ -10,6 +10,7 @@ from math import pi, sqrt
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda import elementwise
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
 
 
@@ -88,36 +89,36 @@ def _rsqrt(op: coda.RsqrtOp, adjoint: Adjoint) -> None:
     adjoint.give(op.operand, adjoint.mul(adjoint.scale(adjoint.dy, -0.5), cube))
 
 
-def _log1p(op: coda.Log1pOp, adjoint: Adjoint) -> None:
+def _log1p(op: elementwise.Log1pOp, adjoint: Adjoint) -> None:
     """dy / (1 + x)."""
     total = adjoint.add(op.operand, adjoint.constant(1.0, op.operand))
     adjoint.give(op.operand, adjoint.div(adjoint.dy, total))
 
 
-def _expm1(op: coda.Expm1Op, adjoint: Adjoint) -> None:
+def _expm1(op: elementwise.Expm1Op, adjoint: Adjoint) -> None:
     """dy · exp(x)."""
     power = adjoint.insert(coda.ExpOp(op.operand))
     adjoint.give(op.operand, adjoint.mul(adjoint.dy, power))
 
 
-def _sin(op: coda.SinOp, adjoint: Adjoint) -> None:
-    slope = adjoint.insert(coda.CosOp(op.operand))
+def _sin(op: elementwise.SinOp, adjoint: Adjoint) -> None:
+    slope = adjoint.insert(elementwise.CosOp(op.operand))
     adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
 
 
-def _cos(op: coda.CosOp, adjoint: Adjoint) -> None:
-    slope = adjoint.neg(adjoint.insert(coda.SinOp(op.operand)))
+def _cos(op: elementwise.CosOp, adjoint: Adjoint) -> None:
+    slope = adjoint.neg(adjoint.insert(elementwise.SinOp(op.operand)))
     adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
 
 
-def _erf(op: coda.ErfOp, adjoint: Adjoint) -> None:
+def _erf(op: elementwise.ErfOp, adjoint: Adjoint) -> None:
     """dy · 2/√π · exp(−x²)."""
     square = adjoint.neg(adjoint.mul(op.operand, op.operand))
     bell = adjoint.scale(adjoint.insert(coda.ExpOp(square)), 2 / sqrt(pi))
     adjoint.give(op.operand, adjoint.mul(adjoint.dy, bell))
 
 
-def _softplus(op: coda.SoftplusOp, adjoint: Adjoint) -> None:
+def _softplus(op: elementwise.SoftplusOp, adjoint: Adjoint) -> None:
     """dy · sigmoid(x)."""
     slope = adjoint.insert(coda.SigmoidOp(op.operand))
     adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
@@ -186,15 +187,17 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.LogOp: _log,
     coda.SqrtOp: _sqrt,
     coda.RsqrtOp: _rsqrt,
-    coda.SinOp: _sin,
-    coda.CosOp: _cos,
-    coda.ErfOp: _erf,
-    coda.Log1pOp: _log1p,
-    coda.Expm1Op: _expm1,
-    coda.SoftplusOp: _softplus,
+    elementwise.SinOp: _sin,
+    elementwise.CosOp: _cos,
+    elementwise.ErfOp: _erf,
+    elementwise.Log1pOp: _log1p,
+    elementwise.Expm1Op: _expm1,
+    elementwise.SoftplusOp: _softplus,
     coda.EluOp: _elu,
     coda.WhereOp: _where,
-    **dict.fromkeys((coda.SignOp, coda.FloorOp, coda.CeilOp, coda.RoundOp), _step),
+    **dict.fromkeys(
+        (coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp), _step
+    ),
     coda.TanhOp: _activation("tanh"),
     coda.SigmoidOp: _activation("sigmoid"),
     coda.SiluOp: _activation("silu"),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from generator.function_builder import FLOATS, FunctionBuilder, tensor_of
 from generator.views import broadcast_view, view_parameter
@@ -24,10 +25,10 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.SigmoidOp,
     coda.Relu2Op,
     coda.DetachOp,
-    coda.SinOp,
-    coda.CosOp,
-    coda.ErfOp,
-    coda.SoftplusOp,
+    elementwise.SinOp,
+    elementwise.CosOp,
+    elementwise.ErfOp,
+    elementwise.SoftplusOp,
     coda.EluOp,
     lambda x: coda.EluOp(x, 0.3),
     lambda x: coda.GeluOp(x),
@@ -39,9 +40,9 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
 
 WILD: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.ExpOp,
-    coda.Expm1Op,
+    elementwise.Expm1Op,
     coda.LogOp,
-    coda.Log1pOp,
+    elementwise.Log1pOp,
     coda.SqrtOp,
     coda.RsqrtOp,
 )
@@ -91,7 +92,7 @@ def positive(b: FunctionBuilder, x: SSAValue) -> SSAValue:
 def guarded(b: FunctionBuilder, x: SSAValue) -> SSAValue:
     """A wild function where it is well conditioned: exp of bounded, log and roots of positive."""
     operator = b.choices.pick(WILD)
-    if operator in (coda.ExpOp, coda.Expm1Op):
+    if operator in (coda.ExpOp, elementwise.Expm1Op):
         bounded = b.add(b.choices.pick((coda.TanhOp, coda.SigmoidOp))(x))
         return b.add(operator(bounded))
     return b.add(operator(positive(b, x)))

@@ -100,28 +100,20 @@ X: dict[str, Dims] = {"x": ("M", 8)}
 HEADS: dict[str, Dims] = {"x": ("B", "T", 8)}
 
 
+POSITIVE = ("log", "log1p", "sqrt", "rsqrt")
+"""Functions that are smooth for positive numbers."""
+
 UNARY: dict[str, Build] = {
+    **{
+        name: of(operator)
+        for name, operator in coda.REAL_FUNCTIONS.items()
+        if name not in POSITIVE and name != "detach"
+    },
     "neg": of(coda.NegOp),
-    "abs": of(coda.AbsOp),
-    "exp": of(coda.ExpOp),
-    "tanh": of(coda.TanhOp),
-    "sigmoid": of(coda.SigmoidOp),
-    "silu": of(coda.SiluOp),
-    "relu": of(coda.ReluOp),
-    "relu2": of(coda.Relu2Op),
     "gelu": of(coda.GeluOp),
     "gelu_tanh": of(coda.GeluOp, "tanh"),
     "softcap": of(coda.SoftcapOp, 1.5),
-    "sign": of(coda.SignOp),
-    "sin": of(coda.SinOp),
-    "cos": of(coda.CosOp),
-    "erf": of(coda.ErfOp),
-    "expm1": of(coda.Expm1Op),
-    "softplus": of(coda.SoftplusOp),
     "elu": of(coda.EluOp, 0.7),
-    "floor": of(coda.FloorOp),
-    "ceil": of(coda.CeilOp),
-    "round": of(coda.RoundOp),
     "softmax": of(coda.SoftmaxOp),
 }
 
@@ -204,11 +196,8 @@ CASES: dict[str, Case] = {
     **{f"div {number}": Case({"a": a, "b": b}, divided) for number, (a, b) in enumerate(SHAPES)},
     "mul of one value": Case(X, lambda v: coda.MulOp(v.x, v.x)),
     "maximum of one value": Case(X, lambda v: coda.MaximumOp(v.x, v.x)),
-    "log": positive(coda.LogOp),
-    "log1p": positive(coda.Log1pOp),
+    **{name: positive(coda.REAL_FUNCTIONS[name]) for name in POSITIVE},
     **{f"where {number}": Case({"a": a, "b": b}, chosen) for number, (a, b) in enumerate(SHAPES)},
-    "sqrt": positive(coda.SqrtOp),
-    "rsqrt": positive(coda.RsqrtOp),
     "an extent that one operand states": Case(
         {"a": ("M", 8), "b": (3, 8)}, of(coda.MulOp), sizes=(SIZES,)
     ),

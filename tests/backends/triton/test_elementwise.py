@@ -9,6 +9,7 @@ from support.emitted import assert_as_accurate, load_program, run_operator
 from support.programs import type_of
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import coda
 
 Eager = Callable[..., torch.Tensor]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -31,34 +32,24 @@ def relu2(x: torch.Tensor) -> torch.Tensor:
     return F.relu(x).square()
 
 
+def elu(x: torch.Tensor) -> torch.Tensor:
+    return F.elu(x, 1.5)
+
+
 def softcap(x: torch.Tensor) -> torch.Tensor:
     return 30.0 * torch.tanh(x / 30.0)
 
 
+def aten(overload: str) -> Eager:
+    name, _, suffix = overload.partition(".")
+    return getattr(getattr(torch.ops.aten, name), suffix)
+
+
 UNARY: dict[str, Eager] = {
+    **{name: aten(op.ATEN) for name, op in coda.REAL_FUNCTIONS.items() if op.ATEN is not None},
     "neg": torch.neg,
-    "abs": torch.abs,
-    "exp": torch.exp,
-    "log": torch.log,
-    "sqrt": torch.sqrt,
-    "rsqrt": torch.rsqrt,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "silu": F.silu,
-    "relu": F.relu,
     "relu2": relu2,
-    "detach": torch.detach,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "erf": torch.erf,
-    "expm1": torch.expm1,
-    "log1p": torch.log1p,
-    "floor": torch.floor,
-    "ceil": torch.ceil,
-    "round": torch.round,
-    "sign": torch.sign,
-    "softplus": F.softplus,
-    "elu {alpha = 1.5 : f64}": lambda x: F.elu(x, 1.5),
+    "elu {alpha = 1.5 : f64}": elu,
     'gelu {approximate = "none"}': F.gelu,
     'gelu {approximate = "tanh"}': gelu_tanh,
     "softcap {cap = 30.0 : f64}": softcap,
