@@ -351,6 +351,14 @@ class Log1pOp(RealFunction):
 
 
 @irdl_op_definition
+class Exp2Op(RealFunction):
+    """2 to the power of x."""
+
+    name = "coda.exp2"
+    ATEN: ClassVar[str | None] = "exp2.default"
+
+
+@irdl_op_definition
 class Expm1Op(RealFunction):
     """exp(x) - 1, accurate near 0."""
 
@@ -594,6 +602,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     NegOp,
     AbsOp,
     ExpOp,
+    Exp2Op,
     Expm1Op,
     LogOp,
     Log1pOp,

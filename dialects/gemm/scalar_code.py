@@ -135,6 +135,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.NegOp: _unary(ScalarBuilder.neg),
     coda.AbsOp: _unary(ScalarBuilder.abs),
     coda.ExpOp: _unary(ScalarBuilder.exp),
+    elementwise.Exp2Op: _math(math.Exp2Op),
     elementwise.Expm1Op: _math(math.ExpM1Op),
     coda.LogOp: _unary(ScalarBuilder.log),
     elementwise.Log1pOp: _math(math.Log1pOp),

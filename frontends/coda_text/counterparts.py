@@ -112,7 +112,7 @@ _TENSORS: dict[str, str] = _by_name(
 )
 
 _SAME_TYPE = (
-    "tan asin acos atan sinh cosh asinh acosh atanh erfc trunc frac log2 log10 exp2 selu celu "
+    "tan asin acos atan sinh cosh asinh acosh atanh erfc trunc frac log2 log10 selu celu "
     "logit nan_to_num tril triu zeros_like ones_like"
 )
 

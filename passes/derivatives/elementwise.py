@@ -5,7 +5,7 @@ y = f(x): dx = f'(x) · dy, in terms of x or of y, whichever needs fewer operato
 
 from __future__ import annotations
 
-from math import pi, sqrt
+from math import log, pi, sqrt
 
 from xdsl.ir import SSAValue
 
@@ -87,6 +87,12 @@ def _rsqrt(op: coda.RsqrtOp, adjoint: Adjoint) -> None:
     square = adjoint.mul(op.result, op.result)
     cube = adjoint.mul(square, op.result)
     adjoint.give(op.operand, adjoint.mul(adjoint.scale(adjoint.dy, -0.5), cube))
+
+
+def _exp2(op: elementwise.Exp2Op, adjoint: Adjoint) -> None:
+    """dy · ln 2 · y."""
+    slope = adjoint.scale(op.result, log(2))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
 
 
 def _log1p(op: elementwise.Log1pOp, adjoint: Adjoint) -> None:
@@ -190,6 +196,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     elementwise.SinOp: _sin,
     elementwise.CosOp: _cos,
     elementwise.ErfOp: _erf,
+    elementwise.Exp2Op: _exp2,
     elementwise.Log1pOp: _log1p,
     elementwise.Expm1Op: _expm1,
     elementwise.SoftplusOp: _softplus,
