@@ -104,9 +104,9 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     loading its result.
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
-    (`1 + w` for a norm weight) or within a sample, for the outer product of a column and a row, which would fill
-    a whole tile, and for a tile scaled or shifted by row and column, such as a norm whose
-    statistics are known (the tile is loaded instead).
+    (`1 + w` for a norm weight) or within a sample, for the outer product of a column and a row,
+    which would fill a whole tile, and for a tile scaled or shifted by row, column and sample, such
+    as a norm whose statistics are known (the tile is loaded instead).
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.kernel_harness import assert_rounded, function_of, parse_module, run_kernel
+from support.kernel_harness import (
+    assert_rounded,
+    function_of,
+    gemms_of_func,
+    parse_module,
+    run_kernel,
+)
 
 import coda_ir
 from coda_ir.backends.triton.aot import compile_kernels
@@ -28,7 +34,8 @@ func.func @f(%x : tensor<{rows}x72xbf16>, %w : tensor<264x72xbf16>, %res : {y}, 
              %one : {one}) -> ({results}) {{
   %y, %sums, %gates = gemm.fused %x : tensor<{rows}x72xbf16> schedule<{schedule}>
       columns(%w : tensor<264x72xbf16>) tile(%res : {y}) table(%gate : {gate}, %one : {one})
-      -> (tile : {y}, partial_row<add> : tensor<{rows}x?xf32>, partial_col<add> : tensor<?x264xf32>) {{
+      -> (tile : {y}, partial_row<add> : tensor<{rows}x?xf32>,
+          partial_col<add> : tensor<?x264xf32>) {{
   ^epilogue(%acc : f32, %r : f32, %g : f32, %o : f32):
     %a = arith.mulf %g, %o : f32
     %b = arith.mulf %acc, %a : f32
@@ -50,7 +57,7 @@ def check(text: str, rows: tuple[int, ...], gates: tuple[int, ...], folder: Path
     kernel, (y, sums, columns) = run_kernel(func, arguments, folder)
     x, w, res, gate, one = (tensor.double() for tensor in arguments)
     exact = res + x @ w.T * gate * one
-    (op,) = (op for op in func.body.block.ops if op.name == "gemm.fused")
+    (op,) = gemms_of_func(func)
     assert_rounded(op.results[0], y.double(), exact)
     ones, scales = (value.expand(exact.shape) for value in (one, gate * one))
     torch.testing.assert_close(sums.double().sum(-1), ones.sum(-1), rtol=1e-5, atol=1e-4)
@@ -84,7 +91,8 @@ class TestKernels:
 def gated_residual(schedule: str) -> str:
     y, gate = "tensor<?x?x264xbf16>", "tensor<?x1x264xbf16>"
     return f"""
-func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>, %res : {y}, %gate : {gate}) -> {y} {{
+func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>,
+             %res : {y}, %gate : {gate}) -> {y} {{
   %y = gemm.fused %x : tensor<?x?x72xbf16> schedule<{schedule}>
       columns(%w : tensor<264x72xbf16>) tile(%res : {y}) table(%gate : {gate}) -> (tile : {y}) {{
   ^epilogue(%acc : f32, %r : f32, %g : f32):
@@ -100,7 +108,7 @@ func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>, %res : {y}, %ga
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_kernels_compile_for_hopper_without_spills(schedule: str):
     func = function_of(parse_module(gated_residual(SCHEDULES[schedule])))
-    (op,) = (op for op in func.body.block.ops if op.name == "gemm.fused")
+    (op,) = gemms_of_func(func)
     (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90")
     assert compiled.resources.spills == 0
 
