@@ -190,9 +190,9 @@ def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | 
     for value in values:
         if port_kind(shape_of(value), domain) is None:
             return Refusal(
-                "every operand broadcasts along whole rows or columns",
+                "what an operand broadcasts along lies before or behind its own dimensions",
                 f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
-                "dimension in the middle",
+                "dimension between two of its own",
             )
     return None
 

@@ -12,7 +12,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fuse_pointwise import fuse_at
 from coda_ir.passes.join_pointwise import join_companion
 from coda_ir.passes.legality import find_site
-from coda_ir.passes.support.editing import Site, is_left_to_readers
+from coda_ir.passes.support.editing import Site, is_left_to_readers, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.joining import join, join_with_operands
 from coda_ir.passes.support.ports import port_kind
@@ -55,7 +55,12 @@ class OutlinePointwisePass(FunctionPass):
 
 def _is_repeated_by_consumers(op: Operation) -> bool:
     """Whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
-    return len(shape_of(op.results[0])) < 2 or is_left_to_readers(op)
+    value = op.results[0]
+    users = [use.operation for use in value.uses]
+    is_repeated = users and all(
+        is_pointwise(user) and recomputed(value, shape_of(user.results[0])) is op for user in users
+    )
+    return len(shape_of(value)) < 2 or is_left_to_readers(op) or bool(is_repeated)
 
 
 def _comes_along(op: Operation) -> bool:

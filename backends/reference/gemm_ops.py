@@ -35,12 +35,14 @@ from coda_ir.dialects.gemm import (
     OrderAttr,
     PackWeightOp,
     PairingAttr,
+    Port,
     PortKind,
     ResultKind,
     ResultPortAttr,
     ScaleWeightOp,
     Segment,
 )
+from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
@@ -266,7 +268,7 @@ def epilogue(
     """The results of a segment from its accumulators and the operands of its ports."""
     arguments = list(accumulators)
     for port, value in zip(segment.ports, inputs, strict=True):
-        arguments += _load_port(port.kind, value, frame)
+        arguments += _load_port(port, value, frame)
     yielded = evaluate_region(segment.block, arguments, frame.domain, numerics)
     results: list[torch.Tensor] = []
     for port, type in segment.results:
@@ -307,9 +309,9 @@ def _transposed(tile: torch.Tensor, frame: Frame) -> torch.Tensor:
     return tile.reshape(frame.m, frame.columns).T.reshape(frame.columns, *frame.rows)
 
 
-def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
+def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
     """The region arguments of one port: one, or one for each column of a pair."""
-    columns = frame.domain.columns if kind.is_half else frame.columns
+    kind, columns = port.kind, frame.domain.columns if port.kind.is_half else frame.columns
     match kind:
         case PortKind.COL:
             return [value.reshape(frame.m, 1)]
@@ -326,10 +328,16 @@ def _load_port(kind: PortKind, value: torch.Tensor, frame: Frame) -> list[torch.
             value = value.reshape(columns, frame.m).T
         case PortKind.TABLE | PortKind.HALF_TABLE:
             table = value.reshape(-1, value.shape[-1])
-            row = torch.arange(frame.m) % table.shape[0]
+            row = torch.arange(frame.m) // _rows_of_sample(port, frame) % (table.shape[0] or 1)
             column = torch.arange(columns) % table.shape[1]
             value = table[row[:, None], column]
     return [value] if kind.is_half else frame.gather(value)
+
+
+def _rows_of_sample(table: Port, frame: Frame) -> int:
+    """The number of consecutive rows that take the same row of a table."""
+    behind = repeated_dims(shape_of(table.value))
+    return prod(frame.rows[max(0, len(frame.rows) - behind) :]) or 1
 
 
 def _partial(combiner: Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:

@@ -81,7 +81,7 @@ class _Kernel:
         self.op, self.schedule, self.pitches = op, schedule, pitches
         self.is_dq = isinstance(op, AttentionDqOp)
         self.name = names.fresh(self._title())
-        self.arguments = ArgumentList(op, LocalNames(), pitches=pitches)
+        self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
         self.helpers = {"tile_of_heads", self._sums()}
 
     @property

@@ -32,6 +32,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.dialects.gemm.scalar_code import scalar_code
+from coda_ir.dialects.gemm.tables import has_no_gap
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
@@ -44,12 +45,14 @@ def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
         return PortKind.SCALAR
     if dims == domain:
         return PortKind.TILE
-    if domain[-len(dims) :] == dims:
-        return PortKind.ROW if len(dims) == 1 else PortKind.TABLE
-    if dims[-1] == 1 and domain[-len(dims) : -1] == dims[:-1]:
-        # One element per row, or per row of the last dimensions, again and again.
-        return PortKind.COL if _all_ones(domain[: -len(dims)]) else PortKind.TABLE
-    return None
+    aligned = domain[len(domain) - len(dims) :]
+    if len(dims) > len(domain) or any(d not in (1, e) for d, e in zip(dims, aligned, strict=True)):
+        return None
+    if len(dims) == 1:
+        return PortKind.ROW
+    if dims[-1] == 1 and dims[:-1] == aligned[:-1] and _all_ones(domain[: -len(dims)]):
+        return PortKind.COL
+    return PortKind.TABLE if has_no_gap(dims[:-1], aligned[:-1]) else None
 
 
 def _all_ones(dims: Dims) -> bool:

@@ -25,7 +25,8 @@ class GemmEmitter:
         self.names = LocalNames()
         self.helpers = {"grouped_tile"}
         self.launch = Launch.of(op)
-        self.arguments = ArgumentList(op, self.names)
+        domain = None if op.is_transposed else op.x
+        self.arguments = ArgumentList(op, self.names, domain=domain)
         self.ranges = [
             (segment, columns) for segment in op.segments() for columns in self._ranges(segment)
         ]

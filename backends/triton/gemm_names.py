@@ -9,15 +9,18 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import location_comment
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     CombinerAttr,
     FusedOp,
     GroupReduceOp,
+    Port,
     PortKind,
     ResultKind,
     ScheduleAttr,
     Segment,
 )
+from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 _LONGEST_NAME = 60
@@ -107,10 +110,10 @@ def _port_features(segment: Segment) -> list[str]:
         if kind in (PortKind.TILE, PortKind.HALF_TILE)
     ]
     features: list[tuple[int, str]] = []
-    for index, (kind, _) in enumerate(segment.ports):
+    for index, port in enumerate(segment.ports):
         args = segment.port_args(index)
-        feature = _port_feature(kind, [each for arg in args for each in _meetings(arg)])
-        if not segment.weights and kind in (PortKind.TILE, PortKind.HALF_TILE):
+        feature = _port_feature(port, [each for arg in args for each in _meetings(arg)])
+        if not segment.weights and port.kind in (PortKind.TILE, PortKind.HALF_TILE):
             feature = _map_feature(args, tiles)
         if feature is not None:
             users = [use.operation for arg in args for use in arg.uses]
@@ -154,8 +157,9 @@ def _is_computed_from(value: SSAValue, source: SSAValue) -> bool:
     return False
 
 
-def _port_feature(kind: PortKind, meetings: Sequence[Meeting]) -> str | None:
+def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
     """The purpose of a port of an epilogue."""
+    kind = PortKind.ROW if _is_by_column(port) else port.kind
     met_by = {name for name, _ in meetings}
     added = bool(met_by & _SUMS)
     match kind:
@@ -169,6 +173,11 @@ def _port_feature(kind: PortKind, meetings: Sequence[Meeting]) -> str | None:
             return "finalize"
         case _:
             return None
+
+
+def _is_by_column(port: Port) -> bool:
+    """Whether a port is a table with a row for each sample: a row, as long as the sample lasts."""
+    return port.kind.is_table and serves_samples(shape_of(port.value))
 
 
 def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
@@ -195,7 +204,7 @@ def _group_features(segment: Segment) -> list[str]:
 def _pair_features(segment: Segment) -> list[str]:
     if segment.pairing is None:
         return []
-    if any(kind in (PortKind.TABLE, PortKind.HALF_TABLE) for kind, _ in segment.ports):
+    if any(port.kind.is_table and not _is_by_column(port) for port in segment.ports):
         return ["rope"]
     if any(result.port.kind.data == ResultKind.HALF for result in segment.results):
         return ["glu"]

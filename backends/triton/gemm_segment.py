@@ -303,7 +303,7 @@ class SegmentEmitter:
         extents: list[tuple[SSAValue, Extent]] = [
             *((acc, (True, True)) for acc in segment.accumulators),
             *(
-                (arg, port_extent(port.kind))
+                (arg, port_extent(port))
                 for index, port in enumerate(segment.ports)
                 for arg in segment.port_args(index)
             ),

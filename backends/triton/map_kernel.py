@@ -135,6 +135,15 @@ def map_columns(segment: Segment) -> int:
     raise AssertionError("a map has a tile result or a tile port")
 
 
+def _value_over(segment: MapSegment) -> SSAValue:
+    """A tensor with the row dimensions of the domain."""
+    stored = (ResultKind.TILE, ResultKind.HALF)
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data in stored:
+            return output
+    return next(port.value for port in segment.ports if port.kind == PortKind.TILE)
+
+
 def map_tiling(segment: MapSegment) -> MapTiling:
     """Wide tiles for long rows, tall ones for short rows; a group of columns fits in a tile."""
     paired = 2 if segment.pairing else 1
@@ -210,7 +219,8 @@ def emit_map(
     their rows; row ports have N elements, and M is the number of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
-    arguments = ArgumentList(op, LocalNames(), pitches=pitches or {})
+    domain = _value_over(segment)
+    arguments = ArgumentList(op, LocalNames(), pitches=pitches or {}, domain=domain)
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
     launch = Launch.of(op)

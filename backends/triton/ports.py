@@ -20,7 +20,8 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, ResultKind, is_wide_partial
+from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial
+from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
 from coda_ir.dialects.gemm.tiling import known_tiles
 
 
@@ -42,6 +43,8 @@ class ArgumentList:
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Elements from one row of a tile operand to the next, where these are not its columns."""
+    domain: SSAValue | None = None
+    """An operand or a result with the row dimensions of the tile; None where it has one."""
     _by_value: dict[str, str] = field(default_factory=dict[str, str])
 
     def place(self, value: SSAValue) -> str:
@@ -73,6 +76,32 @@ class ArgumentList:
         if DYNAMIC_INDEX not in leading:
             return str(prod(leading))
         return self.add(f"{value.name_hint or default}_rows", "i32", self.flattened_rows(value))
+
+    def table_repeats(self, value: SSAValue, default: str) -> str:
+        """The number of consecutive rows that take the same row of a table: a literal, or a
+        parameter where it is dynamic.
+        """
+        behind = repeated_dims(shape_of(value))
+        if self.domain is None or not behind:
+            return "1"
+        rows = shape_of(self.domain)[:-1]
+        first = max(0, len(rows) - behind)
+        if DYNAMIC_INDEX not in rows[first:]:
+            return str(prod(rows[first:]))
+        place = self.place(self.domain)
+        factors = [
+            f"{place}.shape[{axis}]" if extent == DYNAMIC_INDEX else str(extent)
+            for axis, extent in enumerate(rows[first:], first)
+            if extent != 1
+        ]
+        return self.add(f"{value.name_hint or default}_repeats", "i32", " * ".join(factors))
+
+    def has_all_rows(self, value: SSAValue) -> bool:
+        """Return whether an operand has a row for each row of the tile."""
+        if self.domain is None:
+            return False
+        rows = shape_of(self.domain)[:-1]
+        return len(rows) > 0 and shape_of(value)[:-1] == rows
 
     def descriptor(
         self,
@@ -195,27 +224,30 @@ def transposed_place(columns: ColumnIndex) -> str:
 
 
 def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> str | None:
-    """The index of element (m mod R, n mod C) of a table of R x C; None where R is 1, and for
-    other ports.
+    """The index of element ((m // inner) mod R, n mod C) of a table of R x C; None where R is 1,
+    and for other ports. Where C is 1, all columns have the same index.
     """
-    if port.kind not in (PortKind.TABLE, PortKind.HALF_TABLE):
+    if not port.kind.is_table:
         return None
-    row = ROWS.name
-    if not _has_all_rows(port.value, arguments.op):
-        height = arguments.table_rows(port.value, "table")
-        if height == "1":
-            return None
-        row = f"({ROWS.numbers} % {height}).to(tl.int64)"
+    row = _table_row(port.value, arguments)
     width, column = shape_of(port.value)[-1], _table_column(port, columns)
+    if row is None:
+        return None
+    if width == 1:
+        return f"{row}[:, None]"
     return f"{row}[:, None] * {width} + {column}[None, :]"
 
 
-def _has_all_rows(table: SSAValue, op: Operation) -> bool:
-    """Whether a table has the dimensions of the GEMM's rows, so that m mod R is m."""
-    if not isinstance(op, FusedOp):
-        return False
-    rows = op.row_shape
-    return len(rows) > 0 and shape_of(table)[:-1] == rows
+def _table_row(table: SSAValue, arguments: ArgumentList) -> str | None:
+    """The rows of a table for the rows of the tile; None where it has one row for all."""
+    if arguments.has_all_rows(table):
+        return ROWS.name
+    height = arguments.table_rows(table, "table")
+    if height == "1":
+        return None
+    repeats = arguments.table_repeats(table, "table")
+    numbers = ROWS.numbers if repeats == "1" else f"{ROWS.numbers} // {repeats}"
+    return f"({numbers} % {height}).to(tl.int64)"
 
 
 def _table_column(port: Port, columns: ColumnIndex) -> str:
@@ -250,14 +282,17 @@ Extent = tuple[bool, bool]
 """Whether a value of a region varies by row, by column."""
 
 
-def port_extent(kind: PortKind) -> Extent:
-    match kind:
+def port_extent(port: Port) -> Extent:
+    match port.kind:
         case PortKind.ROW | PortKind.HALF_ROW:
             return False, True
         case PortKind.COL | PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return True, False
         case PortKind.SCALAR:
             return False, False
+        case PortKind.TABLE | PortKind.HALF_TABLE:
+            shape = shape_of(port.value)
+            return not has_one_row(shape), shape[-1] != 1
         case _:
             return True, True
 

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
 
 NOMINAL_ROWS = 16384
@@ -98,9 +99,11 @@ def _known(shape: tuple[int, ...], nominal: int) -> int:
 
 
 def _bytes(segment: Segment) -> float:
-    """Bytes of tiles for each accumulator; vectors of rows and columns count nothing."""
+    """Bytes of tiles for each accumulator; vectors of rows, columns and samples count nothing."""
     total = 0.0
     for kind, value in segment.ports:
+        if kind.is_table and serves_samples(shape_of(value)):
+            continue
         share = 1.0 if kind in _TILES else 0.5 if kind in _HALF_TILES else 0.0
         total += share * element_bytes(value.type)
     for port, type in segment.results:

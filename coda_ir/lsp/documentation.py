@@ -87,7 +87,7 @@ PORT_KINDS = {
     "row": "one element per column (N), such as a bias",
     "col": "one element per row (M), such as a scale of the rows",
     "scalar": "one element",
-    "table": "R x C, repeated over rows and columns, such as rotary tables",
+    "table": "R x C, repeated over rows and columns: rotary tables, or a row for each sample",
     "half_tile": "one element per row and pair of columns (M x N/2)",
     "half_row": "one element per pair of columns (N/2)",
     "half_table": "a table with one column per pair",

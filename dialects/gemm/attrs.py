@@ -27,6 +27,7 @@ class PortKind(StrEnum):
     COL = "col"
     SCALAR = "scalar"
     TABLE = "table"
+    """Row (m // inner) % R and column n % C of R x C; `dialects/gemm/tables.py` has `inner`."""
     HALF_TILE = "half_tile"
     HALF_ROW = "half_row"
     HALF_TABLE = "half_table"
@@ -56,6 +57,11 @@ class PortKind(StrEnum):
     def has_columns(self) -> bool:
         """Whether the element depends on the column."""
         return self not in (PortKind.COL, PortKind.SCALAR, *_PARTIALS)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether rows of the operand serve several rows of the accumulator."""
+        return self in (PortKind.TABLE, PortKind.HALF_TABLE)
 
     def halved(self) -> "PortKind":
         """The kind that indexes the same operand by pair instead of by column."""

@@ -22,6 +22,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     is_float,
     shape_of,
+    shapes_agree,
 )
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
@@ -38,6 +39,7 @@ from coda_ir.dialects.gemm.segment import (
     partial_arguments,
     region_type,
 )
+from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 
 if TYPE_CHECKING:
@@ -283,15 +285,23 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
         raise VerifyException(
             f"{what} has {period} columns, expected a divisor of the {columns} columns"
         )
-    leading = tuple(shape[:-1])
-    while leading and leading[0] == 1:
-        leading = leading[1:]
-    expected = tuple(rows[len(rows) - len(leading) :])
-    if len(leading) > len(rows) or not all(map(dims_agree, leading, expected)):
+    if not _are_rows_of_table(shape, rows):
         raise VerifyException(
-            f"{what} has rows {format_shape(leading)}, expected the last row dimensions of "
-            f"{format_shape(rows)}"
+            f"{what} has rows {format_shape(shape[:-1])}, expected extents of "
+            f"{format_shape(rows)} or 1, without a 1 between others"
         )
+
+
+def _are_rows_of_table(shape: Sequence[int], rows: Sequence[int]) -> bool:
+    """Return whether the extents of a table other than 1 are consecutive extents of `rows`."""
+    behind = repeated_dims(shape)
+    kept = tuple(shape[: len(shape) - 1 - behind])
+    while kept and kept[0] == 1:
+        kept = kept[1:]
+    if not kept:
+        return True
+    expected = rows[: len(rows) - behind][-len(kept) :] if behind < len(rows) else ()
+    return shapes_agree(kept, expected)
 
 
 def _verify_results(segment: Segment, domain: Sequence[int]) -> None:

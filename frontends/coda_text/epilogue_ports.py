@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute
 
 from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr, region_type
+from coda_ir.dialects.gemm.tables import has_no_gap
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
@@ -20,6 +21,7 @@ from coda_ir.frontends.coda_text.values import (
     Dims,
     TensorValue,
     divided,
+    format_dim,
     format_dims,
 )
 
@@ -277,10 +279,12 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
         case PortKind.SCALAR:
             fits, expected = all(dim == 1 for dim in dims), "one element"
         case PortKind.TABLE | PortKind.HALF_TABLE:
-            leading = dims[:-1]
             fits = bool(dims) and divided(width, dims[-1]) is not None
-            fits = fits and leading == rows[len(rows) - len(leading) :]
-            expected = f"the last of the rows {format_dims(rows)} by a divisor of {width}"
+            fits = fits and _are_rows_of_table(dims[:-1], rows)
+            expected = (
+                f"rows of {format_dims(rows)} or 1, without a 1 between others, by a divisor of "
+                f"{format_dim(width)}"
+            )
         case _:
             raise AssertionError(f"{port.kind.value} is no port of the language")
     if not fits:
@@ -289,3 +293,13 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
             f"the accumulator is {format_dims((*rows, columns))}",
             argument=port.name.text,
         )
+
+
+def _are_rows_of_table(dims: Dims, rows: Dims) -> bool:
+    """Return whether the leading dimensions of a table broadcast to those of the accumulator, so
+    that its rows follow from the number of the row."""
+    if len(dims) > len(rows):
+        return False
+    aligned = rows[len(rows) - len(dims) :]
+    fits = all(dim in (1, row) for dim, row in zip(dims, aligned, strict=True))
+    return fits and has_no_gap(dims, aligned)

@@ -30,7 +30,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
@@ -110,15 +110,17 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     loading its result.
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
-    (`1 + w` for a norm weight), for the outer product of a column and a row, which would fill
-    a whole tile, and for a tile scaled or shifted by row and column, such as a norm whose
-    statistics are known (the tile is loaded instead).
+    (`1 + w` for a norm weight) or within a sample, for the outer product of a column and a row,
+    which would fill a whole tile, and for a tile scaled or shifted by row, column and sample, such
+    as a norm whose statistics are known (the tile is loaded instead).
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
         return None
-    kind = port_kind(shape_of(value), domain)
-    if kind in (PortKind.ROW, PortKind.SCALAR) or is_widening_cast(op):
+    shape = shape_of(value)
+    kind = port_kind(shape, domain)
+    is_by_column = kind in (PortKind.ROW, PortKind.SCALAR) or is_per_sample(shape, domain)
+    if is_by_column or is_widening_cast(op):
         return op
     if kind != PortKind.TILE:
         return None
@@ -149,8 +151,7 @@ MAX_RECOMPUTED = 8
 
 def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     """The operands that an epilogue would load element by element."""
-    cheap = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
-    return [v for v in op.operands if port_kind(shape_of(v), domain) not in cheap]
+    return [value for value in op.operands if is_per_element(value, domain)]
 
 
 def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:

@@ -129,10 +129,8 @@ class GroupCode:
     def _fits_port(self, value: SSAValue) -> bool:
         if value in self.values or isinstance(value.owner, coda.ConstantOp):
             return True
-        kinds = (PortKind.ROW, PortKind.SCALAR)
-        if not self.is_split:
-            kinds += (PortKind.TILE, PortKind.COL)
-        return port_kind(shape_of(value), self.domain) in kinds
+        kind = port_kind(shape_of(value), self.domain)
+        return kind in (PortKind.ROW, PortKind.SCALAR) if self.is_split else kind is not None
 
 
 def _is_float32(op: Operation) -> bool:

@@ -32,6 +32,7 @@ SIZES = {
     "llama_layer": {"D": 40, "F": 56, "HEAD": 8, "KV_HEADS": 5},
     "llama_mlp": {"D": 40, "F": 57},
     "gpt2_block": {"D": 48, "HEAD": 8},
+    "dit_block": {"D": 48, "HEAD": 8},
     "qwen3_block": {"D": 40, "F": 57, "HEAD": 8, "HEADS": 4, "KV_HEADS": 2},
     "gemma_block": {"D": 40, "F": 57, "HEAD": 8, "HEADS": 4, "KV_HEADS": 2},
     "lm_head_cross_entropy": {"D": 41, "V": 77},

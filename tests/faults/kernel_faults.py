@@ -127,8 +127,13 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: the modulo of a table's rows dropped",
-        f"{T}ports:table_index",
-        Text("f'({ROWS.numbers} % {height}).to(tl.int64)'", "f'{ROWS.name}'"),
+        f"{T}ports:_table_row",
+        Text("f'({numbers} % {height}).to(tl.int64)'", "f'{ROWS.name}'"),
+    ),
+    KernelFault(
+        "kernel: each row of a sample takes another row of a table of samples",
+        f"{T}ports:_table_row",
+        Text("repeats = arguments.table_repeats(table, 'table')", "repeats = '1'"),
     ),
     KernelFault(
         "kernel: the modulo of a table's columns dropped",

@@ -301,14 +301,17 @@ PASS_FAULTS = (
     Fault(
         "a table repeated along the wrong rows",
         f"{P}support.ports:port_kind",
-        Nth("keep", "IfExp", 4),
+        Text(
+            "return PortKind.TABLE if has_no_gap(shape[:-1], aligned[:-1]) else None",
+            "return PortKind.TABLE",
+        ),
     ),
     Fault(
         "a column taken for a row",
         f"{P}support.ports:port_kind",
         Text(
-            "if all(rows) and len(shape) == len(domain):\n        return PortKind.COL",
-            "if all(rows) and len(shape) == len(domain):\n        return PortKind.SCALAR",
+            "if all(full[:-1]) and len(shape) == len(domain):\n        return PortKind.COL",
+            "if all(full[:-1]) and len(shape) == len(domain):\n        return PortKind.SCALAR",
         ),
     ),
     Fault(

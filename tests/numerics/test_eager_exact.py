@@ -24,6 +24,7 @@ SIZES = {
     "llama_layer": {"D": 96, "F": 104, "HEAD": 32, "KV_HEADS": 3},
     "llama_mlp": {"D": 96, "F": 104},
     "gpt2_block": {"D": 96, "HEAD": 24},
+    "dit_block": {"D": 96, "HEAD": 24},
     "qwen3_block": {"D": 96, "F": 104, "HEAD": 24, "HEADS": 4, "KV_HEADS": 2},
     "gemma_block": {"D": 96, "F": 104, "HEAD": 24, "HEADS": 4, "KV_HEADS": 2},
     "lm_head_cross_entropy": {"D": 96, "V": 133},

@@ -227,16 +227,18 @@ def test_result_larger_than_the_tile():
     assert "?x8" in refusal.found
 
 
-def test_broadcast_in_the_middle():
-    tile = "tensor<?x4x8xf32>"
+def test_broadcast_between_dimensions():
+    tile = "tensor<?x4x5x8xf32>"
     function = Function(
-        f"%x: {tile}, %w: tensor<8x8xf32>, %m: tensor<?x1x8xf32>",
+        f"%x: {tile}, %w: tensor<8x8xf32>, %m: tensor<?x1x5x8xf32>",
         gemm("%z").replace(TILE, tile),
-        f"%a = coda.add %z, %m : ({tile}, tensor<?x1x8xf32>) -> {tile}",
+        f"%a = coda.add %z, %m : ({tile}, tensor<?x1x5x8xf32>) -> {tile}",
     )
     refusal = refused(function.ask(lambda: find_site(function.op("a"), function.order)))
-    assert refusal.condition == "every operand broadcasts along whole rows or columns"
-    assert refusal.found.startswith("%m of shape ?x1x8")
+    assert refusal.condition == (
+        "what an operand broadcasts along lies before or behind its own dimensions"
+    )
+    assert refusal.found.startswith("%m of shape ?x1x5x8")
 
 
 # Norms of heads

@@ -85,6 +85,21 @@ def gpt2_block(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
     return (x1 + F.linear(a, t["w_out"].T, t["b_out"]),)
 
 
+def dit_block(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
+    x, head = t["x"], sizes["HEAD"]
+    modulation = F.linear(F.silu(t["c"]), t["w_mod"], t["b_mod"])[:, None]
+    shift1, scale1, gate1, shift2, scale2, gate2 = modulation.chunk(6, -1)
+    h1 = F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale1) + shift1
+    q, k, v = (
+        split_heads(part, head) for part in F.linear(h1, t["w_qkv"], t["b_qkv"]).chunk(3, -1)
+    )
+    y = join_heads(F.scaled_dot_product_attention(q, k, v))
+    x1 = x + gate1 * F.linear(y, t["w_proj"], t["b_proj"])
+    h2 = F.layer_norm(x1, x.shape[-1:], eps=1e-6) * (1 + scale2) + shift2
+    a = gelu_tanh(F.linear(h2, t["w_fc"], t["b_fc"]))
+    return (x1 + gate2 * F.linear(a, t["w_out"], t["b_out"]),)
+
+
 def qwen3_block(t: Tensors, sizes: Sizes) -> tuple[torch.Tensor, ...]:
     head = sizes["HEAD"]
 
@@ -160,6 +175,7 @@ MODELS: dict[str, Model] = {
     "llama_layer": llama_layer,
     "llama_mlp": llama_mlp,
     "gpt2_block": gpt2_block,
+    "dit_block": dit_block,
     "qwen3_block": qwen3_block,
     "gemma_block": gemma_block,
     "lm_head_cross_entropy": lm_head_cross_entropy,

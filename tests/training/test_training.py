@@ -24,6 +24,7 @@ SIZES = {
     "llama_layer": {"D": 96, "F": 100, "HEAD": 32, "KV_HEADS": 1},
     "llama_mlp": {"D": 80, "F": 101},
     "gpt2_block": {"D": 72, "HEAD": 24},
+    "dit_block": {"D": 72, "HEAD": 24},
     "qwen3_block": {"D": 88, "F": 101, "HEAD": 24, "HEADS": 2, "KV_HEADS": 1},
     "gemma_block": {"D": 88, "F": 101, "HEAD": 24, "HEADS": 2, "KV_HEADS": 1},
     "lm_head_cross_entropy": {"D": 73, "V": 93},

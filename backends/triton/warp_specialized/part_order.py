@@ -8,7 +8,7 @@ from math import gcd, lcm
 
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import Port, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm import Port, ResultKind, Segment
 from coda_ir.dialects.gemm.slots import TILE_PORTS, Moves
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
@@ -114,7 +114,7 @@ def part_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrde
 
 def _period(segment: Segment, port: Port) -> int | None:
     """After how many columns (in pair mode: pairs) the elements of a port repeat, if they do."""
-    if port.kind not in (PortKind.TABLE, PortKind.HALF_TABLE):
+    if not port.kind.is_table:
         return None
     width = shape_of(port.value)[-1]
     group = segment.group_size or 2

@@ -32,4 +32,4 @@ func.func @adaptive(%x: tensor<?x4x8xf32> {coda.dims = ["B", 4, 8]}, %c: tensor<
 // CHECK-NEXT:   func.return %y : tensor<?x4x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] report-unfused: coda.mul: stays in the graph, between the programs; failed condition: every operand broadcasts along whole rows or columns
+// REMARK: remark[missed] report-unfused: coda.mul: stays in the graph, between the programs; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 288*B bytes

@@ -411,3 +411,40 @@ func.func @operands(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %x: tensor<?x8xb
 // CHECK-NEXT:   %p = coda.softmax %s : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %y, %p : tensor<?x8xbf16>, tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A gate, a scale and a shift of each sample: tables, each row of which serves all rows of a sample.
+// What is computed from them alone is computed by element, too.
+
+func.func @adaptive(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>, %res: tensor<?x?x16xf32>, %gate: tensor<?x1x16xf32>, %weight: tensor<?x1x1xf32>) -> tensor<?x?x16xf32> {
+  %z = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %one = coda.constant {value = 1.0 : f64} : tensor<f32>
+  %a = coda.add %gate, %one : (tensor<?x1x16xf32>, tensor<f32>) -> tensor<?x1x16xf32>
+  %b = coda.mul %z, %a : (tensor<?x?x16xf32>, tensor<?x1x16xf32>) -> tensor<?x?x16xf32>
+  %c = coda.mul %b, %weight : (tensor<?x?x16xf32>, tensor<?x1x1xf32>) -> tensor<?x?x16xf32>
+  %y = coda.add %res, %c : (tensor<?x?x16xf32>, tensor<?x?x16xf32>) -> tensor<?x?x16xf32>
+  func.return %y : tensor<?x?x16xf32>
+}
+
+// CHECK:      func.func @adaptive(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) table(%gate : tensor<?x1x16xf32>, %weight : tensor<?x1x1xf32>) tile(%res : tensor<?x?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %gate_1: f32, %weight_1: f32, %res_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %a = arith.addf %gate_1, %0 : f32
+// CHECK-NEXT:       %b = arith.mulf %acc, %a : f32
+// CHECK-NEXT:       %c = arith.mulf %b, %weight_1 : f32
+// CHECK-NEXT:       %y_1 = arith.addf %res_1, %c : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %one = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %a = coda.add %gate, %one : (tensor<?x1x16xf32>, tensor<f32>) -> tensor<?x1x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x?x16xf32>
+// CHECK-NEXT: }

@@ -13,6 +13,7 @@ SMALL: dict[str, dict[str, int]] = {
     "custom_epilogue": {"K": 24, "N": 40},
     "gemma_block": {"D": 48, "F": 80, "HEAD": 8, "HEADS": 4, "KV_HEADS": 2},
     "gpt2_block": {"D": 48, "HEAD": 8},
+    "dit_block": {"D": 48, "HEAD": 8},
     "linear_bias_gelu": {"K": 24, "N": 40},
     "llama_layer": {"D": 48, "F": 80, "HEAD": 8, "KV_HEADS": 2},
     "llama_mlp": {"D": 48, "F": 80},
