@@ -44,6 +44,7 @@ SPELLINGS = {
     "COLON": "':'",
     "COMMA": "','",
     "EQUAL": "'='",
+    "ELLIPSIS": "'...'",
     "MINUS": "'-'",
     "IMPORT": "'import'",
     "CONST": "'const'",
@@ -292,7 +293,7 @@ def _describe_expected(terminals: set[str]) -> str:
         words.append("an expression")
         rest -= EXPRESSION_STARTS
     if "PLUS" in rest:
-        rest -= OPERATORS | {"LPAR"}
+        rest -= OPERATORS | {"LPAR", "LSQB"}
     if "COMMA" in rest and "RPAR" in rest:
         rest -= {"EQUAL"}
     words += sorted({SPELLINGS[terminal] for terminal in rest if terminal in SPELLINGS})

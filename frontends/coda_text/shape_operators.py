@@ -15,9 +15,7 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
     divided,
-    extent,
     format_dim,
     format_dims,
     product_of,
@@ -47,10 +45,7 @@ def reshape(call: Invocation) -> TensorValue:
             f"{format_dims(call.sizes('shape'))}",
             argument="shape",
         )
-    op = coda.ReshapeOp(x.ssa, [extent(dim) for dim in shape])
-    if sum(not isinstance(dim, int) for dim in shape) > 1:
-        op.attributes["coda.dims"] = dims_attribute(shape)
-    return call.emit(op, tuple(shape))
+    return call.emit_reshape(x, tuple(shape))
 
 
 def _elements(dims: Sequence[Dim], argument: str) -> Dim:

@@ -12,6 +12,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Call,
     Const,
     Definition,
+    Dots,
     Epilogue,
     Expression,
     ExpressionStatement,
@@ -19,6 +20,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Function,
     Identifier,
     Import,
+    Index,
     ListExpression,
     Literal,
     Name,
@@ -26,9 +28,12 @@ from coda_ir.frontends.coda_text.syntax import (
     Parameter,
     Port,
     PortKind,
+    Range,
     Return,
     Span,
     Statement,
+    Subscript,
+    SubscriptItem,
     TupleExpression,
     TypeExpression,
 )
@@ -142,6 +147,34 @@ class TreeBuilder(Transformer[Token, File]):
 
     def negation(self, minus: Token, operand: Expression) -> Negation:
         return Negation(operand, span_of(minus).to(operand.span))
+
+    def subscript(
+        self, operand: Expression, open: Token, items: tuple[SubscriptItem, ...], close: Token
+    ) -> Subscript:
+        end = span_of(close)
+        return Subscript(operand, items, span_of(open).to(end), operand.span.to(end))
+
+    def subscripts(self, *items: SubscriptItem) -> tuple[SubscriptItem, ...]:
+        return items
+
+    def index(self, value: Expression) -> Index:
+        return Index(value)
+
+    def range(
+        self,
+        start: Expression | None,
+        colon: Token,
+        stop: Expression | None,
+        second: Token | None,
+        step: Expression | None,
+    ) -> Range:
+        first = span_of(colon) if start is None else start.span
+        last = next(part for part in (step, second, stop, colon) if part is not None)
+        end = span_of(last) if isinstance(last, Token) else last.span
+        return Range(start, stop, step, first.to(end))
+
+    def ellipsis(self, token: Token) -> Dots:
+        return Dots(span_of(token))
 
     def name(self, token: Token) -> Name:
         return Name(str(token), span_of(token))
