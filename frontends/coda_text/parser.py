@@ -57,7 +57,9 @@ SPELLINGS = {
 
 MISSING = {
     frozenset({"LSQB"}): "a type has its sizes in brackets: bf16[M, 64], or f32[] for one element",
-    frozenset({"COLON", "NAME"}): "parameters have types: x: bf16[M, 64]",
+    frozenset(
+        {"COLON", "NAME", "EQUAL"}
+    ): "parameters have types, x: bf16[M, 64], or defaults, eps=1e-5",
     frozenset({"ARROW", "LBRACE"}): "the body of a function is in braces: { return x }",
     frozenset({"ARROW"}): "an epilogue names its results: -> (y: tile)",
     frozenset({"LBRACE"}): "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])",

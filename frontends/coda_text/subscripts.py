@@ -163,8 +163,7 @@ def _sliced(call: Invocation, x: TensorValue, part: Part) -> TensorValue:
     dims = (*x.dims[: part.dim], part.extent, *x.dims[part.dim + 1 :])
     if step == 1 and start == 0 and stop in (END, x.dims[part.dim]):
         return x
-    known = isinstance(start, int) and isinstance(stop, int)
-    if known and 0 <= start < stop < END and step == 1:
+    if step == 1 and isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop < END:
         return call.emit(coda.SliceOp(x.ssa, part.dim, start, stop), dims)
     bounds = f"{{0}}, {part.dim}, {format_dim(start)}, {format_dim(stop)}"
     arguments = bounds if step == 1 else f"{bounds}, {step}"

@@ -196,6 +196,14 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """`eps=1e-5`: a parameter that is a number, a boolean or a string, with its default."""
+
+    name: Identifier
+    default: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class PortKind:
     """`tile`, `partial_row<max>`, `select<target>`, `tile<f32>`."""
 
@@ -237,6 +245,7 @@ class Function:
 
     name: Identifier
     parameters: tuple[Parameter, ...]
+    options: tuple[Option, ...]
     results: tuple[TypeExpression, ...] | None
     body: Body
 

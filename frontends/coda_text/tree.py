@@ -25,6 +25,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Literal,
     Name,
     Negation,
+    Option,
     Parameter,
     Port,
     PortKind,
@@ -75,11 +76,13 @@ class TreeBuilder(Transformer[Token, File]):
         self,
         _keyword: Token,
         name: Token,
-        parameters: tuple[Parameter, ...] | None,
+        parameters: tuple[Parameter | Option, ...] | None,
         results: tuple[TypeExpression, ...] | None,
         body: Body,
     ) -> Function:
-        return Function(_identifier(name), parameters or (), results, body)
+        tensors = tuple(part for part in parameters or () if isinstance(part, Parameter))
+        options = tuple(part for part in parameters or () if isinstance(part, Option))
+        return Function(_identifier(name), tensors, options, results, body)
 
     def epilogue(
         self,
@@ -91,8 +94,11 @@ class TreeBuilder(Transformer[Token, File]):
     ) -> Epilogue:
         return Epilogue(_identifier(name), ports or (), results or (), body)
 
-    def parameters(self, *parameters: Parameter) -> tuple[Parameter, ...]:
+    def parameters(self, *parameters: Parameter | Option) -> tuple[Parameter | Option, ...]:
         return parameters
+
+    def option(self, name: Token, default: Expression) -> Option:
+        return Option(_identifier(name), default)
 
     def parameter(self, qualifier: Token | None, name: Token, type: TypeExpression) -> Parameter:
         return Parameter(_optional(qualifier), _identifier(name), type)

@@ -61,7 +61,7 @@ def test_an_expression(editor: Editor, tmp_path: Path):
 def test_names_of_pytorch_become_what_the_language_has(editor: Editor, tmp_path: Path):
     items = completed(editor, tmp_path, BODY + "y = |\n    return h\n}\n")
     assert items["swish"].insert_text == "silu(x)"
-    assert items["chunk"].insert_text == "split(x, [32, 32], dim=-1)"
+    assert items["expand"].insert_text == "broadcast(x, [M, 64])"
     assert items["clamp"].detail == "minimum(maximum(x, y), z)"
     assert not {"max/2", "min/2"} & set(items)
     order = [items[name].sort_text or "" for name in ("h", "WIDTH", "helper", "silu", "swish")]
