@@ -19,6 +19,11 @@ from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse
 from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.standard_library import (
+    import_path,
+    missing_message,
+    missing_remedy,
+)
 from coda_ir.frontends.coda_text.syntax import (
     Binary,
     Call,
@@ -46,7 +51,6 @@ from coda_ir.frontends.coda_text.values import (
 )
 from coda_ir.sources import read_source
 
-PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
 
 
@@ -230,7 +234,7 @@ class Loader:
 
     def _import(self, node: Import, scope: Scope) -> None:
         target = str(node.path.value)
-        path = os.path.normpath(os.path.join(os.path.dirname(scope.file), target))
+        path = import_path(scope.file, target)
         key = _real_path(path)
         if key in self._loading:
             self.reporter.error(
@@ -257,8 +261,10 @@ class Loader:
             self.reporter.error(
                 scope.file,
                 node.path.span,
-                f"cannot import: {error.message}",
-                error.remedy if os.path.exists(path) and error.remedy else PATHS_ARE_RELATIVE,
+                missing_message(str(node.path.value), error.message),
+                error.remedy
+                if os.path.exists(path) and error.remedy
+                else missing_remedy(str(node.path.value)),
             )
             return None
         self._loading.append(key)
