@@ -259,12 +259,14 @@ class TestPackaging:
         packages = {name for name in top_level if not name.endswith(".dist-info")}
         assert packages == {"coda_ir"}
 
-    def test_every_module_and_the_grammar_are_installed(self, wheel: list[str]):
+    def test_every_module_the_grammar_and_the_library_are_installed(self, wheel: list[str]):
         modules = {f"coda_ir/{relative(path)}" for path in python_files(*LINKED)}
         modules |= {relative(path) for path in python_files("coda_ir")}
-        grammars = {f"coda_ir/{relative(path)}" for path in (ROOT / "frontends").rglob("*.lark")}
-        assert grammars, "the language has a grammar"
-        assert (modules | grammars | {"coda_ir/py.typed"}) - set(wheel) == set()
+        frontends = ROOT / "frontends"
+        grammars = {f"coda_ir/{relative(path)}" for path in frontends.rglob("*.lark")}
+        blocks = {f"coda_ir/{relative(path)}" for path in frontends.rglob("*.coda")}
+        assert grammars and blocks, "the language has a grammar and a standard library"
+        assert (modules | grammars | blocks | {"coda_ir/py.typed"}) - set(wheel) == set()
 
     def test_the_licence_is_included(self, wheel: list[str]):
         assert any(name.endswith("/LICENSE") for name in wheel)

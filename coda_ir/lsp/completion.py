@@ -24,6 +24,7 @@ from coda_ir.frontends.coda_text.counterparts import ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.program import EpilogueDefinition, FunctionDefinition, Scope
+from coda_ir.frontends.coda_text.standard_library import PREFIX, files_of_library
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.cursor import Cursor, OpenCall
@@ -217,6 +218,12 @@ class _Completion:
 
     def _files(self) -> Iterator[CompletionItem]:
         """The other .coda files in the folder that is written so far, and its folders."""
+        if self.cursor.prefix.startswith(PREFIX):
+            for name in files_of_library():
+                yield self._item(name, CompletionItemKind.File)
+            return
+        if not os.path.dirname(self.cursor.prefix):
+            yield self._item(PREFIX, CompletionItemKind.Folder)
         folder = Path(self.check.path).parent / os.path.dirname(self.cursor.prefix)
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
         for entry in entries:

@@ -70,13 +70,17 @@ _TEXTS = {
     "torch": "A tensor that PyTorch computes, for what the language lacks: "
     '`torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[M, 8])`. `{0}` is the first '
     "tensor; `dtype` and `shape` state what comes out.",
+    "chunk": "A tuple of `n` equal parts of a dimension.",
+    "broadcast": "x repeated along the dimensions that it lacks, or has as 1.",
+    "pad": "`value` before and behind the elements of a dimension.",
+    "activate": "An activation function by its name.",
     "pairs": "The columns of one GEMM in pairs, for an epilogue with two accumulators: "
     "(j, j + N/2), with `group` (j, j + G/2) in each group of G columns, and with "
     "`adjacent=true` (2j, 2j + 1).",
 }
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
-    ("glu", "activation"): tuple(coda.ACTIVATIONS),
+    **{(name, "activation"): tuple(coda.ACTIVATIONS) for name in ("glu", "activate")},
     ("rope", "layout"): tuple(coda.ROPE_LAYOUTS),
     ("cross_entropy", "reduction"): tuple(coda.LOSS_REDUCTIONS),
 }

@@ -10,6 +10,7 @@ from coda_ir.frontends.coda_text.program import (
     EpilogueDefinition,
     FunctionDefinition,
 )
+from coda_ir.frontends.coda_text.standard_library import import_path
 from coda_ir.frontends.coda_text.syntax import Import, Port, Span
 from coda_ir.frontends.coda_text.values import (
     PartialValue,
@@ -183,8 +184,7 @@ def _described_port(port: Port, kinds: dict[str, str]) -> str:
 
 
 def _import(check: Check, node: Import) -> str:
-    folder = os.path.dirname(check.path)
-    path = os.path.normpath(os.path.join(folder, str(node.path.value)))
+    path = import_path(check.path, str(node.path.value))
     names = [
         name for name, origin in check.scope.origins.items() if origin.rsplit(":", 2)[0] == path
     ]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text.program import RESERVED
+from coda_ir.frontends.coda_text.standard_library import import_path
 from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.documentation import KEYWORDS
@@ -30,7 +31,7 @@ def definition(check: Check, line: int, column: int) -> Location | None:
     """Where the name or the imported file at a place is defined."""
     node = check.symbols.import_at(line, column)
     if node is not None:
-        path = os.path.normpath(os.path.join(os.path.dirname(check.path), str(node.path.value)))
+        path = import_path(check.path, str(node.path.value))
         return Location(path, Span(1, 1, 1, 1)) if os.path.isfile(path) else None
     occurrence = check.symbols.occurrence_at(line, column)
     if occurrence is None:

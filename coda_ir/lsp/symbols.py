@@ -151,6 +151,9 @@ class _Resolver:
     # Definitions.
 
     def _function(self, node: Function) -> None:
+        for option in node.options:
+            self._define(option.name, "parameter")
+            self._expression(option.default)
         for parameter in node.parameters:
             for dim in parameter.type.dims:
                 self._dimensions(dim)
@@ -271,6 +274,7 @@ def parameter_symbols(meaning: Meaning) -> dict[str, Symbol]:
             kinds: dict[SymbolKind, list[Identifier]] = {"parameter": [], "weight": []}
             for parameter in meaning.tree.parameters:
                 kinds["weight" if parameter.qualifier else "parameter"].append(parameter.name)
+            kinds["parameter"] += [option.name for option in meaning.tree.options]
         case EpilogueDefinition():
             kinds = {"port": [port.name for port in meaning.tree.ports]}
         case _:

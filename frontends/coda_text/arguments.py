@@ -94,10 +94,13 @@ def _formal(text: str, keyword_only: bool) -> Formal:
     )
 
 
-def parameters_signature(name: str, parameters: Iterable[str]) -> Signature:
-    """The signature of a user's function or epilogue, all of whose parameters are required."""
+def parameters_signature(
+    name: str, parameters: Iterable[str], options: Sequence[Formal] = ()
+) -> Signature:
+    """The signature of a user's function or epilogue: required parameters, then options."""
     names = tuple(parameters)
-    return Signature(name, tuple(map(Formal, names)), f"{name}({', '.join(names)})")
+    texts = [*names, *(f"{option.name}: {option.kind} = {option.default}" for option in options)]
+    return Signature(name, (*map(Formal, names), *options), f"{name}({', '.join(texts)})")
 
 
 Bound = dict[str, list[Argument]]

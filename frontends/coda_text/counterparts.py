@@ -84,7 +84,7 @@ _TENSORS: dict[str, str] = _by_name(
         "ne($x, $y)": "not_equal",
         "ne($x, $x)": "isnan",
         "where($y, ${z|0}, $x)": "masked_fill",
-        "split($x, [$chunks], dim=${z|-1})": "chunk",
+        "broadcast($x, [${rest|$shape}])": "expand",
         "concat(${all|x, y}, dim=${integer|-1})": "cat concatenate",
         "reshape($x, [${rest|$shape}])": "view",
         "reshape($x, [-1])": "flatten ravel",
@@ -154,9 +154,6 @@ _PYTORCH: dict[str, str] = {
     "dtype=f32, shape=[${x|M}])",
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
-    "expand": _pytorch(
-        "expand.default({0}, [${rest|$shape}])", shape="${rest|$shape}", more=", view=true"
-    ),
     "group_norm": _pytorch("group_norm.default({0}, ${y|8})"),
 }
 
@@ -165,7 +162,16 @@ FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
 
 OTHERS = frozenset(
     (
-        *("arctanh", "batch_norm", "bilinear", "binary_cross_entropy", "conv_transpose1d"),
+        *(
+            "arctanh",
+            "broadcast_shapes",
+            "broadcast_tensors",
+            "broadcast_to",
+            "batch_norm",
+            "bilinear",
+            "binary_cross_entropy",
+            "conv_transpose1d",
+        ),
         *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
         *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),

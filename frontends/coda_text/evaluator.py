@@ -18,17 +18,22 @@ from coda_ir.frontends.coda_text.counterparts import FUNCTIONS
 from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
 from coda_ir.frontends.coda_text.syntax import (
     Assign,
     Binary,
     Call,
+    Dots,
     Expression,
     Identifier,
+    Index,
     ListExpression,
     Literal,
     Name,
     Negation,
     Span,
+    Subscript,
+    SubscriptItem,
     TupleExpression,
 )
 from coda_ir.frontends.coda_text.values import (
@@ -67,6 +72,7 @@ class Evaluator(ABC):
             Call: self.call,
             TupleExpression: self._tuple,
             ListExpression: self._list,
+            Subscript: self._subscript,
         }
 
     @abstractmethod
@@ -84,6 +90,10 @@ class Evaluator(ABC):
     @abstractmethod
     def negation(self, node: Negation, operand: Value) -> Value:
         """Minus something that is not a number. May raise Mistake."""
+
+    def subscript(self, node: Subscript, x: TensorValue, selections: Sequence[Selection]) -> Value:
+        """The selected part of a tensor. May raise ArgumentMistake."""
+        raise ArgumentMistake("tensors have no parts here", "write functions for them", node.span)
 
     def evaluate(self, node: Expression) -> Value:
         return self._visitors[type(node)](node)
@@ -138,6 +148,39 @@ class Evaluator(ABC):
                 return POISON
             items.append(size)
         return ListValue(tuple(items))
+
+    def _subscript(self, node: Subscript) -> Value:
+        operand = self.evaluate(node.operand)
+        selections = [self._selection(item) for item in node.items]
+        known = [selection for selection in selections if selection is not None]
+        if is_poisoned(operand) or len(known) < len(selections):
+            return POISON
+        if not isinstance(operand, TensorValue):
+            message = f"the operand of [ ] is {describe(operand)}, expected a tensor"
+            remedy = NO_TENSOR.get(type(operand), "tensors have parts, as in x[:, 0:64]")
+            return self.error(node.operand.span, message, remedy)
+        try:
+            return self.subscript(node, operand, known)
+        except ArgumentMistake as mistake:
+            return self.error(mistake.span, mistake.message, mistake.remedy)
+
+    def _selection(self, item: SubscriptItem) -> Selection | None:
+        """An item of a subscript with its sizes; None after an error."""
+        if isinstance(item, Dots):
+            return Selection("...", item.span)
+        if isinstance(item, Index):
+            if isinstance(item.value, Name) and item.value.text in ("None", "newaxis"):
+                remedy = "reshape(x, [B, 1, T]) adds dimensions"
+                self.error(item.span, "a subscript adds no dimensions", remedy)
+                return None
+            at = self.size(item.value, "embedding(ids, x) takes the rows that a tensor numbers")
+            return None if at is None else Selection("index", item.span, at)
+        parts = [
+            None if part is None else self.size(part) for part in (item.start, item.stop, item.step)
+        ]
+        if sum(part is not None for part in parts) < len(item.parts):
+            return None
+        return Selection("range", item.span, *parts)
 
     def size(
         self,

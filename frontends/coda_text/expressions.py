@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -24,13 +25,15 @@ from coda_ir.frontends.coda_text.program import (
 )
 from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.frontends.coda_text.syntax import Binary, Call, Name, Negation, Span
+from coda_ir.frontends.coda_text.subscripts import Selection, selected
+from coda_ir.frontends.coda_text.syntax import Binary, Call, Name, Negation, Span, Subscript
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
     Dim,
     ElementType,
     Poison,
+    TensorValue,
     Value,
 )
 
@@ -139,6 +142,10 @@ class ExpressionLowering(Evaluator):
     def negation(self, node: Negation, operand: Value) -> Value:
         self.span = node.span
         return negation(Invocation("-", {"x": [operand]}, self.insert))
+
+    def subscript(self, node: Subscript, x: TensorValue, selections: Sequence[Selection]) -> Value:
+        self.span = node.bracket
+        return selected(Invocation("[ ]", {}, self.insert), x, selections, node.bracket)
 
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
         self.span = node.operator_span

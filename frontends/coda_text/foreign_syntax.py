@@ -57,17 +57,11 @@ STATEMENTS = {
 WORDS = {"if": _BRANCH, "lambda": _FUNCTION}
 """Words inside of an expression."""
 
-_INDEXING = (
-    "there is no indexing: slice(x, dim=1, start=0, stop=32) takes a range, split(x, [32, 32]) "
-    "gives parts, and reshape adds and drops dimensions"
-)
-
 _STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
 """The text behind a word that begins a statement, and is no name that is bound."""
 
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
 _ARITHMETIC = ("+", "-", "*", "/", "@")
-_RANGE = re.compile(r"(\w*)\s*:\s*(\w*)")
 _WORD_BEFORE = re.compile(r"([A-Za-z_]\w*)\s*$")
 _OPERAND = re.compile(r"\s*([\w.]+)")
 
@@ -78,10 +72,10 @@ def foreign_remedy(line: str, column: int) -> str | None:
     statement = _statement(line[:LONGEST])
     if statement is not None:
         return statement
+    if after.startswith("..."):
+        return _dots_in_type(before)
     if after.startswith("."):
         return _after_dot(before, after)
-    if after.startswith("["):
-        return _indexing(before, after)
     return _infix(before, after)
 
 
@@ -103,9 +97,7 @@ def _after_dot(before: str, after: str) -> str | None:
         return f"write 0{number[0] if number else ''}"
     found = _CALLEE.match(after)
     if found is None:
-        start = before.rfind("[")
-        is_ellipsis = start >= 0 and after.startswith("...")
-        return _indexing(before[:start], before[start:] + after) if is_ellipsis else None
+        return None
     path, name, opens = found[1], found[2], found[3]
     receiver = _primary(before)
     is_module = receiver in MODULES
@@ -182,25 +174,12 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in items if item.strip()]
 
 
-# Slices and infix operators.
+# Types and infix operators.
 
 
-def _indexing(before: str, after: str) -> str | None:
-    x = _primary(before)
-    if x is None:
-        return None
-    if x in ELEMENT_NAMES.values():
-        return f"write every size, as in {x}[B, T, 64]" if "..." in after else None
-    items = _items(_bracketed(after))
-    ranges = [(index, item) for index, item in enumerate(items) if item not in (":", "...")]
-    found = _RANGE.fullmatch(ranges[0][1]) if len(ranges) == 1 else None
-    if found is None:
-        return _INDEXING
-    index = ranges[0][0]
-    dim = index - len(items) if "..." in items[:index] else index
-    start = f", start={found[1]}" if found[1] else ""
-    stop = f", stop={found[2]}" if found[2] else ""
-    return f"write slice({x}, dim={dim}{start}{stop})"
+def _dots_in_type(before: str) -> str | None:
+    x = _primary(before[: max(0, before.rfind("["))])
+    return f"write every size, as in {x}[B, T, 64]" if x in ELEMENT_NAMES.values() else None
 
 
 def _infix(before: str, after: str) -> str | None:

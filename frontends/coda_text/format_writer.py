@@ -12,8 +12,11 @@ ALIGNED_UP_TO = 60
 
 OPERANDS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "RPAR", "RSQB"})
 INFIX = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "ARROW"})
-TIGHT_BEFORE = frozenset({"COLON", "COMMA", "RPAR", "RSQB", "LESSTHAN", "MORETHAN"})
-TIGHT_AFTER = frozenset({"LPAR", "LSQB", "LESSTHAN", ""})
+RANGE = "RANGE"
+"""The type of a `:` in a subscript."""
+
+TIGHT_BEFORE = frozenset({"COLON", RANGE, "COMMA", "RPAR", "RSQB", "LESSTHAN", "MORETHAN"})
+TIGHT_AFTER = frozenset({"LPAR", "LSQB", RANGE, "LESSTHAN", ""})
 
 
 @dataclass
@@ -72,7 +75,8 @@ class Writer:
         kind = token.type
         unary = kind == "MINUS" and self._operand_expected()
         keyword = kind == "EQUAL" and in_brackets
-        if not (keyword or kind in TIGHT_BEFORE or self._previous in TIGHT_AFTER or self._tight):
+        tight = kind in TIGHT_BEFORE and not (kind == RANGE and self._previous == "COMMA")
+        if not (keyword or tight or self._previous in TIGHT_AFTER or self._tight):
             self.write(" ")
         self.write(str(token))
         self._tight = unary or keyword

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from lark import Token
 
-from coda_ir.frontends.coda_text.format_writer import INDENT, WIDTH, Writer
+from coda_ir.frontends.coda_text.format_writer import INDENT, RANGE, WIDTH, Writer
 from coda_ir.frontends.coda_text.layout import CLOSING, END, OPENING
 from coda_ir.frontends.coda_text.parser import parse
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -157,7 +157,8 @@ def _tree(tokens: Sequence[Token]) -> list[Node]:
     previous = ""
     for token in tokens:
         if token.type in OPENING:
-            group = Group(token, previous == "NAME")
+            is_subscript = token.type == "LSQB" and previous in CLOSING
+            group = Group(token, previous == "NAME" or is_subscript)
             current.append(group)
             open_groups.append(group)
             current = group.items[-1]
@@ -168,6 +169,8 @@ def _tree(tokens: Sequence[Token]) -> list[Node]:
         elif token.type == "COMMA" and open_groups:
             open_groups[-1].items.append([])
             current = open_groups[-1].items[-1]
+        elif token.type == "COLON" and open_groups and open_groups[-1].open.type == "LSQB":
+            current.append(Token.new_borrow_pos(RANGE, token, token))
         else:
             current.append(token)
         if token.type != "COMMENT":

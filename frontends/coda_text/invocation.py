@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
@@ -23,12 +25,16 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     Value,
     describe,
+    dims_attribute,
     element_name,
+    extent,
     format_dim,
     format_dims,
+    ir_type,
     is_manageable,
     is_number,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,30 @@ class Invocation:
         self.insert(op)
         result = op.results[0]
         return TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
+
+    def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
+        """Insert a view of `x` with as many elements."""
+        op = coda.ReshapeOp(x.ssa, [extent(dim) for dim in dims])
+        if sum(not isinstance(dim, int) for dim in dims) > 1:
+            op.attributes["coda.dims"] = dims_attribute(dims)
+        return self.emit(op, dims)
+
+    def emit_call(
+        self, callee: str, x: TensorValue, arguments: str, dims: Dims, *, view: bool
+    ) -> TensorValue:
+        """Insert a call of PyTorch that moves elements of `x`, of the same element type."""
+        used = {name for dim in dims if isinstance(dim, SymbolicSize) for name in dim.symbols}
+        hidden = sorted(NOT_SYMBOLS & used)
+        if hidden:
+            raise Mistake(
+                f"{self.name}: a size is called {hidden[0]}, which has another meaning in calls "
+                "of PyTorch",
+                "call the size by another name",
+            )
+        type = TensorType(x.type.element, dims)
+        op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)
+        op.attributes["coda.dims"] = dims_attribute(dims)
+        return self.emit(op, dims)
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)

@@ -8,14 +8,11 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     ModuleOp,
-    StringAttr,
-    UnitAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, OpResult, Region
+from xdsl.ir import Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, emit_diagnostic
-from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.call_graph import checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
@@ -26,11 +23,13 @@ from coda_ir.frontends.coda_text.expressions import (
     Variable,
     location,
 )
+from coda_ir.frontends.coda_text.function_attributes import argument_attributes, result_attributes
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.program import (
     RESERVED,
     FunctionDefinition,
     Scope,
+    option_value,
 )
 from coda_ir.frontends.coda_text.remedies import element_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter, source_range, suggestion
@@ -41,11 +40,11 @@ from coda_ir.frontends.coda_text.syntax import (
     ExpressionStatement,
     Identifier,
     Name,
+    Option,
     Parameter,
     Return,
     Span,
     Statement,
-    TupleExpression,
     TypeExpression,
     names,
 )
@@ -59,9 +58,9 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
     format_dim,
     ir_type,
+    is_number,
     is_poisoned,
     symbol,
 )
@@ -152,6 +151,8 @@ class FunctionLowering(ExpressionLowering):
         """The `func.func` of the definition; None after an error."""
         tree = self.definition.tree
         before = self.reporter.count
+        for option in tree.options:
+            self._bind_option(option, self.definition.options[option.name.text])
         for parameter in tree.parameters:
             self._declare(parameter)
         value = self._body()
@@ -188,13 +189,13 @@ class FunctionLowering(ExpressionLowering):
         dims: list[Dim] = []
         for dim in node.dims:
             for name in names(dim):
-                if name.text not in self.scope.meanings and name.text not in RESERVED:
+                if self._is_symbol(name.text):
                     self.symbols.setdefault(name.text, symbol(name.text))
             size = self._extent(dim)
             if size is None:
                 return None
             if not isinstance(size, int) and not isinstance(dim, Name):
-                unknown = next(n.text for n in names(dim) if n.text in self.symbols)
+                unknown = next(n.text for n in names(dim) if self._is_symbol(n.text))
                 self.error(
                     dim.span,
                     f"arithmetic on the symbol {unknown} cannot be the extent of a parameter",
@@ -203,6 +204,11 @@ class FunctionLowering(ExpressionLowering):
                 return None
             dims.append(size)
         return None if element is None else TensorType(element, tuple(dims))
+
+    def _is_symbol(self, name: str) -> bool:
+        """Whether a name in the type of a parameter is neither a const nor an option."""
+        is_option = name in self.definition.options
+        return not is_option and name not in self.scope.meanings and name not in RESERVED
 
     def _extent(self, node: Expression) -> Dim | None:
         size = self.size(node)
@@ -231,9 +237,9 @@ class FunctionLowering(ExpressionLowering):
         for parameter in tree.parameters:
             value = self.variables[parameter.name.text].value
             assert isinstance(value, TensorValue)
-            arg_attrs.append(_argument_attributes(parameter, value))
+            arg_attrs.append(argument_attributes(parameter, value))
         returned = tree.body.statements[-1].value
-        res_attrs = _result_attributes(returned, results)
+        res_attrs = result_attributes(returned, results)
         func = FuncOp(
             tree.name.text,
             (list(block.arg_types), [result.ssa.type for result in results]),
@@ -284,6 +290,12 @@ class FunctionLowering(ExpressionLowering):
                     )
         return None
 
+    def _bind_option(self, option: Option, value: Value) -> None:
+        """Bind the value of an option, which is a size where it is an integer."""
+        self._bind(option.name, value)
+        if isinstance(value, int) and is_number(value):
+            self.symbols[option.name.text] = value
+
     def _bind(self, target: Identifier, value: Value) -> None:
         name = target.text
         if name == "_":
@@ -316,7 +328,8 @@ class FunctionLowering(ExpressionLowering):
 
     def _check_unused(self) -> None:
         """An unused variable is an error, an unused parameter a warning: callers may pass it."""
-        parameters = {parameter.name.text for parameter in self.definition.tree.parameters}
+        tree = self.definition.tree
+        parameters = {parameter.name.text for parameter in (*tree.parameters, *tree.options)}
         for name, variable in self.variables.items():
             if variable.used or name.startswith("_") or is_poisoned(variable.value):
                 continue
@@ -403,6 +416,13 @@ class FunctionLowering(ExpressionLowering):
     def _bind_arguments(self, values: dict[str, Value]) -> None:
         """Bind parameters to the values of a call. Raises Mistake where a type does not fit."""
         bindings: dict[str, tuple[Dim, str]] = {}
+        for option in self.definition.tree.options:
+            name = option.name.text
+            value = self.definition.options[name]
+            if name in values:
+                value = option_value(self.definition, name, values[name])
+            self._bind_option(option, value)
+            self.variables[name].used = True
         for parameter in self.definition.tree.parameters:
             name = parameter.name.text
             value = Invocation(self.definition.name, {name: [values[name]]}, self.insert).tensor(
@@ -432,7 +452,7 @@ class FunctionLowering(ExpressionLowering):
                 argument=name,
             )
         for index, (declared, actual) in enumerate(zip(type.dims, value.dims, strict=True)):
-            if isinstance(declared, Name) and declared.text not in self.scope.meanings:
+            if isinstance(declared, Name) and self._is_symbol(declared.text):
                 self._bind_symbol(declared.text, actual, name, bindings)
                 continue
             expected = self.size(declared)
@@ -467,26 +487,3 @@ class FunctionLowering(ExpressionLowering):
 
 def _count(values: int) -> str:
     return "1 value" if values == 1 else f"{values} values"
-
-
-def _argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:
-    attributes: dict[str, Attribute] = {
-        "coda.name": StringAttr(parameter.name.text),
-        "coda.dims": dims_attribute(value.dims),
-    }
-    if parameter.qualifier is not None:
-        attributes[WEIGHT] = UnitAttr()
-    return DictionaryAttr(attributes)
-
-
-def _result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
-    """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
-    items = returned.items if isinstance(returned, TupleExpression) else (returned,)
-    attributes: list[DictionaryAttr] = []
-    for index, result in enumerate(results):
-        entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}
-        item = items[index] if len(items) == len(results) else None
-        if isinstance(item, Name):
-            entries["coda.name"] = StringAttr(item.text)
-        attributes.append(DictionaryAttr(entries))
-    return attributes

@@ -29,6 +29,7 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
+from coda_ir.frontends.coda_text.subscripts import END
 from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
 from coda_ir.frontends.coda_text.values import (
@@ -120,11 +121,28 @@ def rms_norm(call: Invocation) -> TensorValue:
 
 def layer_norm(call: Invocation) -> TensorValue:
     x = call.float_tensor("x", least_rank=1)
+    dims = x.dims
+    if call.given("group"):
+        x = _in_groups(call, x, call.integer("group", 0))
     weight, bias = (_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
     given = [param.ssa for param in (weight, bias) if param is not None]
     bias_only = weight is None and bias is not None
     op = coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5), bias_only=bias_only)
-    return call.emit(op, x.dims)
+    normalized = call.emit(op, x.dims)
+    return normalized if dims == x.dims else call.emit_reshape(normalized, dims)
+
+
+def _in_groups(call: Invocation, x: TensorValue, group: int) -> TensorValue:
+    """x with each run of `group` columns as a row."""
+    call.expect_heads("group", group, "x", x)
+    count = divided(x.dims[-1], group)
+    if count is None:
+        raise Mistake(
+            f"{call.name}: x is {x.type}, expected a multiple of {group} columns",
+            "give x a constant number of columns",
+            argument="x",
+        )
+    return x if count == 1 else call.emit_reshape(x, (*x.dims[:-1], count, group))
 
 
 def softmax(call: Invocation) -> TensorValue:
@@ -156,9 +174,38 @@ def glu(activation: str | None) -> Rule:
                 argument="x",
             )
         name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
+        if call.boolean("adjacent", False):
+            return _adjacent_glu(call, x, name, half)
         return call.emit(coda.GluOp(x.ssa, name), (*x.dims[:-1], half))
 
     return rule
+
+
+def _adjacent_glu(call: Invocation, x: TensorValue, activation: str, half: Dim) -> TensorValue:
+    """A gate whose pairs are columns 2j and 2j + 1."""
+    dims, axis = (*x.dims[:-1], half), len(x.dims) - 1
+    gate, up = (
+        call.emit_call("aten.slice.Tensor", x, f"{{0}}, {axis}, {start}, {END}, 2", dims, view=True)
+        for start in (0, 1)
+    )
+    return call.emit(coda.MulOp(activated(call, gate, activation).ssa, up.ssa), dims)
+
+
+def activated(call: Invocation, x: TensorValue, name: str) -> TensorValue:
+    """An activation function by its name."""
+    match name:
+        case "identity":
+            return x
+        case "gelu" | "gelu_tanh":
+            approximate = "none" if name == "gelu" else "tanh"
+            return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
+        case _:
+            return call.emit(UNARY[name](x.ssa), x.dims)
+
+
+def activate(call: Invocation) -> TensorValue:
+    name = call.choice("activation", "silu", coda.ACTIVATIONS)
+    return activated(call, call.float_tensor("x"), name)
 
 
 def gelu(approximate: str) -> Rule:
@@ -298,13 +345,14 @@ _RULES: dict[str, Rule] = {
     "linear(x, w, b?, *, dtype: type?)": linear,
     "matmul(x, w, *, dtype: type?)": matmul,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
-    "layer_norm(x, w?, b?, *, eps: number = 1e-5)": layer_norm,
+    "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,
     "sum(x, *, dtype: type?)": reduction("sum"),
     "mean(x, *, dtype: type?)": reduction("mean"),
     "max(x, *, dtype: type?)": reduction("max"),
     "logsumexp(x, *, dtype: type?)": reduction("lse"),
-    'glu(x, *, activation: string = "silu")': glu(None),
+    'glu(x, *, activation: string = "silu", adjacent: boolean = false)': glu(None),
+    "activate(x, activation: string)": activate,
     "swiglu(x)": glu("silu"),
     "geglu(x)": glu("gelu"),
     "geglu_tanh(x)": glu("gelu_tanh"),

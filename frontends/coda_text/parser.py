@@ -44,6 +44,7 @@ SPELLINGS = {
     "COLON": "':'",
     "COMMA": "','",
     "EQUAL": "'='",
+    "ELLIPSIS": "'...'",
     "MINUS": "'-'",
     "IMPORT": "'import'",
     "CONST": "'const'",
@@ -56,7 +57,9 @@ SPELLINGS = {
 
 MISSING = {
     frozenset({"LSQB"}): "a type has its sizes in brackets: bf16[M, 64], or f32[] for one element",
-    frozenset({"COLON", "NAME"}): "parameters have types: x: bf16[M, 64]",
+    frozenset(
+        {"COLON", "NAME", "EQUAL"}
+    ): "parameters have types, x: bf16[M, 64], or defaults, eps=1e-5",
     frozenset({"ARROW", "LBRACE"}): "the body of a function is in braces: { return x }",
     frozenset({"ARROW"}): "an epilogue names its results: -> (y: tile)",
     frozenset({"LBRACE"}): "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])",
@@ -292,7 +295,7 @@ def _describe_expected(terminals: set[str]) -> str:
         words.append("an expression")
         rest -= EXPRESSION_STARTS
     if "PLUS" in rest:
-        rest -= OPERATORS | {"LPAR"}
+        rest -= OPERATORS | {"LPAR", "LSQB"}
     if "COMMA" in rest and "RPAR" in rest:
         rest -= {"EQUAL"}
     words += sorted({SPELLINGS[terminal] for terminal in rest if terminal in SPELLINGS})

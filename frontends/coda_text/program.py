@@ -9,11 +9,21 @@ from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.coda_text.arguments import Mistake, Signature, parameters_signature
+from coda_ir.frontends.coda_text.arguments import (
+    Formal,
+    Mistake,
+    Signature,
+    parameters_signature,
+)
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse
 from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.standard_library import (
+    import_path,
+    missing_message,
+    missing_remedy,
+)
 from coda_ir.frontends.coda_text.syntax import (
     Binary,
     Call,
@@ -25,6 +35,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Import,
     Name,
     Negation,
+    Option,
     Span,
     body_size,
 )
@@ -40,7 +51,6 @@ from coda_ir.frontends.coda_text.values import (
 )
 from coda_ir.sources import read_source
 
-PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
 
 
@@ -65,12 +75,17 @@ class Definition(Generic[_Tree]):
         return body_size(self.tree.body)
 
 
+@dataclass(eq=False)
 class FunctionDefinition(Definition[Function]):
-    """A `fn`, whose calls are inlined."""
+    """A `fn`, whose calls are inlined. `options` are the defaults of its options."""
+
+    options: dict[str, Value] = field(default_factory=dict[str, Value])
 
     @property
     def signature(self) -> Signature:
-        return parameters_signature(self.name, (p.name.text for p in self.tree.parameters))
+        names = (p.name.text for p in self.tree.parameters)
+        options = [option_formal(*option) for option in self.options.items()]
+        return parameters_signature(self.name, names, options)
 
 
 class EpilogueDefinition(Definition[Epilogue]):
@@ -169,8 +184,24 @@ class Loader:
                     self._define(scope, definition.name, FunctionDefinition(definition, scope))
                 case Epilogue():
                     self._define(scope, definition.name, EpilogueDefinition(definition, scope))
+        for function in scope.functions:
+            self._options(function)
         self.scopes.append(scope)
         return scope
+
+    def _options(self, function: FunctionDefinition) -> None:
+        """Evaluate the defaults of a function, which may use all consts of the file."""
+        evaluator = OptionEvaluator(function.scope, self.reporter)
+        parameters = function.tree.parameters
+        for option in function.tree.options:
+            function.options[option.name.text] = evaluator.default(option)
+            if parameters and option.name.span < parameters[-1].name.span:
+                self.reporter.error(
+                    function.scope.file,
+                    option.name.span,
+                    f"'{option.name.text}' has a default, but parameters without one follow",
+                    "move it to the end",
+                )
 
     def _define(self, scope: Scope, name: Identifier, meaning: Meaning) -> None:
         if self._may_define(scope, name.text, name.span):
@@ -203,7 +234,7 @@ class Loader:
 
     def _import(self, node: Import, scope: Scope) -> None:
         target = str(node.path.value)
-        path = os.path.normpath(os.path.join(os.path.dirname(scope.file), target))
+        path = import_path(scope.file, target)
         key = _real_path(path)
         if key in self._loading:
             self.reporter.error(
@@ -230,8 +261,10 @@ class Loader:
             self.reporter.error(
                 scope.file,
                 node.path.span,
-                f"cannot import: {error.message}",
-                error.remedy if os.path.exists(path) and error.remedy else PATHS_ARE_RELATIVE,
+                missing_message(str(node.path.value), error.message),
+                error.remedy
+                if os.path.exists(path) and error.remedy
+                else missing_remedy(str(node.path.value)),
             )
             return None
         self._loading.append(key)
@@ -266,6 +299,35 @@ def _overridden(name: str, value: Number, override: Number) -> Number:
             "pass an integer",
         )
     return override
+
+
+def option_formal(name: str, default: Value) -> Formal:
+    """An option as a parameter of a signature."""
+    match default:
+        case bool():
+            return Formal(name, "boolean", str(default).lower())
+        case int():
+            return Formal(name, "integer", str(default))
+        case str():
+            return Formal(name, "string", f'"{default}"')
+        case _:
+            return Formal(name, "number", str(default))
+
+
+def option_value(function: FunctionDefinition, name: str, value: Value) -> Value:
+    """The value of an option in a call. Raises Mistake where its default is of another kind."""
+    default = function.options[name]
+    if isinstance(default, float) and isinstance(value, int) and is_number(value):
+        return float(value)
+    if type(value) is type(default):
+        return value
+    formal = option_formal(name, default)
+    article = "an" if formal.kind == "integer" else "a"
+    raise Mistake(
+        f"{function.name}: {name} is {describe(value)}, expected {article} {formal.kind}",
+        f"its default is {formal.default}",
+        argument=name,
+    )
 
 
 class ConstEvaluator(Evaluator):
@@ -333,3 +395,23 @@ class ConstEvaluator(Evaluator):
         raise Mistake(
             f"the operand of - is {describe(operand)}, expected a number", "consts are numbers"
         )
+
+
+class OptionEvaluator(ConstEvaluator):
+    """Evaluates the defaults of options: consts, booleans and strings."""
+
+    def default(self, option: Option) -> Value:
+        """The default of an option; POISON after an error."""
+        value = self.evaluate(option.default)
+        if isinstance(value, int | float | str | Poison):
+            return value
+        return self.error(
+            option.default.span,
+            f"the default of '{option.name.text}' is {describe(value)}",
+            "defaults are numbers, true, false and strings",
+        )
+
+    def name(self, node: Name) -> Value:
+        if node.text in ("true", "false"):
+            return node.text == "true"
+        return super().name(node)

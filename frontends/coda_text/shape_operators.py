@@ -1,4 +1,4 @@
-"""Operators that move or view elements: reshape, transpose, slice, split, concat."""
+"""Operators that move or view elements: reshape, transpose, slice, split, concat and others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     TupleValue,
     Value,
+    broadcast,
     describe,
-    dims_attribute,
     divided,
-    extent,
     format_dim,
     format_dims,
     product_of,
+    simplified,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -47,10 +47,7 @@ def reshape(call: Invocation) -> TensorValue:
             f"{format_dims(call.sizes('shape'))}",
             argument="shape",
         )
-    op = coda.ReshapeOp(x.ssa, [extent(dim) for dim in shape])
-    if sum(not isinstance(dim, int) for dim in shape) > 1:
-        op.attributes["coda.dims"] = dims_attribute(shape)
-    return call.emit(op, tuple(shape))
+    return call.emit_reshape(x, tuple(shape))
 
 
 def _elements(dims: Sequence[Dim], argument: str) -> Dim:
@@ -128,6 +125,65 @@ def split(call: Invocation) -> Value:
     return TupleValue(tuple(parts))
 
 
+def chunk(call: Invocation) -> Value:
+    """Equal parts of a dimension."""
+    x, count = call.tensor("x", least_rank=1), call.integer("n", 0)
+    dim = call.axis("dim", len(x.dims), -1)
+    size = x.dims[dim]
+    if not isinstance(size, int) or count < 1 or size % count:
+        raise Mistake(
+            f"chunk: n is {count}, expected a divisor of the {format_dim(size)} elements of "
+            f"dimension {dim} of x {x.type}",
+            "the parts of split(x, sizes) may differ"
+            if isinstance(size, int)
+            else "give x a constant number of elements there",
+            argument="n",
+        )
+    part = size // count
+    return TupleValue(tuple(_slice(call, x, dim, at, at + part) for at in range(0, size, part)))
+
+
+def broadcast_(call: Invocation) -> TensorValue:
+    """x repeated along the dimensions that it lacks, or has as 1."""
+    x, shape = call.tensor("x"), call.sizes("shape")
+    if broadcast(x.dims, shape) != shape:
+        raise Mistake(
+            f"broadcast: x is {x.type}, which does not broadcast to {format_dims(shape)}",
+            "extents stay or are 1 in x; new dimensions come first",
+            argument="shape",
+        )
+    if x.dims == shape:
+        return x
+    return call.emit_call(
+        "aten.expand.default", x, f"{{0}}, {format_dims(shape)}", shape, view=True
+    )
+
+
+def pad(call: Invocation) -> TensorValue:
+    """`value` before and behind the elements of a dimension."""
+    x = call.tensor("x", least_rank=1)
+    dim = call.axis("dim", len(x.dims), -1)
+    before, after = call.integer("before", 0), call.integer("after", 0)
+    value = call.number("value", 0)
+    if before < 0 or after < 0:
+        wrong = "before" if before < 0 else "after"
+        raise Mistake(
+            f"pad: {wrong} is {min(before, after)}, expected 0 or more",
+            "x[:, 1:] drops elements",
+            argument=wrong,
+        )
+    if not x.type.is_float and not isinstance(value, int):
+        raise Mistake(f"pad: value is {value}, but x is {x.type}", argument="value")
+    if before == after == 0:
+        return x
+    counts = [0, 0] * (len(x.dims) - 1 - dim) + [before, after]
+    size = SymbolicSize.constant(before + after) + x.dims[dim]
+    dims = (*x.dims[:dim], simplified(size), *x.dims[dim + 1 :])
+    number = float(value) if x.type.is_float else value
+    arguments = f"{{0}}, {counts}, {number}"
+    return call.emit_call("aten.constant_pad_nd.default", x, arguments, dims, view=False)
+
+
 def _expect_list(call: Invocation, size: Dim) -> None:
     """Raise for the one size of all parts, as PyTorch has it."""
     part = call.value("sizes")
@@ -165,5 +221,8 @@ SHAPE_OPERATORS: dict[str, Callable[[Invocation], Value]] = {
     "transpose(x, axes: sizes?)": transpose,
     "slice(x, dim: integer, start: integer = 0, stop: integer?)": slice_,
     "split(x, sizes: sizes, *, dim: integer = -1)": split,
+    "chunk(x, n: integer, *, dim: integer = -1)": chunk,
+    "broadcast(x, shape: sizes)": broadcast_,
+    "pad(x, before: integer, after: integer = 0, *, dim: integer = -1, value: number = 0)": pad,
     "concat(*parts, dim: integer = -1)": concat,
 }

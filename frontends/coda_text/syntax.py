@@ -91,7 +91,68 @@ class ListExpression:
     span: Span = field(compare=False)
 
 
-Expression: TypeAlias = Literal | Name | Negation | Binary | Call | TupleExpression | ListExpression
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`start:stop:step` in a subscript, any of which may be missing."""
+
+    start: Expression | None
+    stop: Expression | None
+    step: Expression | None
+    span: Span = field(compare=False)
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return tuple(part for part in (self.start, self.stop, self.step) if part is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One position in a subscript, which drops the dimension."""
+
+    value: Expression
+
+    @property
+    def span(self) -> Span:
+        return self.value.span
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """`...` in a subscript: the dimensions that no other item is about."""
+
+    span: Span = field(compare=False)
+
+
+SubscriptItem: TypeAlias = Range | Index | Dots
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """`x[..., 0:64]`; `bracket` is the span of what is in brackets."""
+
+    operand: Expression
+    items: tuple[SubscriptItem, ...]
+    bracket: Span = field(compare=False)
+    span: Span = field(compare=False)
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The expressions in the brackets."""
+        parts: list[Expression] = []
+        for item in self.items:
+            match item:
+                case Range():
+                    parts += item.parts
+                case Index():
+                    parts.append(item.value)
+                case Dots():
+                    pass
+        return tuple(parts)
+
+
+Expression: TypeAlias = (
+    Literal | Name | Negation | Binary | Call | TupleExpression | ListExpression | Subscript
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +193,14 @@ class Parameter:
     qualifier: Identifier | None
     name: Identifier
     type: TypeExpression
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`eps=1e-5`: a parameter that is a number, a boolean or a string, with its default."""
+
+    name: Identifier
+    default: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +245,7 @@ class Function:
 
     name: Identifier
     parameters: tuple[Parameter, ...]
+    options: tuple[Option, ...]
     results: tuple[TypeExpression, ...] | None
     body: Body
 
@@ -230,5 +300,7 @@ def _children(node: Expression) -> tuple[Expression, ...]:
             return tuple(argument.value for argument in node.arguments)
         case TupleExpression() | ListExpression():
             return node.items
+        case Subscript():
+            return (node.operand, *node.parts)
         case _:
             return ()

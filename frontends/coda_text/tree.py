@@ -12,6 +12,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Call,
     Const,
     Definition,
+    Dots,
     Epilogue,
     Expression,
     ExpressionStatement,
@@ -19,16 +20,21 @@ from coda_ir.frontends.coda_text.syntax import (
     Function,
     Identifier,
     Import,
+    Index,
     ListExpression,
     Literal,
     Name,
     Negation,
+    Option,
     Parameter,
     Port,
     PortKind,
+    Range,
     Return,
     Span,
     Statement,
+    Subscript,
+    SubscriptItem,
     TupleExpression,
     TypeExpression,
 )
@@ -70,11 +76,13 @@ class TreeBuilder(Transformer[Token, File]):
         self,
         _keyword: Token,
         name: Token,
-        parameters: tuple[Parameter, ...] | None,
+        parameters: tuple[Parameter | Option, ...] | None,
         results: tuple[TypeExpression, ...] | None,
         body: Body,
     ) -> Function:
-        return Function(_identifier(name), parameters or (), results, body)
+        tensors = tuple(part for part in parameters or () if isinstance(part, Parameter))
+        options = tuple(part for part in parameters or () if isinstance(part, Option))
+        return Function(_identifier(name), tensors, options, results, body)
 
     def epilogue(
         self,
@@ -86,8 +94,11 @@ class TreeBuilder(Transformer[Token, File]):
     ) -> Epilogue:
         return Epilogue(_identifier(name), ports or (), results or (), body)
 
-    def parameters(self, *parameters: Parameter) -> tuple[Parameter, ...]:
+    def parameters(self, *parameters: Parameter | Option) -> tuple[Parameter | Option, ...]:
         return parameters
+
+    def option(self, name: Token, default: Expression) -> Option:
+        return Option(_identifier(name), default)
 
     def parameter(self, qualifier: Token | None, name: Token, type: TypeExpression) -> Parameter:
         return Parameter(_optional(qualifier), _identifier(name), type)
@@ -142,6 +153,34 @@ class TreeBuilder(Transformer[Token, File]):
 
     def negation(self, minus: Token, operand: Expression) -> Negation:
         return Negation(operand, span_of(minus).to(operand.span))
+
+    def subscript(
+        self, operand: Expression, open: Token, items: tuple[SubscriptItem, ...], close: Token
+    ) -> Subscript:
+        end = span_of(close)
+        return Subscript(operand, items, span_of(open).to(end), operand.span.to(end))
+
+    def subscripts(self, *items: SubscriptItem) -> tuple[SubscriptItem, ...]:
+        return items
+
+    def index(self, value: Expression) -> Index:
+        return Index(value)
+
+    def range(
+        self,
+        start: Expression | None,
+        colon: Token,
+        stop: Expression | None,
+        second: Token | None,
+        step: Expression | None,
+    ) -> Range:
+        first = span_of(colon) if start is None else start.span
+        last = next(part for part in (step, second, stop, colon) if part is not None)
+        end = span_of(last) if isinstance(last, Token) else last.span
+        return Range(start, stop, step, first.to(end))
+
+    def ellipsis(self, token: Token) -> Dots:
+        return Dots(span_of(token))
 
     def name(self, token: Token) -> Name:
         return Name(str(token), span_of(token))

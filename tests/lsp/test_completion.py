@@ -61,7 +61,7 @@ def test_an_expression(editor: Editor, tmp_path: Path):
 def test_names_of_pytorch_become_what_the_language_has(editor: Editor, tmp_path: Path):
     items = completed(editor, tmp_path, BODY + "y = |\n    return h\n}\n")
     assert items["swish"].insert_text == "silu(x)"
-    assert items["chunk"].insert_text == "split(x, [32, 32], dim=-1)"
+    assert items["expand"].insert_text == "broadcast(x, [M, 64])"
     assert items["clip"].detail == "minimum(maximum(x, y), z)"
     assert not {"max/2", "min/2"} & set(items)
     order = [items[name].sort_text or "" for name in ("h", "WIDTH", "helper", "silu", "swish")]
@@ -143,7 +143,12 @@ def test_files_to_import(editor: Editor, tmp_path: Path):
     (tmp_path / "norms.coda").write_text(BASE)
     (tmp_path / "blocks").mkdir()
     (tmp_path / "notes.txt").write_text("")
-    assert set(completed(editor, tmp_path, 'import "|', base="")) == {"norms.coda", "blocks/"}
+    assert set(completed(editor, tmp_path, 'import "|', base="")) == {
+        "norms.coda",
+        "blocks/",
+        "std/",
+    }
+    assert "llama.coda" in completed(editor, tmp_path, 'import "std/|', base="")
     assert completed(editor, tmp_path, 'import "nowhere/|', base="") == {}
 
 
@@ -175,6 +180,16 @@ def test_signature_help(editor: Editor, tmp_path: Path, call: str, signature: st
     assert found is not None
     assert [each.label for each in found.signatures] == [signature]
     assert found.active_parameter == active
+
+
+def test_signature_help_for_options(editor: Editor, tmp_path: Path):
+    mlp = 'fn mlp(x: f32[M, 8], eps=1e-5, name="silu", flag=true, n=2) { return x }\n'
+    found = help_at(editor, tmp_path, mlp + BODY + "y = mlp(x, name=|")
+    assert found is not None
+    assert [each.label for each in found.signatures] == [
+        'mlp(x, eps: number = 1e-05, name: string = "silu", flag: boolean = true, n: integer = 2)'
+    ]
+    assert found.active_parameter == 2
 
 
 def test_no_signature_help_outside_of_calls(editor: Editor, tmp_path: Path):

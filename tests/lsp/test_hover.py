@@ -202,3 +202,19 @@ def test_the_range_of_a_hover_counts_utf16_units(editor: Editor, tmp_path: Path)
 def test_where_nothing_is(editor: Editor, block: str):
     for position in (Position(2, 0), Position(500, 0), Position(0, 500), Position(3, 100_000)):
         assert editor.hover_now(block, position) is None
+
+
+def test_options_and_files_of_the_standard_library(editor: Editor, tmp_path: Path):
+    text = (
+        'import "std/residual.coda"\n\n'
+        "fn f(x: bf16[B, T, 64], w: bf16[64, size], size=64, scale=0.5) {\n"
+        "    return layer_scale(x, linear(x, w), w[0]) * scale\n}\n"
+    )
+    uri = editor.open(tmp_path / "main.coda", text)
+    assert editor.hover(uri, "scale\n") == "```coda\nscale = 0.5\n```"
+    hover = editor.hover(uri, "layer_scale")
+    assert hover is not None and "fn layer_scale(x: bf16[B, T, D]" in hover
+    found = editor.definition(uri, '"std/residual.coda"', 3)
+    assert found is not None and found.uri.endswith("coda_text/std/residual.coda")
+    found = editor.definition(uri, "size=64")
+    assert found is not None and found.uri == uri

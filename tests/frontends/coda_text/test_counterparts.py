@@ -154,7 +154,7 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
 }
 ATTENTION = ("scaled_dot_product_attention", "sdpa", "flash_attention", "flash_attn_func")
 ROTARY = ("rotary", "rotary_embedding", "apply_rotary_emb", "apply_rotary_pos_emb")
-ELSEWHERE = {*ATTENTION, *ROTARY, "bmm", "chunk", "double", "dropout"}
+ELSEWHERE = {*ATTENTION, *ROTARY, "bmm", "double", "dropout"}
 """Those that other tests below are about."""
 
 
@@ -219,12 +219,6 @@ def test_counterparts_compute_what_pytorch_does(start: int):
 def test_counterparts_with_other_inputs(name: str):
     parameters, inputs, reference = OTHER_INPUTS[name]
     check(parameters, inputs, {name: reference})
-
-
-def test_chunks_are_parts():
-    run, _ = compiled("x: f32[M, 64]", [fill(FUNCTIONS["chunk"], {})])
-    x = torch.randn(M, N)
-    assert all(map(torch.equal, run(x), x.chunk(2, -1)))
 
 
 def test_doubles_are_for_the_reference_target():

@@ -99,7 +99,7 @@ class TestText:
             "a.coda:2:32: error: glu takes 1 positional argument, got 3\n"
             '  \treturn glu(x, activation="ä", x)\n'
             "  \t                              ^\n"
-            '  help: it is glu(x, *, activation: string = "silu")'
+            '  help: it is glu(x, *, activation: string = "silu", adjacent: boolean = false)'
         )
 
 

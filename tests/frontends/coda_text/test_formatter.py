@@ -56,6 +56,21 @@ def test_spacing():
     )
 
 
+def test_ranges_are_tight():
+    check(
+        """\
+        fn f(x: f32[M, 64]) {
+            return f(x [ : , 0 : 4]) [..., -2 :][::2 , 1]
+        }
+        """,
+        """\
+        fn f(x: f32[M, 64]) {
+            return f(x[:, 0:4])[..., -2:][::2, 1]
+        }
+        """,
+    )
+
+
 def test_long_parameter_lists_are_broken():
     check(
         """\

@@ -1,0 +1,170 @@
+"""Subscripts of tensors: `x[:, 0:64]`, `x[..., -1]`, `x[::2]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import ArgumentMistake, Mistake
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.syntax import Span
+from coda_ir.frontends.coda_text.values import (
+    SIZE_LIMITS,
+    Dim,
+    ElementType,
+    PartialValue,
+    ScalarValue,
+    TensorValue,
+    TupleValue,
+    divided,
+    format_dim,
+    is_manageable,
+    simplified,
+)
+from coda_ir.symbolic_size import SymbolicSize
+
+END = 2**63 - 1
+"""What a slice of PyTorch without an end stops at."""
+
+NO_TENSOR: Mapping[type, str] = {
+    TupleValue: "unpack it: a, b = ...",
+    ElementType: "types stand behind the names of parameters: x: bf16[M, 64]",
+    PartialValue: "combine it first: finalize(...)",
+    ScalarValue: "names of an epilogue are single elements",
+}
+"""Remedies for a subscript of something else than a tensor, by its class."""
+
+
+class Selection(NamedTuple):
+    """An item of a subscript: a range, an index (in `start`), or `...`."""
+
+    kind: Literal["range", "index", "..."]
+    span: Span
+    start: Dim | None = None
+    stop: Dim | None = None
+    step: Dim | None = None
+
+
+class Part(NamedTuple):
+    """Elements start, start + step, ... of dimension `dim`, as many as `extent`.
+
+    `bounds` are the start and the stop of PyTorch, where negative numbers count from the back.
+    """
+
+    dim: int
+    bounds: tuple[Dim, Dim]
+    step: int
+    extent: Dim
+
+
+def selected(
+    call: Invocation, x: TensorValue, selections: Sequence[Selection], bracket: Span
+) -> TensorValue:
+    """The selected part of `x`. Raises ArgumentMistake where it does not exist."""
+    dropped: set[int] = set()
+    for dim, selection in enumerate(_per_dimension(x, selections, bracket)):
+        if selection is None:
+            continue
+        part = _part(x, dim, selection)
+        if selection.kind == "index":
+            dropped.add(dim)
+        try:
+            x = _sliced(call, x, part)
+        except Mistake as mistake:
+            remedy = mistake.remedy or SIZE_LIMITS
+            raise ArgumentMistake(mistake.message, remedy, selection.span) from mistake
+    kept = tuple(size for dim, size in enumerate(x.dims) if dim not in dropped)
+    return call.emit_reshape(x, kept) if dropped else x
+
+
+def _per_dimension(
+    x: TensorValue, selections: Sequence[Selection], bracket: Span
+) -> list[Selection | None]:
+    """The selection of each dimension; None where all of it is kept."""
+    dots = [at for at, selection in enumerate(selections) if selection.kind == "..."]
+    if len(dots) > 1:
+        message, span = "a subscript has two ...", selections[dots[1]].span
+        raise ArgumentMistake(message, "write : for one dimension", span)
+    rank, given = len(x.dims), len(selections) - len(dots)
+    if given > rank:
+        message = f"{given} indices, but x is {x.type} of rank {rank}"
+        raise ArgumentMistake(message, "write one for each dimension at most", bracket)
+    at = dots[0] if dots else given
+    everything: list[Selection | None] = [None] * (rank - given)
+    return [*selections[:at], *everything, *selections[at + len(dots) :]]
+
+
+def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
+    size = x.dims[dim]
+    step = 1 if selection.step is None else selection.step
+    if not isinstance(step, int) or step < 1:
+        message = f"the step is {format_dim(step)}, expected a number, 1 or more"
+        raise ArgumentMistake(message, "write x[::2] for every second element", selection.span)
+    if selection.kind == "index":
+        assert selection.start is not None, "an index has a position"
+        at = selection.start
+        bounds = at, END if at == -1 else _sum(at, 1)
+        first, last = _position(at, size), _sum(_position(at, size), 1)
+    else:
+        bounds = (
+            0 if selection.start is None else selection.start,
+            END if selection.stop is None else selection.stop,
+        )
+        first = _position(bounds[0], size)
+        last = size if selection.stop is None else _position(selection.stop, size)
+    length = _sum(last, first, -1)
+    _expect_inside(x, dim, (first, last, length), selection)
+    extent = -(-length // step) if isinstance(length, int) else divided(length, step)
+    if extent is None:
+        raise ArgumentMistake(
+            f"the number of elements, {format_dim(length)}, is not a multiple of the step {step}",
+            "give the range a number of elements that is known: x[0:64:2]",
+            selection.span,
+        )
+    if isinstance(first, int) and isinstance(last, int):
+        bounds = first, last
+    return Part(dim, bounds, step, extent)
+
+
+def _position(at: Dim, size: Dim) -> Dim:
+    """A position counted from the front; negative numbers count from the back."""
+    return _sum(size, at) if isinstance(at, int) and at < 0 else at
+
+
+def _sum(a: Dim, b: Dim, sign: int = 1) -> Dim:
+    total = SymbolicSize.constant(0) + a + SymbolicSize.constant(sign) * b
+    return simplified(total)
+
+
+def _expect_inside(
+    x: TensorValue, dim: int, part: tuple[Dim, Dim, Dim], selection: Selection
+) -> None:
+    """Raise where a range is known to be empty or outside; calls find out the others."""
+    size, (first, last, length) = x.dims[dim], part
+    below = isinstance(first, int) and first < 0
+    empty = isinstance(length, int) and length < 1
+    above = isinstance(size, int) and isinstance(last, int) and last > size
+    if not is_manageable(length):
+        raise ArgumentMistake("a bound is too large for a size", SIZE_LIMITS, selection.span)
+    if below or empty or above:
+        which = "an index" if selection.kind == "index" else "a range"
+        count = f"the {format_dim(size)} elements of dimension {dim} of x {x.type}"
+        remedy = (
+            f"the last one is {size - 1}, or -1; a start is before its stop"
+            if isinstance(size, int)
+            else "a start is before its stop; negative numbers count from the back"
+        )
+        raise ArgumentMistake(f"this is not {which} of {count}", remedy, selection.span)
+
+
+def _sliced(call: Invocation, x: TensorValue, part: Part) -> TensorValue:
+    (start, stop), step = part.bounds, part.step
+    dims = (*x.dims[: part.dim], part.extent, *x.dims[part.dim + 1 :])
+    if step == 1 and start == 0 and stop in (END, x.dims[part.dim]):
+        return x
+    if step == 1 and isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop < END:
+        return call.emit(coda.SliceOp(x.ssa, part.dim, start, stop), dims)
+    bounds = f"{{0}}, {part.dim}, {format_dim(start)}, {format_dim(stop)}"
+    arguments = bounds if step == 1 else f"{bounds}, {step}"
+    return call.emit_call("aten.slice.Tensor", x, arguments, dims, view=True)

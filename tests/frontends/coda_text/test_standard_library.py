@@ -1,0 +1,106 @@
+"""The standard library: every function by its numbers, and what runs outside of its GEMMs."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from support.standard_blocks import BLOCKS, SIZES, Block, Values
+from torch import Tensor
+
+import coda_ir
+from coda_ir.diagnostics import DiagnosticError
+from coda_ir.frontends.coda_text import format_text, parse_text
+from coda_ir.frontends.coda_text.standard_library import FOLDER
+
+FILES = sorted(Path(FOLDER).glob("*.coda"))
+HELPERS = {
+    *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
+    *("with_rotary", "clamped_swiglu"),
+}
+"""Functions that the tested ones call."""
+
+ATTENTION = "runs as PyTorch's scaled dot-product attention"
+
+
+def program(name: str, block: Block) -> str:
+    def parameter(name: str, dims: str) -> str:
+        element = "f32" if name in ("cos", "sin") else "bf16"
+        return f"{'weight ' * name.startswith('w')}{name}: {element}[{dims}]"
+
+    parameters = ", ".join(parameter(*item) for item in block.parameters.items())
+    arguments = ", ".join(filter(None, [*block.parameters, block.options]))
+    call = block.call or f"{name.split('.')[1].split()[0]}({arguments})"
+    return f'import "std/{block.file}.coda"\nfn f({parameters}) {{ return {call} }}\n'
+
+
+def drawn(block: Block) -> Values:
+    """Rotary tables of positions, weights that keep the scale of what they multiply."""
+    values: Values = {}
+    for name, dims in block.parameters.items():
+        shape = [SIZES.get(dim) or int(dim) for dim in dims.split(", ")]
+        if name in ("cos", "sin"):
+            angles = torch.outer(torch.arange(shape[0]), 0.5 ** torch.arange(shape[1]))
+            values[name] = angles.cos() if name == "cos" else angles.sin()
+            continue
+        value = torch.randn(shape)
+        if name.startswith("w") and len(shape) > 1:
+            value = value / shape[-1] ** 0.5
+        elif name.startswith("w_n") or name.endswith("norm"):
+            value = 1 + value / 10
+        values[name] = value.bfloat16()
+    return values
+
+
+def error(result: Tensor, exact: Tensor) -> float:
+    difference = result.double() - exact
+    return float((difference.square().sum() / exact.square().sum()).sqrt())
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_are_as_close_to_float64_as_eager(name: str):
+    block = BLOCKS[name]
+    values = drawn(block)
+    exact = block.reference({key: value.double() for key, value in values.items()})
+    found = coda_ir.compile(program(name, block))(*values.values())
+    eager = block.reference(values)
+    assert found.shape == exact.shape
+    assert error(found, exact) <= 1.25 * error(eager, exact) + 1e-6
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_what_runs_outside_of_the_gemms(name: str):
+    block = BLOCKS[name]
+    remarks = coda_ir.compile(program(name, block)).remarks
+    messages = [r.message for r in remarks if r.pass_name == "report-unfused"]
+    known = (ATTENTION, *block.unfused)
+    assert not [message for message in messages if not message.startswith(known)]
+
+
+def test_every_function_is_tested():
+    defined = {
+        name
+        for path in FILES
+        for name in re.findall(r"^(?:fn|epilogue) (\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert defined == HELPERS | {name.split(".")[1].split()[0] for name in BLOCKS}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_are_formatted_and_say_where_they_are_from(path: Path):
+    text = path.read_text()
+    assert text.startswith("# ") and format_text(text) == text
+
+
+def test_the_package_is_meant_wherever_the_file_is(tmp_path: Path):
+    (tmp_path / "std").mkdir()
+    (tmp_path / "std" / "residual.coda").write_text("const NOTHING = 1\n")
+    text = "fn f(x: bf16[B, T, 8], a: bf16[1]) { return rezero(x, x, a) }\n"
+    parse_text('import "std/residual.coda"\n' + text, str(tmp_path / "a.coda"))
+    with pytest.raises(DiagnosticError, match="unknown function 'rezero'"):
+        parse_text('import "./std/residual.coda"\n' + text, str(tmp_path / "a.coda"))
+
+
+def test_missing_files_of_the_library():
+    with pytest.raises(DiagnosticError, match=r"its files are std/bert\.coda, "):
+        parse_text('import "std/lama.coda"\n', "a.coda")

@@ -1,0 +1,473 @@
+"""Blocks of the standard library of .coda in small sizes, and what PyTorch computes for them.
+
+The references are written from the papers, in the type of the tensors that they get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Values: TypeAlias = dict[str, Tensor]
+SIZES = {"B": 2, "T": 24, "S": 20}
+D, HEAD, HIDDEN = 64, 16, 96
+
+
+@dataclass(frozen=True)
+class Block:
+    """A call of a function of `file`: `parameters` are its arguments with their dimensions.
+
+    Names that begin with `w` are weights. `call` is the call where arguments are no parameters;
+    `unfused` are beginnings of the remarks about what stays outside of the GEMMs.
+    """
+
+    file: str
+    parameters: dict[str, str]
+    reference: Callable[[Values], Tensor]
+    options: str = ""
+    call: str = ""
+    unfused: tuple[str, ...] = ()
+
+
+def in_heads(x: Tensor, size: int) -> Tensor:
+    return x.reshape(*x.shape[:-1], -1, size)
+
+
+def heads_of(x: Tensor, head: int = HEAD) -> Tensor:
+    return in_heads(x, head).transpose(1, 2)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    head: int = HEAD,
+    causal: bool = True,
+    scale: float | None = None,
+    cap: float | None = None,
+    window: int | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Attention as a product, a softmax and a product."""
+    qh, kh, vh = (heads_of(x, head) for x in (q, k, v))
+    kh, vh = (x.repeat_interleave(qh.shape[1] // x.shape[1], 1) for x in (kh, vh))
+    scores = qh @ kh.transpose(-1, -2) * (head**-0.5 if scale is None else scale)
+    if cap is not None:
+        scores = torch.tanh(scores / cap) * cap
+    if mask is not None:
+        scores = scores + mask
+    distance = torch.arange(q.shape[1])[:, None] - torch.arange(k.shape[1])
+    if causal:
+        scores = scores.masked_fill(distance < 0, -torch.inf)
+    if window is not None:
+        scores = scores.masked_fill(distance >= window, -torch.inf)
+    return (scores.softmax(-1) @ vh).transpose(1, 2).flatten(2)
+
+
+def rotate(x: Tensor, v: Values, *, interleaved: bool = False, head: int = HEAD) -> Tensor:
+    cos, sin = v["cos"].to(x.dtype), v["sin"].to(x.dtype)
+    y = in_heads(x, head).transpose(1, 2)
+    if interleaved:
+        a, b = y[..., ::2], y[..., 1::2]
+        turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
+    else:
+        a, b = y.chunk(2, -1)
+        turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    return turned.transpose(1, 2).flatten(2)
+
+
+def rms(x: Tensor, w: Tensor, eps: float = 1e-6) -> Tensor:
+    wide = x.double() if x.dtype == torch.float64 else x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * w
+
+
+def head_rms(x: Tensor, w: Tensor) -> Tensor:
+    return rms(in_heads(x, HEAD), w).flatten(-2)
+
+
+def ln(x: Tensor, w: Tensor | None = None, b: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], w, b, eps)
+
+
+def gated(h: Tensor, v: Values, activation: Callable[[Tensor], Tensor] = F.silu) -> Tensor:
+    a = activation(F.linear(h, v["w_gate"])) * F.linear(h, v["w_up"])
+    return F.linear(a, v["w_down"])
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def rope_attention(h: Tensor, v: Values, *, interleaved: bool = False) -> Tensor:
+    q = rotate(F.linear(h, v["wq"]), v, interleaved=interleaved)
+    k = rotate(F.linear(h, v["wk"]), v, interleaved=interleaved)
+    return attend(q, k, F.linear(h, v["wv"]))
+
+
+def window_attention(v: Values) -> Tensor:
+    q, k = (rotate(F.linear(v["x"], v[name]), v) for name in ("wq", "wk"))
+    return attend(q, k, F.linear(v["x"], v["wv"]), window=5)
+
+
+def qk_norm_attention(v: Values) -> Tensor:
+    q = rotate(head_rms(F.linear(v["x"], v["wq"]), v["w_q_norm"]), v)
+    k = rotate(head_rms(F.linear(v["x"], v["wk"]), v["w_k_norm"]), v)
+    return attend(q, k, F.linear(v["x"], v["wv"]))
+
+
+def llama_block(v: Values) -> Tensor:
+    x = v["x"] + F.linear(rope_attention(rms(v["x"], v["w_n1"], 1e-5), v), v["wo"])
+    return x + gated(rms(x, v["w_n2"], 1e-5), v)
+
+
+def olmo2_block(v: Values) -> Tensor:
+    x = v["x"] + rms(F.linear(rope_attention(v["x"], v), v["wo"]), v["w_n1"])
+    return x + rms(gated(x, v), v["w_n2"])
+
+
+def gpt2_block(v: Values) -> Tensor:
+    q, k, w = (ln(v["x"], v["w_n1"], v["w_b1"]) @ v["w_qkv"] + v["w_bqkv"]).chunk(3, -1)
+    x = v["x"] + (attend(q, k, w) @ v["wo"] + v["w_bo"])
+    h = ln(x, v["w_n2"], v["w_b2"])
+    return x + (gelu_tanh(h @ v["w_in"] + v["w_bin"]) @ v["w_out"] + v["w_bout"])
+
+
+def gptj_block(v: Values) -> Tensor:
+    h = ln(v["x"], v["w_n1"], v["w_b1"])
+    y = F.linear(rope_attention(h, v, interleaved=True), v["wo"])
+    a = gelu_tanh(F.linear(h, v["w_in"], v["w_bin"]))
+    return v["x"] + y + F.linear(a, v["w_out"], v["w_bout"])
+
+
+def cohere_block(v: Values) -> Tensor:
+    h = ln(v["x"], v["w_n1"])
+    return v["x"] + F.linear(rope_attention(h, v, interleaved=True), v["wo"]) + gated(h, v)
+
+
+def post_norm_block(alpha: float) -> Callable[[Values], Tensor]:
+    def reference(v: Values) -> Tensor:
+        q, k, w = (F.linear(v["x"], v[f"w{n}"], v[f"w_b{n}"]) for n in "qkv")
+        y = F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
+        x = ln(v["x"] * alpha + y, v["w_n1"], v["w_b1"], 1e-12)
+        a = F.gelu(F.linear(x, v["w_in"], v["w_bin"]))
+        return ln(x * alpha + F.linear(a, v["w_out"], v["w_bout"]), v["w_n2"], v["w_b2"], 1e-12)
+
+    return reference
+
+
+def cross_attention(v: Values) -> Tensor:
+    q = F.linear(ln(v["x"], v["w_n1"], v["w_b1"]), v["wq"])
+    k, w = (F.linear(v["memory"], v[name]) for name in ("wk", "wv"))
+    return v["x"] + F.linear(attend(q, k, w, causal=False), v["wo"])
+
+
+def alibi_attention(v: Values) -> Tensor:
+    q, k, w = (F.linear(v["x"], v[name]) for name in ("wq", "wk", "wv"))
+    return attend(q, k, w, mask=v["slopes"])
+
+
+def gemma2_block(v: Values) -> Tensor:
+    h = rms(v["x"], 1 + v["w_n1"])
+    q, k = (rotate(F.linear(h, v[name]), v) for name in ("wq", "wk"))
+    y = attend(q, k, F.linear(h, v["wv"]), cap=50.0)
+    x = v["x"] + rms(F.linear(y, v["wo"]), 1 + v["w_n2"])
+    return x + rms(gated(rms(x, 1 + v["w_n3"]), v, gelu_tanh), 1 + v["w_n4"])
+
+
+def dit_block(v: Values) -> Tensor:
+    m = F.linear(F.silu(v["condition"]), v["w_condition"], v["w_bias"])[:, None]
+    shift1, scale1, gate1, shift2, scale2, gate2 = m.chunk(6, -1)
+    h = ln(v["x"], eps=1e-6) * (1 + scale1) + shift1
+    q, k, w = (F.linear(h, v[name]) for name in ("wq", "wk", "wv"))
+    x = v["x"] + gate1 * F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
+    h = ln(x, eps=1e-6) * (1 + scale2) + shift2
+    a = gelu_tanh(F.linear(h, v["w_in"], v["w_bin"]))
+    return x + gate2 * F.linear(a, v["w_out"], v["w_bout"])
+
+
+def t5_block(v: Values) -> Tensor:
+    h = rms(v["x"], v["w_n1"])
+    q, k, w = (F.linear(h, v[name]) for name in ("wq", "wk", "wv"))
+    y = attend(q, k, w, causal=False, scale=1.0, mask=v["position_bias"])
+    x = v["x"] + F.linear(y, v["wo"])
+    return x + gated(rms(x, v["w_n2"]), v, gelu_tanh)
+
+
+def mixture(v: Values) -> Tensor:
+    """Each expert by itself, summed with its gate."""
+    total = torch.zeros_like(v["x"])
+    for expert in range(4):
+        rows = slice(expert * 32, (expert + 1) * 32)
+        part = {"w_gate": v["w_gate"][rows], "w_up": v["w_up"][rows]}
+        y = gated(v["x"], {**part, "w_down": v["w_down"][:, rows]})
+        total = total + v["gates"][..., expert : expert + 1] * y
+    return total
+
+
+def top_k(v: Values) -> Tensor:
+    scores = F.linear(v["x"], v["w_router"])
+    top, ids = scores.topk(2, -1)
+    return torch.zeros_like(scores).scatter(-1, ids, top.softmax(-1))
+
+
+def gpt_oss_expert(v: Values) -> Tensor:
+    h = F.linear(v["x"], v["w_in"], v["w_bin"])
+    gate, up = h[..., ::2].clamp(max=7.0), h[..., 1::2].clamp(-7.0, 7.0)
+    return F.linear(gate * torch.sigmoid(1.702 * gate) * (up + 1), v["w_out"], v["w_bout"])
+
+
+def mla_attention(v: Values) -> Tensor:
+    x, heads, size, rotary = v["x"], 4, 16, 8
+
+    def joined(a: Tensor, b: Tensor) -> Tensor:
+        return torch.cat([in_heads(a, size), in_heads(b, rotary)], -1)
+
+    latent = rms(F.linear(x, v["w_latent"]), v["w_norm"])
+    q = joined(F.linear(x, v["wq"]), rotate(F.linear(x, v["wq_rotary"]), v, head=rotary))
+    shared = rotate(F.linear(x, v["wk_rotary"]), v, head=rotary)
+    k = joined(F.linear(latent, v["wk"]), shared.repeat(1, 1, heads))
+    w = in_heads(F.linear(latent, v["wv"]), size)
+    scores = torch.einsum("bthd,bshd->bhts", q, k) * (size + rotary) ** -0.5
+    hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+    return torch.einsum(
+        "bhts,bshd->bthd", scores.masked_fill(hidden, -torch.inf).softmax(-1), w
+    ).flatten(2)
+
+
+def convolution(v: Values) -> Tensor:
+    x = F.pad(v["x"].transpose(1, 2), (3, 0))
+    y = F.conv1d(x, v["w_taps"][:, None], v["w_bias"], groups=D)
+    return F.silu(y.transpose(1, 2))
+
+
+def gated_output(v: Values) -> Tensor:
+    return v["x"] + F.linear(v["y"] * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
+
+
+def gated_norm_output(v: Values) -> Tensor:
+    a = v["y"] * F.silu(F.linear(v["x"], v["w_z"]))
+    return v["x"] + F.linear(rms(a, v["w_n1"], 1e-5), v["w_out"])
+
+
+def retention_output(v: Values) -> Tensor:
+    normed = ln(in_heads(v["y"], 16)).flatten(-2)
+    return v["x"] + F.linear(F.silu(F.linear(v["x"], v["w_gate"])) * normed, v["wo"])
+
+
+X = {"x": "B, T, 64"}
+ROTARY = {"cos": f"T, {HEAD // 2}", "sin": f"T, {HEAD // 2}"}
+QKV = {"wq": "64, 64", "wk": "32, 64", "wv": "32, 64"}
+FULL = {"wq": "64, 64", "wk": "64, 64", "wv": "64, 64"}
+MLP = {"w_gate": "96, 64", "w_up": "96, 64", "w_down": "64, 96"}
+BRANCH = {**X, "y": "B, T, 64", "w": "64, 64"}
+NETWORK = {"w_in": "96, 64", "w_bin": "96", "w_out": "64, 96", "w_bout": "64"}
+NORM1, NORM2 = {"w_n1": "64", "w_b1": "64"}, {"w_n2": "64", "w_b2": "64"}
+POST_NORM = {
+    **X,
+    **{name: "64, 64" if name[1] != "_" else "64" for n in "qkv" for name in (f"w{n}", f"w_b{n}")},
+    "wo": "64, 64",
+    "w_bo": "64",
+    **NORM1,
+    **NETWORK,
+    **NORM2,
+}
+BLOCKS: dict[str, Block] = {
+    "llama.llama_block": Block(
+        "llama",
+        {**X, **ROTARY, "w_n1": "64", **QKV, "wo": "64, 64", "w_n2": "64", **MLP},
+        llama_block,
+        "head=16",
+    ),
+    "llama.window_attention": Block(
+        "llama", {**X, **ROTARY, **QKV}, window_attention, "head=16, window=5"
+    ),
+    "llama.qk_norm_attention": Block(
+        "llama",
+        {**X, **ROTARY, **QKV, "w_q_norm": "16", "w_k_norm": "16"},
+        qk_norm_attention,
+        "head=16",
+    ),
+    "llama.olmo2_block": Block(
+        "llama",
+        {**X, **ROTARY, **QKV, "wo": "64, 64", "w_n1": "64", **MLP, "w_n2": "64"},
+        olmo2_block,
+        "head=16",
+    ),
+    "gpt.gpt2_block": Block(
+        "gpt",
+        {
+            **X,
+            **NORM1,
+            "w_qkv": "64, 192",
+            "w_bqkv": "192",
+            "wo": "64, 64",
+            "w_bo": "64",
+            **NORM2,
+            "w_in": "64, 96",
+            "w_bin": "96",
+            "w_out": "96, 64",
+            "w_bout": "64",
+        },
+        gpt2_block,
+        "width=64, head=16",
+    ),
+    "gpt.gptj_block": Block(
+        "gpt", {**X, **ROTARY, **NORM1, **FULL, "wo": "64, 64", **NETWORK}, gptj_block, "head=16"
+    ),
+    "gpt.cohere_block": Block(
+        "gpt",
+        {**X, **ROTARY, "w_n1": "64", **QKV, "wo": "64, 64", **MLP},
+        cohere_block,
+        "head=16",
+    ),
+    "bert.post_norm_block": Block("bert", POST_NORM, post_norm_block(1.0), "head=16"),
+    "bert.post_norm_block (DeepNorm)": Block(
+        "bert", POST_NORM, post_norm_block(1.5), "head=16, alpha=1.5"
+    ),
+    "bert.cross_attention": Block(
+        "bert",
+        {**X, "memory": "B, S, 48", **NORM1, "wq": "64, 64", "wk": "64, 48", "wv": "64, 48"}
+        | {"wo": "64, 64"},
+        cross_attention,
+        "head=16",
+    ),
+    "bert.alibi_attention": Block(
+        "bert", {**X, "slopes": "4, 1, T", **FULL}, alibi_attention, "heads=4, head=16"
+    ),
+    "residual.rezero": Block(
+        "residual",
+        {**BRANCH, "alpha": "1"},
+        lambda v: v["x"] + v["alpha"] * F.linear(v["y"], v["w"]),
+        call="rezero(x, linear(y, w), alpha)",
+    ),
+    "residual.layer_scale": Block(
+        "residual",
+        {**BRANCH, "gamma": "64"},
+        lambda v: v["x"] + v["gamma"] * F.linear(v["y"], v["w"]),
+        call="layer_scale(x, linear(y, w), gamma)",
+    ),
+    "residual.value_residual": Block(
+        "residual",
+        {**BRANCH, "mix": "1"},
+        lambda v: v["mix"] * F.linear(v["y"], v["w"]) + (1 - v["mix"]) * v["x"],
+        call="value_residual(linear(y, w), x, mix)",
+    ),
+    "residual.lora": Block(
+        "residual",
+        {**X, "w_0": "96, 64", "w_a": "8, 64", "w_b": "96, 8"},
+        lambda v: F.linear(v["x"], v["w_0"]) + 0.5 * F.linear(F.linear(v["x"], v["w_a"]), v["w_b"]),
+        "scale=0.5",
+    ),
+    "gemma.gemma2_block": Block(
+        "gemma",
+        {**X, **ROTARY, "w_n1": "64", **QKV, "wo": "64, 64", "w_n2": "64", "w_n3": "64"}
+        | {**MLP, "w_n4": "64"},
+        gemma2_block,
+        "head=16",
+        unfused=("a pointwise kernel combines results of an argument",),
+    ),
+    "gemma.capped_logits": Block(
+        "gemma",
+        {**X, "w_table": "120, 64"},
+        lambda v: 3 * torch.tanh(F.linear(v["x"], v["w_table"]) / 3),
+        "cap=3.0",
+    ),
+    "dit.dit_block": Block(
+        "dit",
+        {**X, "condition": "B, 48", "w_condition": "384, 48", "w_bias": "384", **FULL}
+        | {"wo": "64, 64", "w_bo": "64", **NETWORK},
+        dit_block,
+        "width=64, head=16",
+        unfused=(
+            "a pointwise kernel combines results of an argument",
+            "a pointwise kernel combines results of coda.reshape",
+            "a result of coda.reshape",
+            "a result of gemm.map of shape ?x1x64",
+            "another operand of gemm.map",
+        ),
+    ),
+    "t5.t5_block": Block(
+        "t5",
+        {**X, "position_bias": "1, 4, T, T", "w_n1": "64", **FULL, "wo": "64, 64", "w_n2": "64"}
+        | MLP,
+        t5_block,
+        "heads=4, head=16",
+    ),
+    "moe.top_k_gates": Block(
+        "moe",
+        {**X, "w_router": "4, 64"},
+        top_k,
+        "experts=4, k=2",
+        unfused=(
+            "aten.topk",
+            "softmax runs",
+            "aten.scatter",
+            "a pointwise kernel combines results of torch.call",
+        ),
+    ),
+    "moe.dense_experts": Block(
+        "moe",
+        {**X, "gates": "B, T, 4", "w_gate": "128, 64", "w_up": "128, 64", "w_down": "64, 128"},
+        mixture,
+        "experts=4, hidden=32",
+        unfused=("a pointwise kernel combines results of coda.reshape",),
+    ),
+    "moe.gpt_oss_expert": Block(
+        "moe",
+        {**X, "w_in": "192, 64", "w_bin": "192", "w_out": "64, 96", "w_bout": "64"},
+        gpt_oss_expert,
+        "hidden=96",
+    ),
+    "mla.mla_attention": Block(
+        "mla",
+        {
+            **X,
+            "cos": "T, 4",
+            "sin": "T, 4",
+            "wq": "64, 64",
+            "wq_rotary": "32, 64",
+            "w_latent": "32, 64",
+            "w_norm": "32",
+            "wk": "64, 32",
+            "wk_rotary": "8, 64",
+            "wv": "64, 32",
+        },
+        mla_attention,
+        "heads=4, size=16, rotary=8",
+        unfused=(
+            "copies its parts",
+            "aten.expand",
+            "aten.constant_pad_nd",
+        ),
+    ),
+    "mamba.causal_convolution": Block(
+        "mamba",
+        {**X, "w_taps": "64, 4", "w_bias": "64"},
+        convolution,
+        unfused=(
+            "aten.constant_pad_nd",
+            "aten.slice",
+            "a pointwise kernel combines results of an argument",
+        ),
+    ),
+    "mamba.gated_output": Block(
+        "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output
+    ),
+    "mamba.gated_norm_output": Block(
+        "mamba",
+        {"y": "B, T, 64", **X, "w_z": "64, 64", "w_n1": "64", "w_out": "64, 64"},
+        gated_norm_output,
+    ),
+    "mamba.retention_output": Block(
+        "mamba",
+        {"y": "B, T, 64", **X, "w_gate": "64, 64", "wo": "64, 64"},
+        retention_output,
+        "heads=4, head=16",
+    ),
+}
