@@ -130,19 +130,20 @@ class TestViews:
         compile(layer.source, "layer", "exec")
 
     def test_kernels_and_operators(self, layer: CompiledFunction):
-        assert layer.kernels == ("gemm_relu", "gemm_residual")
+        assert layer.kernels == ("gemm_scale_relu", "gemm_residual")
         assert layer.operators["gemm.fused"] == 2
         assert layer.operators["func.call"] == 2
         assert layer.operators["coda.softmax"] == 1
 
     def test_remarks(self, layer: CompiledFunction):
         missed = [r.operator for r in layer.remarks if r.kind == "missed"]
-        assert missed == ["coda.mul", "coda.softmax"]
+        assert missed == ["coda.softmax"]
         planned = [r.function for r in layer.remarks if r.pass_name == "plan-buffers"]
         assert planned == ["layer_program", "layer_program_1"]
 
     def test_resources(self, layer: CompiledFunction):
-        assert [used.kernel for used in layer.resources("sm_90")] == ["gemm_relu", "gemm_residual"]
+        kernels = [used.kernel for used in layer.resources("sm_90")]
+        assert kernels == ["gemm_scale_relu", "gemm_residual"]
 
     def test_signature(self, layer: CompiledFunction):
         assert str(layer.signature) == str(coda_ir.compile(LAYER, device="cpu").signature)
