@@ -25,8 +25,9 @@ class PairGluPass(FunctionPass):
         %a = coda.mul (act %g), %u              }
 
     The weights are not moved or copied: two weights give the two halves, and a packed weight
-    (`coda.glu`) is paired by view. Legal iff the GEMMs share the input, K, N and the types and
-    neither depends on the other; any pointwise operator on two such GEMMs qualifies.
+    (`coda.glu`) is paired by view, or by neighbouring columns with `adjacent`. Legal iff the GEMMs
+    share the input, K, N and the types and neither depends on the other; any pointwise operator on
+    two such GEMMs qualifies.
     """
 
     name: ClassVar[str] = "pair-glu"
@@ -51,13 +52,14 @@ def _join(first: FusedOp, second: FusedOp, rewriter: FunctionRewriter) -> None:
 
 
 def _pair_packed(op: coda.GluOp, rewriter: FunctionRewriter) -> None:
-    site = check_pairing(op.x, PairingAttr.halves())
+    pairing = PairingAttr.adjacent_columns() if op.is_adjacent else PairingAttr.halves()
+    site = check_pairing(op.x, pairing)
     if isinstance(site, Refusal):
         rewriter.missed(op, site)
         return
     rewriter.passed(op, "fused into the GEMM of its packed gate and up projection")
     assert isinstance(site.op, FusedOp)
-    pair_columns(site.op, site.segment, PairingAttr.halves(), rewriter.order)
+    pair_columns(site.op, site.segment, pairing, rewriter.order)
     _fuse_glu(op, op.x, rewriter)
 
 

@@ -193,7 +193,8 @@ def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    gate, up = operands[0].chunk(2, -1)
+    (x,) = operands
+    gate, up = (x[..., ::2], x[..., 1::2]) if op.is_adjacent else x.chunk(2, -1)
     return [numerics.step(ACTIVATIONS[op.activation.data](gate), op.result.type) * up]
 
 

@@ -128,7 +128,7 @@ def _static_columns(op: GluOp | RopeOp) -> int:
 
 
 def lower_glu(op: GluOp) -> LoweredMap:
-    """act(x[j]) · x[j + F] over the pairs of the two halves."""
+    """act(x[j]) · x[j + F] over the pairs of the two halves, or of neighbouring columns."""
     block = Block(arg_types=[f32, f32])
     gate, up = block.args
     gate.name_hint, up.name_hint = "gate", "up"
@@ -137,9 +137,8 @@ def lower_glu(op: GluOp) -> LoweredMap:
     block.add_op(YieldOp(result))
     ports = [Port(PortKind.TILE, op.x)]
     columns = _static_columns(op)
-    return LoweredMap(
-        _segment(op, ports, ResultPortAttr.half(), block, columns, PairingAttr.halves())
-    )
+    pairing = PairingAttr.adjacent_columns() if op.is_adjacent else PairingAttr.halves()
+    return LoweredMap(_segment(op, ports, ResultPortAttr.half(), block, columns, pairing))
 
 
 def lower_rope(op: RopeOp) -> LoweredMap:

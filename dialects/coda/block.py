@@ -44,7 +44,8 @@ LOSS_REDUCTIONS = ("none", "mean", "sum")
 @irdl_op_definition
 class GluOp(CodaOp):
     """act(x[..., :F]) ⊙ x[..., F:] for a packed gate and up projection of 2F columns
-    (arXiv 2002.05202).
+    (arXiv 2002.05202). With `adjacent`, the gate and the up projection are every other column:
+    act(x[..., 2j]) ⊙ x[..., 2j + 1].
 
     `coda.glu %x {activation = "silu"} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>`
     """
@@ -52,18 +53,27 @@ class GluOp(CodaOp):
     name = "coda.glu"
     x = operand_def(TensorType)
     activation = prop_def(StringAttr)
+    adjacent = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, x: SSAValue | Operation, activation: str):
+    def __init__(self, x: SSAValue | Operation, activation: str, *, adjacent: bool = False):
         x = SSAValue.get(x)
         columns = shape_of(x)[-1]
         half = columns if columns == DYNAMIC_INDEX else columns // 2
         super().__init__(
             operands=[x],
-            properties={"activation": StringAttr(activation)},
+            properties={
+                "activation": StringAttr(activation),
+                "adjacent": UnitAttr() if adjacent else None,
+            },
             result_types=[TensorType(element_type_of(x), (*shape_of(x)[:-1], half))],
         )
+
+    @property
+    def is_adjacent(self) -> bool:
+        """Whether pairs are neighbouring columns, and not those of two halves."""
+        return self.adjacent is not None
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)

@@ -192,7 +192,7 @@ class OperatorWriter:
 
     def glu(self, op: coda.GluOp) -> Text:
         name = _GATES.get(op.activation.data)
-        if name is not None:
+        if name is not None and not op.is_adjacent:
             return _call(name, self._tensor(op.x))
         return _call("glu", self._tensor(op.x), **_properties(op))
 
@@ -321,7 +321,7 @@ def _property_text(name: str, value: Attribute) -> str:
             return number_text(value.value.data)
         case StringAttr():
             return f'"{value.data}"'
-        case UnitAttr() if name in ("per_column", "bias_only"):
+        case UnitAttr() if name in ("per_column", "bias_only", "adjacent"):
             return "true"
         case _:
             raise Inexpressible(f"the property {name}")

@@ -29,7 +29,6 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
-from coda_ir.frontends.coda_text.subscripts import END
 from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
 from coda_ir.frontends.coda_text.values import (
@@ -174,21 +173,10 @@ def glu(activation: str | None) -> Rule:
                 argument="x",
             )
         name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
-        if call.boolean("adjacent", False):
-            return _adjacent_glu(call, x, name, half)
-        return call.emit(coda.GluOp(x.ssa, name), (*x.dims[:-1], half))
+        op = coda.GluOp(x.ssa, name, adjacent=call.boolean("adjacent", False))
+        return call.emit(op, (*x.dims[:-1], half))
 
     return rule
-
-
-def _adjacent_glu(call: Invocation, x: TensorValue, activation: str, half: Dim) -> TensorValue:
-    """A gate whose pairs are columns 2j and 2j + 1."""
-    dims, axis = (*x.dims[:-1], half), len(x.dims) - 1
-    gate, up = (
-        call.emit_call("aten.slice.Tensor", x, f"{{0}}, {axis}, {start}, {END}, 2", dims, view=True)
-        for start in (0, 1)
-    )
-    return call.emit(coda.MulOp(activated(call, gate, activation).ssa, up.ssa), dims)
 
 
 def activated(call: Invocation, x: TensorValue, name: str) -> TensorValue:

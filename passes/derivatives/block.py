@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.derivatives.adjoint import Adjoint, Rule
 
 _UNARY: dict[str, type[coda.UnaryOp]] = {
@@ -23,14 +26,34 @@ _UNARY: dict[str, type[coda.UnaryOp]] = {
 def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
     """y = act(g) ⊙ u: dg = act'(g) ⊙ u ⊙ dy and du = act(g) ⊙ dy, side by side as g and u are."""
     dim, name, dy = len(shape_of(op.x)) - 1, op.activation.data, adjoint.dy
-    columns = shape_of(op.result)[-1]
-    gate = adjoint.insert(coda.SliceOp(op.x, dim, 0, columns), "gate")
-    up = adjoint.insert(coda.SliceOp(op.x, dim, columns, 2 * columns), "up")
+    gate, up = (_glu_part(op, adjoint, index) for index in (0, 1))
     activated = adjoint.mul(dy, up)
     if name != "identity":
         activated = adjoint.insert(coda.ActivationGradOp(gate, activated, name))
     d_up = adjoint.mul(dy, _activation(adjoint, gate, name))
-    adjoint.give(op.x, adjoint.insert(coda.ConcatOp([activated, d_up], dim)))
+    if op.is_adjacent:
+        adjoint.give(op.x, _interleaved(op, adjoint, [activated, d_up]))
+    else:
+        adjoint.give(op.x, adjoint.insert(coda.ConcatOp([activated, d_up], dim)))
+
+
+def _glu_part(op: coda.GluOp, adjoint: Adjoint, index: int) -> SSAValue:
+    """The gate (0) or the up projection (1)."""
+    dim, columns = len(shape_of(op.x)) - 1, shape_of(op.result)[-1]
+    name = ("gate", "up")[index]
+    if not op.is_adjacent:
+        return adjoint.insert(coda.SliceOp(op.x, dim, index * columns, (index + 1) * columns), name)
+    arguments = f"{{0}}, {dim}, {index}, {2 * columns}, 2"
+    return adjoint.insert(
+        CallOp("aten.slice.Tensor", [op.x], arguments, [op.result.type], view=True), name
+    )
+
+
+def _interleaved(op: coda.GluOp, adjoint: Adjoint, parts: Sequence[SSAValue]) -> SSAValue:
+    """The columns of two tensors in turn."""
+    type = TensorType(element_type_of(op.result), (*shape_of(op.result), 2))
+    stacked = adjoint.insert(CallOp("aten.stack.default", parts, "[{0}, {1}], -1", [type]))
+    return adjoint.reshaped(stacked, op.x)
 
 
 def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:

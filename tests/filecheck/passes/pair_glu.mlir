@@ -204,3 +204,34 @@ func.func @packed_stored(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %z, %p, %q : tensor<?x8xf32>, tensor<?x16xf32>, tensor<?x?xf32>, tensor<?x?xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The gate and the up projection are neighbouring columns of one weight.
+
+func.func @adjacent(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<?x16xbf16> {
+  %h = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a = coda.glu %h {activation = "silu", adjacent} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  func.return %a : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @adjacent(
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x8xbf16>) pair<adjacent>
+// CHECK-NEXT:       -> (half : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %1 = arith.negf %acc : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = arith.addf %0, %2 : f32
+// CHECK-NEXT:       %4 = arith.divf %acc, %3 : f32
+// CHECK-NEXT:       %5 = arith.mulf %4, %acc_1 : f32
+// CHECK-NEXT:       gemm.yield %5 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
+// CHECK-NEXT: }

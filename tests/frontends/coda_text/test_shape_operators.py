@@ -58,3 +58,22 @@ def test_gradients():
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+def test_adjacent_gates_run_in_the_epilogue_of_the_gemm():
+    program = "fn f(x: f32[M, 64], w: f32[128, 64]) { return glu(linear(x, w), adjacent=true) }"
+    x, w = torch.randn(24, 64, requires_grad=True), torch.randn(128, 64, requires_grad=True)
+    compiled = coda_ir.compile(program)
+    assert not [remark for remark in compiled.remarks if remark.pass_name == "report-unfused"]
+    h = x @ w.T
+    expected = F.silu(h[..., ::2]) * h[..., 1::2]
+    torch.testing.assert_close(
+        compiled(x.detach(), w.detach()), expected.detach(), rtol=1e-4, atol=1e-3
+    )
+    found, d = coda_ir.compile(program, training=True)(x, w), torch.randn(24, 64)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (x, w), d),
+        torch.autograd.grad(expected, (x, w), d),
+        rtol=1e-3,
+        atol=1e-2,
+    )
