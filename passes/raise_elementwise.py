@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.element_types import ELEMENT_TYPES
@@ -178,7 +179,11 @@ def _chosen(condition: Argument, values: list[SSAValue] | None) -> Operation | N
 
 def _softplus(call: _Call) -> Operation | None:
     is_default = call.arguments[1:] in ([], [1], [1, 20])
-    return _of(coda.SoftplusOp, 1)(call.with_arguments(call.arguments[:1])) if is_default else None
+    return (
+        _of(elementwise.SoftplusOp, 1)(call.with_arguments(call.arguments[:1]))
+        if is_default
+        else None
+    )
 
 
 def _elu(call: _Call) -> Operation | None:

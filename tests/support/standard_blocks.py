@@ -386,10 +386,7 @@ BLOCKS: dict[str, Block] = {
         "width=64, head=16",
         unfused=(
             "a pointwise kernel combines results of an argument",
-            "a pointwise kernel combines results of coda.reshape",
-            "a result of coda.reshape",
-            "a result of gemm.map of shape ?x1x64",
-            "another operand of gemm.map",
+            "a pointwise kernel combines results of coda.layer_norm, coda.reshape",
         ),
     ),
     "t5.t5_block": Block(
