@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.elementwise import ElementwiseOp
+from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
 from coda_ir.passes.support.joint import entry_name

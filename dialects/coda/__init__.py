@@ -17,19 +17,15 @@ from coda_ir.dialects.coda.block import (
     GluOp,
     RopeOp,
 )
+from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import (
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
     AbsOp,
     AddOp,
-    BinaryOp,
-    CastOp,
     CompareOp,
-    ConstantOp,
     DetachOp,
     DivOp,
-    Elements,
-    ElementwiseOp,
     EluOp,
     ExpOp,
     GeluOp,
@@ -41,7 +37,6 @@ from coda_ir.dialects.coda.elementwise import (
     MinimumOp,
     MulOp,
     NegOp,
-    RealFunction,
     Relu2Op,
     ReluOp,
     RsqrtOp,
@@ -52,8 +47,14 @@ from coda_ir.dialects.coda.elementwise import (
     SqrtOp,
     SubOp,
     TanhOp,
-    UnaryOp,
     WhereOp,
+)
+from coda_ir.dialects.coda.elementwise_op import (
+    BinaryOp,
+    Elements,
+    ElementwiseOp,
+    RealFunction,
+    UnaryOp,
 )
 from coda_ir.dialects.coda.gradients import (
     GRADIENT_OPS,

@@ -9,14 +9,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
-from coda_ir.dialects.coda.elementwise import (
-    CastOp,
-    ConstantOp,
-    DivOp,
-    ElementwiseOp,
-    MulOp,
-    NegOp,
-)
+from coda_ir.dialects.coda.casts import CastOp, ConstantOp
+from coda_ir.dialects.coda.elementwise import DivOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
 from coda_ir.dialects.coda.reductions import ReduceOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp

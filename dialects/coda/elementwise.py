@@ -1,4 +1,4 @@
-"""Elementwise operators with NumPy broadcasting, constants and casts.
+"""Elementwise operators with NumPy broadcasting.
 
 A new operator is a class here and an entry in `ELEMENTWISE_OPS`; its scalar code is in
 `dialects/gemm/scalar_code.py`, its derivative in `passes/derivatives/elementwise.py`. `ATEN` names
@@ -7,131 +7,32 @@ the operator of PyTorch that computes it: the exporter, the reference backend an
 
 from abc import ABC
 from collections.abc import Sequence
-from enum import Enum
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     prop_def,
-    result_def,
     traits_def,
 )
-from xdsl.traits import ConstantLike, Pure
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import FoldsAway
+from coda_ir.dialects.coda.elementwise_op import (
+    BinaryOp,
+    Elements,
+    ElementwiseOp,
+    RealFunction,
+    UnaryOp,
+    broadcast_operands,
+)
 from coda_ir.dialects.coda.shapes import (
-    AnyTensor,
-    broadcast_shapes,
     element_type_of,
     expect_element_type,
-    expect_shape,
-    float_type,
-    format_shape,
-    is_float,
-    shape_of,
-    tensor_type,
 )
-
-
-class Elements(Enum):
-    """The element types that an operator takes, in the words of messages."""
-
-    FLOATS = "floats"
-    NUMBERS = "numbers"
-    BOOLEANS = "booleans"
-    ANY = "floats, integers or booleans"
-
-    def includes(self, type: Attribute) -> bool:
-        """Return whether an operand may have elements of `type`."""
-        if self in (Elements.FLOATS, Elements.ANY):
-            return is_float(type) or self == Elements.ANY
-        return (type == i1) == (self == Elements.BOOLEANS)
-
-
-class ElementwiseOp(CodaOp, ABC):
-    """An operator that maps elements to elements, after broadcasting its operands.
-
-    Operands and result have one element type unless an operator says otherwise.
-    """
-
-    ATEN: ClassVar[str | None] = None
-    """The overload of ATen that computes it; None where there is none, or not with its properties
-    alone."""
-    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
-    """The element types of the operands."""
-
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        shape = broadcast_operands(self.name, self.operands)
-        expect_shape("result", self.result, shape)
-        first, *others = self.elements_of_one_type
-        for value in (first, *others):
-            if not self.ELEMENTS.includes(element_type_of(value)):
-                raise VerifyException(
-                    f"an operand has element type {element_type_of(value)}, expected "
-                    f"{self.ELEMENTS.value}"
-                )
-        for index, operand in enumerate(others, 1):
-            expect_element_type(f"operand {index}", operand, element_type_of(first))
-        expect_element_type("result", self.result, self.result_element_type(first))
-
-    @property
-    def elements_of_one_type(self) -> Sequence[SSAValue]:
-        """The operands that have the same element type, which is one of `ELEMENTS`."""
-        return self.operands
-
-    @classmethod
-    def result_element_type(cls, operand: SSAValue) -> Attribute:
-        """The element type of the result, where operands have that of `operand`."""
-        return element_type_of(operand)
-
-
-def broadcast_operands(name: str, operands: Sequence[SSAValue]) -> tuple[int, ...]:
-    """The common shape of `operands`; raises where they do not broadcast."""
-    shape: tuple[int, ...] = ()
-    for index, operand in enumerate(operands):
-        merged = broadcast_shapes(shape, shape_of(operand))
-        if merged is None:
-            raise VerifyException(
-                f"{name}: operand {index} of shape {format_shape(shape_of(operand))} "
-                f"does not broadcast with shape {format_shape(shape)}"
-            )
-        shape = merged
-    return shape
-
-
-class UnaryOp(ElementwiseOp, ABC):
-    operand = operand_def(TensorType)
-
-    def __init__(self, operand: SSAValue | Operation, **properties: Attribute):
-        value = SSAValue.get(operand)
-        super().__init__(operands=[value], result_types=[value.type], properties=dict(properties))
-
-
-class RealFunction(UnaryOp, ABC):
-    """A function of one real number without properties; `.coda` calls it by its name."""
-
-
-class BinaryOp(ElementwiseOp, ABC):
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-
-    def __init__(
-        self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, **properties: Attribute
-    ):
-        left, right = SSAValue.get(lhs), SSAValue.get(rhs)
-        shape = broadcast_operands(self.name, (left, right))
-        super().__init__(
-            operands=[left, right],
-            result_types=[TensorType(self.result_element_type(left), shape)],
-            properties=dict(properties),
-        )
 
 
 @irdl_op_definition
@@ -528,68 +429,6 @@ class DetachOp(RealFunction):
 
     name = "coda.detach"
     ATEN: ClassVar[str | None] = "detach.default"
-
-
-@irdl_op_definition
-class CastOp(CodaOp):
-    """Conversion of the element type, rounding to nearest even.
-
-    `coda.cast %x : (tensor<?x8xf32>) -> tensor<?x8xbf16>`
-    """
-
-    name = "coda.cast"
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(self, operand: SSAValue | Operation, element_type: Attribute):
-        value = SSAValue.get(operand)
-        super().__init__(
-            operands=[value],
-            result_types=[TensorType(element_type, shape_of(value))],
-        )
-
-    def verify_(self) -> None:
-        expect_shape("result", self.result, shape_of(self.operand))
-
-
-@irdl_op_definition
-class ConstantOp(CodaOp):
-    """A scalar constant: `coda.constant {value = 0.5 : f64} : tensor<bf16>`.
-
-    The value is kept in double precision and rounded to the element type where it is used.
-    """
-
-    name = "coda.constant"
-    value = prop_def(FloatAttr | IntegerAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure(), ConstantLike())
-    assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, value: float | int, element_type: Attribute):
-        attr = IntegerAttr(value, 64) if isinstance(value, int) else FloatAttr(value, 64)
-        super().__init__(properties={"value": attr}, result_types=[TensorType(element_type, ())])
-
-    @property
-    def number(self) -> float | int:
-        return self.value.value.data
-
-    def verify_(self) -> None:
-        if shape_of(self.result):
-            raise VerifyException(
-                f"result has shape {format_shape(shape_of(self.result))}, expected a scalar tensor"
-            )
-        if isinstance(self.value, FloatAttr):
-            float_type_or_error(tensor_type(self.result))
-
-
-def float_type_or_error(type: AnyTensor) -> None:
-    try:
-        float_type(type.element_type)
-    except AssertionError as error:
-        raise VerifyException(
-            f"a floating-point constant has element type {type.element_type}, expected a float type"
-        ) from error
 
 
 ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (

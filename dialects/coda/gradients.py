@@ -25,7 +25,7 @@ from coda_ir.dialects.coda.block import (
     row_attribute,
     verify_padding,
 )
-from coda_ir.dialects.coda.elementwise import ElementwiseOp, broadcast_operands
+from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     broadcast_shapes,

@@ -1,0 +1,79 @@
+"""Conversions of element types, and constants."""
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    expect_shape,
+    float_type,
+    format_shape,
+    shape_of,
+    tensor_type,
+)
+
+
+@irdl_op_definition
+class CastOp(CodaOp):
+    """Conversion of the element type, rounding to nearest even.
+
+    `coda.cast %x : (tensor<?x8xf32>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.cast"
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
+
+    def __init__(self, operand: SSAValue | Operation, element_type: Attribute):
+        value = SSAValue.get(operand)
+        super().__init__(
+            operands=[value],
+            result_types=[TensorType(element_type, shape_of(value))],
+        )
+
+    def verify_(self) -> None:
+        expect_shape("result", self.result, shape_of(self.operand))
+
+
+@irdl_op_definition
+class ConstantOp(CodaOp):
+    """A scalar constant: `coda.constant {value = 0.5 : f64} : tensor<bf16>`.
+
+    The value is kept in double precision and rounded to the element type where it is used.
+    """
+
+    name = "coda.constant"
+    value = prop_def(FloatAttr | IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), ConstantLike())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, value: float | int, element_type: Attribute):
+        attr = IntegerAttr(value, 64) if isinstance(value, int) else FloatAttr(value, 64)
+        super().__init__(properties={"value": attr}, result_types=[TensorType(element_type, ())])
+
+    @property
+    def number(self) -> float | int:
+        return self.value.value.data
+
+    def verify_(self) -> None:
+        if shape_of(self.result):
+            raise VerifyException(
+                f"result has shape {format_shape(shape_of(self.result))}, expected a scalar tensor"
+            )
+        if isinstance(self.value, FloatAttr):
+            float_type_or_error(tensor_type(self.result))
+
+
+def float_type_or_error(type: AnyTensor) -> None:
+    try:
+        float_type(type.element_type)
+    except AssertionError as error:
+        raise VerifyException(
+            f"a floating-point constant has element type {type.element_type}, expected a float type"
+        ) from error

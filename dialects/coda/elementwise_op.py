@@ -1,0 +1,120 @@
+"""What elementwise operators have in common: broadcasting and element types."""
+
+from abc import ABC
+from collections.abc import Sequence
+from enum import Enum
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    broadcast_shapes,
+    element_type_of,
+    expect_element_type,
+    expect_shape,
+    format_shape,
+    is_float,
+    shape_of,
+)
+
+
+class Elements(Enum):
+    """The element types that an operator takes, in the words of messages."""
+
+    FLOATS = "floats"
+    NUMBERS = "numbers"
+    BOOLEANS = "booleans"
+    ANY = "floats, integers or booleans"
+
+    def includes(self, type: Attribute) -> bool:
+        """Return whether an operand may have elements of `type`."""
+        if self in (Elements.FLOATS, Elements.ANY):
+            return is_float(type) or self == Elements.ANY
+        return (type == i1) == (self == Elements.BOOLEANS)
+
+
+class ElementwiseOp(CodaOp, ABC):
+    """An operator that maps elements to elements, after broadcasting its operands.
+
+    Operands and result have one element type unless an operator says otherwise.
+    """
+
+    ATEN: ClassVar[str | None] = None
+    """The overload of ATen that computes it; None where there is none, or not with its properties
+    alone."""
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+    """The element types of the operands."""
+
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        shape = broadcast_operands(self.name, self.operands)
+        expect_shape("result", self.result, shape)
+        first, *others = self.elements_of_one_type
+        for value in (first, *others):
+            if not self.ELEMENTS.includes(element_type_of(value)):
+                raise VerifyException(
+                    f"an operand has element type {element_type_of(value)}, expected "
+                    f"{self.ELEMENTS.value}"
+                )
+        for index, operand in enumerate(others, 1):
+            expect_element_type(f"operand {index}", operand, element_type_of(first))
+        expect_element_type("result", self.result, self.result_element_type(first))
+
+    @property
+    def elements_of_one_type(self) -> Sequence[SSAValue]:
+        """The operands that have the same element type, which is one of `ELEMENTS`."""
+        return self.operands
+
+    @classmethod
+    def result_element_type(cls, operand: SSAValue) -> Attribute:
+        """The element type of the result, where operands have that of `operand`."""
+        return element_type_of(operand)
+
+
+def broadcast_operands(name: str, operands: Sequence[SSAValue]) -> tuple[int, ...]:
+    """The common shape of `operands`; raises where they do not broadcast."""
+    shape: tuple[int, ...] = ()
+    for index, operand in enumerate(operands):
+        merged = broadcast_shapes(shape, shape_of(operand))
+        if merged is None:
+            raise VerifyException(
+                f"{name}: operand {index} of shape {format_shape(shape_of(operand))} "
+                f"does not broadcast with shape {format_shape(shape)}"
+            )
+        shape = merged
+    return shape
+
+
+class UnaryOp(ElementwiseOp, ABC):
+    operand = operand_def(TensorType)
+
+    def __init__(self, operand: SSAValue | Operation, **properties: Attribute):
+        value = SSAValue.get(operand)
+        super().__init__(operands=[value], result_types=[value.type], properties=dict(properties))
+
+
+class RealFunction(UnaryOp, ABC):
+    """A function of one real number without properties; `.coda` calls it by its name."""
+
+
+class BinaryOp(ElementwiseOp, ABC):
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+    def __init__(
+        self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, **properties: Attribute
+    ):
+        left, right = SSAValue.get(lhs), SSAValue.get(rhs)
+        shape = broadcast_operands(self.name, (left, right))
+        super().__init__(
+            operands=[left, right],
+            result_types=[TensorType(self.result_element_type(left), shape)],
+            properties=dict(properties),
+        )
