@@ -27,7 +27,7 @@ fn f(x: f32[M, 40], weight w: f32[24, 40], b: f32[24]) -> f32[M, 24] {
 """
 
 SLICE = """
-fn f(x: f32[B, T, 32], m: f32[B, 1, 64]) -> f32[B, T, 32] {
+fn f(x: f32[B, T, S, 32], m: f32[B, 1, S, 64]) -> f32[B, T, S, 32] {
     a, _ = split(m, [32, 32])
     return x + a
 }

@@ -167,7 +167,7 @@ PASS_FAULTS = (
         "packed gate and up taken for adjacent columns",
         f"{P}pair_glu:_pair_packed",
         Text(
-            "pair_columns(site.op, site.segment, PairingAttr.halves(), rewriter.order)",
+            "pair_columns(site.op, site.segment, pairing, rewriter.order)",
             "pair_columns(site.op, site.segment, PairingAttr.adjacent_columns(), rewriter.order)",
         ),
     ),

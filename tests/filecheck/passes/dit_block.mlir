@@ -1,4 +1,4 @@
-// RUN: coda-opt %examples/dit_block.coda --const D=64 --const HEAD=16 -p coda-to-gemm | filecheck %s
+// RUN: coda-opt %examples/dit_block.coda -p coda-to-gemm --const D=64 --const HEAD=16 | filecheck %s
 
 // adaLN-zero: gates are in the epilogues of the GEMMs before the sums, and scale and shift in the kernels that normalize.
 
