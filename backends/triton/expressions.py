@@ -319,7 +319,6 @@ EXPRESSIONS: dict[str, Writer] = {
         ),
         _write_cast,
     ),
-    "arith.extsi": _write_cast,
     "arith.extui": _write_zero_extension,
     "arith.uitofp": _write_zero_extension,
     "arith.index_cast": _write_cast,

@@ -176,7 +176,7 @@ def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
 
 
 def _is_by_column(port: Port) -> bool:
-    """Whether a port is a table with a row for each sample: a row, as long as the sample lasts."""
+    """Return whether a port is a table with a row for each sample, read as a row is."""
     return port.kind.is_table and serves_samples(shape_of(port.value))
 
 

@@ -72,7 +72,7 @@ class GluOp(CodaOp):
 
     @property
     def is_adjacent(self) -> bool:
-        """Whether pairs are neighbouring columns, and not those of two halves."""
+        """Return whether pairs are neighbouring columns, instead of columns of the two halves."""
         return self.adjacent is not None
 
     def verify_(self) -> None:

@@ -1,4 +1,4 @@
-"""What elementwise operators have in common: broadcasting and element types."""
+"""Base classes of elementwise operators: broadcasting and element types."""
 
 from abc import ABC
 from collections.abc import Sequence

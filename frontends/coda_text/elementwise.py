@@ -95,9 +95,7 @@ def clamp(call: Invocation) -> TensorValue:
         raise Mistake("clamp: neither min nor max is given", "write clamp(x, min=0.0)")
     for bound, operator in (("min", "maximum"), ("max", "minimum")):
         if call.given(bound):
-            clamped = binary(call, operator, x, call.number(bound, 0))
-            assert isinstance(clamped, TensorValue)
-            x = clamped
+            x = _binary(call, operator, x, call.number(bound, 0))
     return x
 
 
@@ -172,7 +170,7 @@ def _compute(operator: str, left: Number, right: Number) -> Number:
             return min(left, right)
 
 
-def binary(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:
+def _binary(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:
     """`left operator right` with broadcasting; a number takes the element type of the other."""
     make = BINARY[operator]
     return _combined(call, operator, make, make.ELEMENTS, left, right)

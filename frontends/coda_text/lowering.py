@@ -206,7 +206,7 @@ class FunctionLowering(ExpressionLowering):
         return None if element is None else TensorType(element, tuple(dims))
 
     def _is_symbol(self, name: str) -> bool:
-        """Whether a name in the type of a parameter is neither a const nor an option."""
+        """Return whether a name in the type of a parameter is neither a const nor an option."""
         is_option = name in self.definition.options
         return not is_option and name not in self.scope.meanings and name not in RESERVED
 

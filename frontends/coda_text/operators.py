@@ -327,7 +327,7 @@ ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(a, b)": logical for name in LOGICAL},
     "logical_not(x)": logical_not,
 }
-"""What tensors have and elements of epilogues, too."""
+"""Operators on tensors that elements of epilogues have, too."""
 
 _RULES: dict[str, Rule] = {
     "linear(x, w, b?, *, dtype: type?)": linear,
