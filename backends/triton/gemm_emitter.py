@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, tile_condition
@@ -18,7 +20,13 @@ from coda_ir.remarks import format_location
 class GemmEmitter:
     """The parts of a kernel of `op` that do not depend on how its products are computed."""
 
-    def __init__(self, op: FusedOp, schedule: ScheduleAttr, module_names: NameAllocator):
+    def __init__(
+        self,
+        op: FusedOp,
+        schedule: ScheduleAttr,
+        module_names: NameAllocator,
+        pitches: Mapping[SSAValue, int],
+    ):
         self.op = op
         self.schedule = schedule
         self.name = module_names.fresh(gemm_kernel_name(op))
@@ -26,7 +34,7 @@ class GemmEmitter:
         self.helpers = {"grouped_tile"}
         self.launch = Launch.of(op)
         domain = None if op.is_transposed else op.x
-        self.arguments = ArgumentList(op, self.names, domain=domain)
+        self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
         self.ranges = [
             (segment, columns) for segment in op.segments() for columns in self._ranges(segment)
         ]

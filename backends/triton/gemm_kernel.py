@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
 from coda_ir.backends.triton.gemm_names import docstring, summary_of
@@ -21,17 +24,20 @@ from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.remarks import format_location
 
 
-def emit_gemm(op: FusedOp, names: NameAllocator) -> EmittedKernel:
+def emit_gemm(
+    op: FusedOp, names: NameAllocator, pitches: Mapping[SSAValue, int] = MappingProxyType({})
+) -> EmittedKernel:
     """The kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
 
     One program computes one tile: BLOCK_M rows of BLOCK_N accumulator columns of one segment.
+    `pitches` has the elements between the starts of the rows of tables that are not dense.
     Raises CodaError without a schedule, for a dynamic N or K, and for types other than float32,
     float16 and bfloat16.
     """
     schedule = _schedule_of(op)
     if schedule.is_warp_specialized:
-        return emit_warp_specialized(op, schedule, names)
-    return _GemmEmitter(op, schedule, names).emit()
+        return emit_warp_specialized(op, schedule, names, pitches)
+    return _GemmEmitter(op, schedule, names, pitches).emit()
 
 
 def _schedule_of(op: FusedOp) -> ScheduleAttr:
@@ -53,8 +59,14 @@ def _schedule_of(op: FusedOp) -> ScheduleAttr:
 
 
 class _GemmEmitter(GemmEmitter):
-    def __init__(self, op: FusedOp, schedule: ScheduleAttr, module_names: NameAllocator):
-        super().__init__(op, schedule, module_names)
+    def __init__(
+        self,
+        op: FusedOp,
+        schedule: ScheduleAttr,
+        module_names: NameAllocator,
+        pitches: Mapping[SSAValue, int],
+    ):
+        super().__init__(op, schedule, module_names, pitches)
         loop = TmaMainLoop if schedule.mainloop == "tma" else PointerMainLoop
         self.main_loop = loop(op, schedule, self.arguments, self.helpers)
         self.split = SplitK.of(schedule, self.arguments)

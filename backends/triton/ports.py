@@ -42,7 +42,7 @@ class ArgumentList:
     names: LocalNames
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    """Elements from one row of a tile operand to the next, where these are not its columns."""
+    """Elements from one row of a tile or table to the next, where these are not its columns."""
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
     _by_value: dict[str, str] = field(default_factory=dict[str, str])
@@ -233,9 +233,9 @@ def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> st
     width, column = shape_of(port.value)[-1], _table_column(port, columns)
     if row is None:
         return None
-    if width == 1:
-        return f"{row}[:, None]"
-    return f"{row}[:, None] * {width} + {column}[None, :]"
+    pitch = arguments.pitches.get(port.value, width)
+    start = f"{row}[:, None]" if pitch == 1 else f"{row}[:, None] * {pitch}"
+    return start if width == 1 else f"{start} + {column}[None, :]"
 
 
 def _table_row(table: SSAValue, arguments: ArgumentList) -> str | None:

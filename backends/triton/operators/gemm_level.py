@@ -22,7 +22,7 @@ from coda_ir.backends.triton.operators.launching import (
     rows_of,
 )
 from coda_ir.backends.triton.operators.library import write_library
-from coda_ir.backends.triton.operators.row_pitches import row_pitch, row_pitches
+from coda_ir.backends.triton.operators.row_pitches import row_pitch, row_pitches, table_pitches
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -43,8 +43,9 @@ from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 def _fused(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FusedOp)
-    kernel = kernel_of(host, op, lambda names: emit_gemm(op, names))
-    operands, rows = operands_of(host, op), host.extents.size(host.dims(op.x)[:-1])
+    pitches = table_pitches(host, op)
+    kernel = kernel_of(host, op, lambda names: emit_gemm(op, names, pitches))
+    operands, rows = operands_of(host, op, pitches), host.extents.size(host.dims(op.x)[:-1])
     assert op.schedule is not None
     block_m = op.schedule.block_m.data
     m = host.extents.size(op.row_shape) if op.is_transposed else rows

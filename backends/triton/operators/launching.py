@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
@@ -42,10 +42,15 @@ def launch(
     host.launch(kernel, rows, operands, outputs)
 
 
-def operands_of(host: HostProgram, op: Operation) -> list[str]:
+def operands_of(host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()) -> list[str]:
+    """The tensors of the operands of `op`: dense but for `ranges`, which keep their strides."""
     in_place = [overwritten(result) for result in op.results]
     return [
-        host.owned(operand) if operand in in_place else host.operand(operand)
+        host.variable(operand)
+        if operand in ranges
+        else host.owned(operand)
+        if operand in in_place
+        else host.operand(operand)
         for operand in op.operands
     ]
 

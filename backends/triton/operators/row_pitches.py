@@ -1,45 +1,74 @@
 """Ranges of the columns of a wider tensor that kernels read where they are."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import SliceOp
+from coda_ir.dialects.coda import ReshapeOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
-from coda_ir.dialects.gemm import PortKind, Segment
+from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
 from coda_ir.storage import ALIGNMENT, overwritten
 
 
 def row_pitches(
     host: HostProgram, segment: Segment, expanded: Collection[SSAValue] = ()
 ) -> dict[SSAValue, int]:
-    """The tile ports that are such ranges, and the elements between the starts of their rows.
+    """The tiles and tables of a segment that are such ranges, and the elements between the starts
+    of their rows.
 
     Operands in `expanded` are none: the host broadcasts them to the domain, into a dense tensor.
     """
-    not_a_range = {overwritten(output) for output in segment.outputs} | {*expanded}
-    pitches: dict[SSAValue, int] = {}
-    for kind, value in segment.ports:
-        is_whole = shape_of(value)[-1:] == (segment.columns,)
-        if kind == PortKind.TILE and is_whole and value not in not_a_range:
-            pitch = row_pitch(host, value)
-            if pitch is not None:
-                pitches[value] = pitch
-    return pitches
+    tiles = {
+        value
+        for kind, value in segment.ports
+        if kind == PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
+    }
+    return _pitches(host, [segment], tiles, expanded)
+
+
+def table_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
+    """The tables of a GEMM that are such ranges, with the elements between starts of rows."""
+    return _pitches(host, op.segments(), (), [*op.inputs, *op.weights])
 
 
 def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
-    """The columns of the dense tensor that `value` is a range of; None where its rows are not
-    aligned, and where it is no range.
+    """The elements between the starts of the rows of `value`, a range of a dense tensor; None where
+    they are not aligned, and where it is no range.
     """
     op = value.owner
-    if not isinstance(op, SliceOp) or op.range[0] != len(shape_of(op.x)) - 1:
+    while isinstance(op, ReshapeOp) and shape_of(op.x)[-1:] == shape_of(value)[-1:]:
+        op = op.x.owner
+    if not isinstance(op, SliceOp):
         return None
-    columns, bytes = shape_of(op.x)[-1], element_bytes(value.type)
-    if columns == DYNAMIC_INDEX or op.range[1] * bytes % ALIGNMENT or columns * bytes % ALIGNMENT:
+    dim, start, stop = op.range
+    is_row = dim == len(shape_of(op.x)) - 2 and stop - start == 1
+    if not is_row and dim != len(shape_of(op.x)) - 1:
+        return None
+    inner = shape_of(op.x)[dim:]
+    bytes = element_bytes(value.type)
+    if DYNAMIC_INDEX in inner:
+        return None
+    pitch, offset = prod(inner), start * prod(inner[1:])
+    if offset * bytes % ALIGNMENT or pitch * bytes % ALIGNMENT:
         return None
     if isinstance(op.x, BlockArgument):
         host.operand(op.x)
-    return columns if isinstance(op.x, BlockArgument) or host.is_dense(op.x) else None
+    return pitch if isinstance(op.x, BlockArgument) or host.is_dense(op.x) else None
+
+
+def _pitches(
+    host: HostProgram,
+    segments: Sequence[Segment],
+    tiles: Collection[SSAValue],
+    dense: Collection[SSAValue],
+) -> dict[SSAValue, int]:
+    """The pitches of the values in `tiles` and of tables, but for those that another port, which
+    needs a dense tensor, takes too."""
+    ports = [port for segment in segments for port in segment.ports]
+    not_ranges = {*dense, *(overwritten(out) for segment in segments for out in segment.outputs)}
+    not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}
+    found = {x: row_pitch(host, x) for _, x in ports if x not in not_ranges}
+    return {x: pitch for x, pitch in found.items() if pitch is not None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
+
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
@@ -36,9 +38,10 @@ the rest."""
 
 
 def emit_warp_specialized(
-    op: FusedOp, schedule: ScheduleAttr, names: NameAllocator
+    op: FusedOp, schedule: ScheduleAttr, names: NameAllocator, pitches: Mapping[SSAValue, int]
 ) -> EmittedKernel:
-    """The kernel of `op`; `names` are the function names of the module.
+    """The kernel of `op`; `names` are the function names of the module, `pitches` has the elements
+    between the starts of the rows of tables that are not dense.
 
     Raises CodaError where `op` cannot run so (see `coda_ir.dialects.gemm.warp_specialized`).
     """
@@ -52,14 +55,19 @@ def emit_warp_specialized(
             f"{where}: gemm.fused cannot run warp-specialized: {found}",
             "schedule it with the tma or the pointer main loop",
         )
-    return with_final_names(_Emitter(op, schedule, found, names).emit())
+    return with_final_names(_Emitter(op, schedule, found, names, pitches).emit())
 
 
 class _Emitter(GemmEmitter):
     def __init__(
-        self, op: FusedOp, schedule: ScheduleAttr, staged: Staging, module_names: NameAllocator
+        self,
+        op: FusedOp,
+        schedule: ScheduleAttr,
+        staged: Staging,
+        module_names: NameAllocator,
+        pitches: Mapping[SSAValue, int],
     ):
-        super().__init__(op, schedule, module_names)
+        super().__init__(op, schedule, module_names, pitches)
         self.module_names = module_names
         self.ahead: list[Ahead] = []
         """Functions that load ports ahead of their part."""
