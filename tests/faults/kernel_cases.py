@@ -296,19 +296,20 @@ func.func @f(%x: tensor<?x24xf32>, %u: tensor<32x24xf32>, %w: tensor<32x24xf32>,
 
 
 BROADCAST_RANGES = """
-func.func @f(%x: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32]},
-             %m: tensor<?x1x64xf32> {coda.dims = ["B", 1, 64]},
-             %p: tensor<1x?x64xf32> {coda.dims = [1, "T", 64]}) -> tensor<?x?x32xf32> {
-  %a = coda.slice %m {dim = 2 : i64, start = 32 : i64, stop = 64 : i64}
-    : (tensor<?x1x64xf32>) -> tensor<?x1x32xf32>
-  %b = coda.slice %p {dim = 2 : i64, start = 0 : i64, stop = 32 : i64}
-    : (tensor<1x?x64xf32>) -> tensor<1x?x32xf32>
-  %y = coda.mul %x, %a : (tensor<?x?x32xf32>, tensor<?x1x32xf32>) -> tensor<?x?x32xf32>
-  %z = coda.add %y, %b : (tensor<?x?x32xf32>, tensor<1x?x32xf32>) -> tensor<?x?x32xf32>
-  func.return %z : tensor<?x?x32xf32>
+func.func @f(%x: tensor<?x?x?x32xf32> {coda.dims = ["B", "S", "T", 32]},
+             %m: tensor<?x1x1x64xf32> {coda.dims = ["B", 1, 1, 64]},
+             %p: tensor<?x1x?x64xf32> {coda.dims = ["B", 1, "T", 64]}) -> tensor<?x?x?x32xf32> {
+  %a = coda.slice %m {dim = 3 : i64, start = 32 : i64, stop = 64 : i64}
+    : (tensor<?x1x1x64xf32>) -> tensor<?x1x1x32xf32>
+  %b = coda.slice %p {dim = 3 : i64, start = 0 : i64, stop = 32 : i64}
+    : (tensor<?x1x?x64xf32>) -> tensor<?x1x?x32xf32>
+  %y = coda.mul %x, %a : (tensor<?x?x?x32xf32>, tensor<?x1x1x32xf32>) -> tensor<?x?x?x32xf32>
+  %z = coda.add %y, %b : (tensor<?x?x?x32xf32>, tensor<?x1x?x32xf32>) -> tensor<?x?x?x32xf32>
+  func.return %z : tensor<?x?x?x32xf32>
 }
 """
-"""Ranges of columns that have other rows than the domain."""
+"""Ranges of columns that have other rows than the domain: those of samples, which a kernel reads
+where they are, and those of two dimensions with another one between them, which are expanded."""
 
 
 def _many_partials(axis: str, combiner: str) -> str:
@@ -389,7 +390,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "rows": KernelCase(ROWS, TILES, {"?": 67}),
         "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}, are_strided=True),
         "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),
-        "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "T": 7}),
+        "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
         "views of views": KernelCase(VIEWS, FUSED, rows),
         "hopper, residual norm": SimulatedCase(
             programs.residual_norm("bf16", 200, 512, HOPPER), 300

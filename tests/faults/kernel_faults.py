@@ -261,8 +261,13 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "ranges: rows of what is broadcast are a row of the range apart",
-        f"{T}operators.row_pitches:row_pitches",
-        Nth("keep", "BitOr"),
+        f"{T}operators.row_pitches:_pitches",
+        Text("{*dense, *(", "{*("),
+    ),
+    KernelFault(
+        "ranges: the rows of a table of samples are as far apart as its columns reach",
+        f"{T}ports:table_index",
+        Text("arguments.pitches.get(port.value, width)", "width"),
     ),
     KernelFault(
         "storage: a view of a view has memory of its own",
