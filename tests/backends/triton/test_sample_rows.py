@@ -132,3 +132,31 @@ def test_pairs_of_columns():
     g, u = (x.double() @ w.double().T * scale.double()).chunk(2, -1)
     exact = torch.nn.functional.silu(g) * u + shift.double()
     torch.testing.assert_close(y.double(), exact, rtol=2**-8, atol=1e-5)
+
+
+RANGES = """
+const START = 0
+
+fn f(
+    x: f32[B, T, 64], w: f32[32, 64], columns: f32[B, 128], rows: f32[B, 3, 32], res: f32[B, T, 32]
+) {
+    scale = reshape(columns[:, START:START + 32], [B, 1, 32])
+    gate, shift = rows[:, 2:3, :], rows[:, 0:1, :]
+    return res + gate * linear(x, w), linear(x, w) * scale, res * scale + shift
+}
+"""
+"""Rows of samples that are ranges of wider tensors: of columns, and of rows."""
+
+
+@pytest.mark.parametrize(("start", "copies"), [(32, 0), (33, 1)])
+def test_aligned_ranges_are_read_where_they_are(start: int, copies: int):
+    function = coda_ir.compile(RANGES, target="triton", constants={"START": start})
+    shapes = (3, 29, 64), (32, 64), (3, 128), (3, 3, 32), (3, 29, 32)
+    x, w, columns, rows, res = arguments = [torch.randn(shape) for shape in shapes]
+    results = function(*arguments)
+    product, scale = x.double() @ w.double().T, columns.double()[:, None, start : start + 32]
+    gate, shift = rows.double()[:, 2:3], rows.double()[:, :1]
+    exact = (res + gate * product, product * scale, res * scale + shift)
+    for actual, expected in zip(results, exact, strict=True):
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-4)
+    assert function.source.count("\n    dense_") == copies
