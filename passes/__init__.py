@@ -43,6 +43,7 @@ PASS_CLASSES = {
     "outline-programs": "OutlineProgramsPass",
     "outline-rope": "OutlineRopePass",
     "overlap-launches": "OverlapLaunchesPass",
+    "pad-vocabulary": "PadVocabularyPass",
     "pair-glu": "PairGluPass",
     "pair-rope": "PairRopePass",
     "place-column-scale": "PlaceColumnScalePass",

@@ -27,6 +27,7 @@ from coda_ir.passes.lower_leftovers import KERNELS, LowerLeftoversPass
 from coda_ir.passes.merge_gemm_sums import MergeGemmSumsPass
 from coda_ir.passes.move_scales import MoveScalesPass
 from coda_ir.passes.outline_rope import OutlineRopePass
+from coda_ir.passes.pad_vocabulary import PadVocabularyPass
 from coda_ir.passes.pair_glu import PairGluPass
 from coda_ir.passes.pair_rope import PairRopePass
 from coda_ir.passes.place_column_scale import PlaceColumnScalePass
@@ -43,6 +44,7 @@ FUSION: tuple[ModulePass, ...] = (
     ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
     # Algebra on the block level.
+    PadVocabularyPass(),
     SplitPackedLinearPass(),
     DeferRMSNormPass(),
     DeferLayerNormPass(),

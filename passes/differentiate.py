@@ -13,6 +13,7 @@ from coda_ir.passes.canonicalize import CanonicalizePass
 from coda_ir.passes.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.derive_gradient import DeriveGradientPass
 from coda_ir.passes.move_norm_gradient_sums import MoveNormGradientSumsPass
+from coda_ir.passes.pad_vocabulary import PadVocabularyPass
 from coda_ir.passes.save_or_recompute import SaveOrRecomputePass
 from coda_ir.passes.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.stream_logits import StreamLogitsPass
@@ -26,6 +27,7 @@ class DifferentiatePass(ModulePass):
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
     The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
+    `pad-vocabulary`, so that the gradients of logits are aligned, too,
     `split-packed-linear`, so that parts are saved and fused one by one, `derive-gradient`,
     which the options `function` and `wrt` go to, algebra on the joint function that it makes,
     `stream-logits` where a number of parts is given, and
@@ -50,6 +52,7 @@ class DifferentiatePass(ModulePass):
         """The passes in order, with the options of this one handed on."""
         return (
             ConvertFloat64ToTorchPass(),
+            PadVocabularyPass(),
             SplitPackedLinearPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),
