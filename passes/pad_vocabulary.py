@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.storage import ALIGNMENT
@@ -29,7 +30,8 @@ class PadVocabularyPass(FunctionPass):
 
         %y = coda.linear %x, %w     ->    %p = coda.pad %w {dim = 0, ...}     // 50257 to 50272 rows
                                           %z = coda.linear %x, %p
-                                          %y = coda.slice %z {dim = 1, ...}   // 50257 columns
+                                          %s = coda.slice %z {dim = 1, ...}   // 50257 columns
+                                          %y = torch.call "aten.clone"(%s)    // dense again
 
     The rows that are added are zeros, and the columns that they give are cut off. The derived
     gradients of weight and input are GEMMs of padded rows, too. Legal iff the rows of the product
@@ -85,8 +87,10 @@ def _pad(op: coda.LinearOp, rewriter: FunctionRewriter) -> None:
     bias = None if op.bias is None else insert.insert(coda.PadOp(op.bias, 0, 0, padded), "padded")
     linear = coda.LinearOp(op.x, weight, bias, result_element_type=element_type_of(op.result))
     product = insert.insert(linear, op.result.name_hint)
-    part = insert.insert(
-        coda.SliceOp(product, len(shape_of(product)) - 1, 0, columns), op.result.name_hint
-    )
-    op.result.replace_all_uses_with(part)
+    last = len(shape_of(product)) - 1
+    part = insert.insert(coda.SliceOp(product, last, 0, columns), op.result.name_hint)
+    # Callers may take the result of a product for dense.
+    copy = CallOp("aten.clone.default", [part], "{0}", [op.result.type])
+    dense = insert.insert(copy, op.result.name_hint)
+    op.result.replace_all_uses_with(dense)
     rewriter.order.erase(op)

@@ -59,6 +59,11 @@ def _repeat(call: Call, dy: SSAValue) -> bool:
     return True
 
 
+def _clone(call: Call, dy: SSAValue) -> bool:
+    call.adjoint.give(call.op.inputs[0], dy)
+    return True
+
+
 def _pad(call: Call, dy: SSAValue) -> bool:
     """What is left without the padding; a negative one cut columns off, which get zeros."""
     x, amounts = call.op.inputs[0], call.literal(1, "pad", [])
@@ -382,6 +387,7 @@ def _baddbmm(call: Call, dy: SSAValue) -> bool:
 CALL_RULES: Mapping[str, CallRule] = {
     "aten.expand.default": _expand,
     "aten.repeat.default": _repeat,
+    "aten.clone.default": _clone,
     "aten.pad.default": _pad,
     "aten.constant_pad_nd.default": _pad,
     "aten.slice.Tensor": _slice,

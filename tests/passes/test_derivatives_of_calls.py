@@ -44,6 +44,7 @@ MASK = floats(5, 4) > 0
 X = floats(5, 4)
 ROW = torch.tensor([[0, 2, 2], [1, 0, 3], [3, 3, 3], [0, 1, 2], [2, 1, 0]])
 CASES: dict[str, Case] = {
+    "clone": Case("clone.default", "{0}", [X]),
     "expand": Case("expand.default", "{0}, [3, -1, 4]", [floats(5, 1)]),
     "repeat": Case("repeat.default", "{0}, [2, 1, 3]", [X], is_static=True),
     "pad": Case("pad.default", "{0}, [1, 2, 0, 3]", [X]),

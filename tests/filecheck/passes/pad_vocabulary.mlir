@@ -12,7 +12,8 @@ func.func @logits(%x: tensor<2x512x768xbf16>, %w: tensor<50257x768xbf16>) -> ten
 // CHECK-NEXT:   %padded = coda.pad %w {dim = 0 : i64, start = 0 : i64} : (tensor<50257x768xbf16>) -> tensor<50272x768xbf16>
 // CHECK-NEXT:   %y = coda.linear %x, %padded : (tensor<2x512x768xbf16>, tensor<50272x768xbf16>) -> tensor<2x512x50272xbf16>
 // CHECK-NEXT:   %y_1 = coda.slice %y {dim = 2 : i64, start = 0 : i64, stop = 50257 : i64} : (tensor<2x512x50272xbf16>) -> tensor<2x512x50257xbf16>
-// CHECK-NEXT:   %r = coda.reshape %y_1 : (tensor<2x512x50257xbf16>) -> tensor<1024x50257xbf16>
+// CHECK-NEXT:   %y_2 = torch.call "aten.clone.default"(%y_1) {arguments = "{0}"} : (tensor<2x512x50257xbf16>) -> tensor<2x512x50257xbf16>
+// CHECK-NEXT:   %r = coda.reshape %y_2 : (tensor<2x512x50257xbf16>) -> tensor<1024x50257xbf16>
 // CHECK-NEXT:   func.return %r : tensor<1024x50257xbf16>
 // CHECK-NEXT: }
 
@@ -28,5 +29,6 @@ func.func @with_a_bias(%x: tensor<300x64xf32>, %w: tensor<4099x64xf32>, %b: tens
 // CHECK-NEXT:   %padded_1 = coda.pad %b {dim = 0 : i64, start = 0 : i64} : (tensor<4099xf32>) -> tensor<4112xf32>
 // CHECK-NEXT:   %y = coda.linear %x, %padded, %padded_1 : (tensor<300x64xf32>, tensor<4112x64xf32>, tensor<4112xf32>) -> tensor<300x4112xf32>
 // CHECK-NEXT:   %y_1 = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 4099 : i64} : (tensor<300x4112xf32>) -> tensor<300x4099xf32>
-// CHECK-NEXT:   func.return %y_1 : tensor<300x4099xf32>
+// CHECK-NEXT:   %y_2 = torch.call "aten.clone.default"(%y_1) {arguments = "{0}"} : (tensor<300x4099xf32>) -> tensor<300x4099xf32>
+// CHECK-NEXT:   func.return %y_2 : tensor<300x4099xf32>
 // CHECK-NEXT: }
