@@ -26,7 +26,7 @@ _ROWS = f"there are at least {FEWEST_ROWS} rows"
 
 @dataclass(frozen=True)
 class PadVocabularyPass(FunctionPass):
-    """Rows of logits start where vector stores and TMA accept them; the result is a range of them.
+    """Rows of logits start where vector stores and TMA accept them; their columns are copied.
 
         %y = coda.linear %x, %w     ->    %p = coda.pad %w {dim = 0, ...}     // 50257 to 50272 rows
                                           %z = coda.linear %x, %p

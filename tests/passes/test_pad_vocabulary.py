@@ -1,5 +1,7 @@
 """Logits of an odd vocabulary: results and gradients through kernels, and how rows are stored."""
 
+from typing import Literal
+
 import pytest
 import torch
 
@@ -32,7 +34,7 @@ def test_results_are_dense():
 
 
 @pytest.mark.parametrize("target", ["triton", "reference"])
-def test_gradients(target: str):
+def test_gradients(target: Literal["triton", "reference"]):
     tensors = inputs()
     function = coda_ir.compile(LOGITS, training=True, target=target)
     y = function(*tensors)
