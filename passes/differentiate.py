@@ -52,7 +52,7 @@ class DifferentiatePass(ModulePass):
         """The passes in order, with the options of this one handed on."""
         return (
             ConvertFloat64ToTorchPass(),
-            PadVocabularyPass(),
+            PadVocabularyPass(report=False),
             SplitPackedLinearPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),

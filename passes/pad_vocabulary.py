@@ -41,13 +41,16 @@ class PadVocabularyPass(FunctionPass):
 
     name: ClassVar[str] = "pad-vocabulary"
 
+    report: bool = True
+    """Whether to emit remarks on what is refused; a later run of the pass would repeat them."""
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.LinearOp) and _is_misaligned(op):
                 refusal = _why_not(op)
                 if refusal is None:
                     _pad(op, rewriter)
-                else:
+                elif self.report:
                     rewriter.missed(op, refusal)
 
 

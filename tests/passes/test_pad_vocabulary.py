@@ -45,3 +45,10 @@ def test_gradients(target: Literal["triton", "reference"]):
     for gradient, expected_gradient in zip(gradients, expected, strict=True):
         assert gradient.is_contiguous()
         assert relative_error(gradient, expected_gradient) < 1e-5
+
+
+def test_a_refusal_is_reported_once():
+    text = LOGITS.replace("2, 160", "B, T")
+    function = coda_ir.compile(text, training=True, device="cpu")
+    function(*inputs()).sum().backward()
+    assert sum(remark.pass_name == "pad-vocabulary" for remark in function.remarks) == 1
