@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
+from functools import cached_property
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import SSAValue
@@ -25,7 +25,7 @@ from coda_ir.remarks import format_location
 
 
 def emit_gemm(
-    op: FusedOp, names: NameAllocator, pitches: Mapping[SSAValue, int] = MappingProxyType({})
+    op: FusedOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
 ) -> EmittedKernel:
     """The kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
 
@@ -36,8 +36,8 @@ def emit_gemm(
     """
     schedule = _schedule_of(op)
     if schedule.is_warp_specialized:
-        return emit_warp_specialized(op, schedule, names, pitches)
-    return _GemmEmitter(op, schedule, names, pitches).emit()
+        return emit_warp_specialized(op, schedule, names, pitches or {})
+    return _GemmEmitter(op, schedule, names, pitches or {}).emit()
 
 
 def _schedule_of(op: FusedOp) -> ScheduleAttr:
@@ -59,17 +59,14 @@ def _schedule_of(op: FusedOp) -> ScheduleAttr:
 
 
 class _GemmEmitter(GemmEmitter):
-    def __init__(
-        self,
-        op: FusedOp,
-        schedule: ScheduleAttr,
-        module_names: NameAllocator,
-        pitches: Mapping[SSAValue, int],
-    ):
-        super().__init__(op, schedule, module_names, pitches)
-        loop = TmaMainLoop if schedule.mainloop == "tma" else PointerMainLoop
-        self.main_loop = loop(op, schedule, self.arguments, self.helpers)
-        self.split = SplitK.of(schedule, self.arguments)
+    @cached_property
+    def main_loop(self) -> TmaMainLoop | PointerMainLoop:
+        loop = TmaMainLoop if self.schedule.mainloop == "tma" else PointerMainLoop
+        return loop(self.op, self.schedule, self.arguments, self.helpers)
+
+    @cached_property
+    def split(self) -> SplitK | None:
+        return SplitK.of(self.schedule, self.arguments)
 
     def emit(self) -> EmittedKernel:
         body = [*self.launch.wait(self.helpers), *self._emit_prologue(), *self._emit_segments()]

@@ -88,9 +88,7 @@ def _attention_sums(host: HostProgram, op: Operation) -> None:
         if pitch is not None:
             pitches[value] = pitch
     kernel = kernel_of(host, op, lambda names: emit_attention_sums(op, names, pitches))
-    operands = [
-        host.variable(value) if value in pitches else host.operand(value) for value in op.operands
-    ]
+    operands = operands_of(host, op, pitches)
     rows = host.dims(op.rows_of)[:-1]
     tiles = ceiling(host.extents.of(rows[-1]), op.schedule.block_m.data)
     if len(rows) == 2:

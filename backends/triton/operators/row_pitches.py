@@ -1,4 +1,4 @@
-"""Ranges of the columns of a wider tensor that kernels read where they are."""
+"""Ranges of the columns, or of single rows, of a larger tensor that kernels read where they are."""
 
 from collections.abc import Collection, Sequence
 from math import prod
@@ -44,12 +44,9 @@ def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
     if not isinstance(op, SliceOp):
         return None
     dim, start, stop = op.range
-    is_row = dim == len(shape_of(op.x)) - 2 and stop - start == 1
-    if not is_row and dim != len(shape_of(op.x)) - 1:
-        return None
-    inner = shape_of(op.x)[dim:]
-    bytes = element_bytes(value.type)
-    if DYNAMIC_INDEX in inner:
+    inner, bytes = shape_of(op.x)[dim:], element_bytes(value.type)
+    are_columns, is_row = len(inner) == 1, len(inner) == 2 and stop - start == 1
+    if DYNAMIC_INDEX in inner or not (are_columns or is_row):
         return None
     pitch, offset = prod(inner), start * prod(inner[1:])
     if offset * bytes % ALIGNMENT or pitch * bytes % ALIGNMENT:
@@ -65,8 +62,9 @@ def _pitches(
     tiles: Collection[SSAValue],
     dense: Collection[SSAValue],
 ) -> dict[SSAValue, int]:
-    """The pitches of the values in `tiles` and of tables, but for those that another port, which
-    needs a dense tensor, takes too."""
+    """The pitches of the values in `tiles` and of tables, but for those that are in `dense` or that
+    another port takes, too.
+    """
     ports = [port for segment in segments for port in segment.ports]
     not_ranges = {*dense, *(overwritten(out) for segment in segments for out in segment.outputs)}
     not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}

@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p pad-vocabulary --split-input-file | filecheck %s
 // RUN: coda-opt %s -p pad-vocabulary --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
-// Few rows, or an unknown number of them; a loss that reads the logits; aligned rows.
+// Few rows, or an unknown number of them; another operator that reads the logits; aligned rows.
 
 func.func @few(%x: tensor<16x64xbf16>, %w: tensor<4099x64xbf16>) -> tensor<16x4099xbf16> {
   %y = coda.linear %x, %w : (tensor<16x64xbf16>, tensor<4099x64xbf16>) -> tensor<16x4099xbf16>
