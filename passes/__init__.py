@@ -50,6 +50,7 @@ PASS_CLASSES = {
     "plan-buffers": "PlanBuffersPass",
     "raise-activations": "RaiseActivationsPass",
     "raise-attention": "RaiseAttentionPass",
+    "raise-convolution": "RaiseConvolutionPass",
     "raise-elementwise": "RaiseElementwisePass",
     "raise-linear": "RaiseLinearPass",
     "raise-rms-norm": "RaiseRMSNormPass",

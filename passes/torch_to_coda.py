@@ -14,12 +14,14 @@ from coda_ir.passes.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raise_attention import RaiseAttentionPass
+from coda_ir.passes.raise_convolution import RaiseConvolutionPass
 from coda_ir.passes.raise_elementwise import RaiseElementwisePass
 from coda_ir.passes.raise_linear import RaiseLinearPass
 from coda_ir.passes.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raise_rope import RaiseRopePass
 
 STEPS: tuple[ModulePass, ...] = (
+    RaiseConvolutionPass(),
     # Before reshapes are merged: the rows that were flattened are seen in pairs of them.
     RaiseLinearPass(),
     CanonicalizePass(),

@@ -81,6 +81,8 @@ def measure(
             steps[name] = candidate
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()  # others are timed first
     with exclusive() if exclusive is not None else nullcontext():
         for name, candidate in steps.items():
             record.peak_gib[name] = peak_memory(candidate)

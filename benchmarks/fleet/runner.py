@@ -19,6 +19,10 @@ from fleet.models import FLEET, Member, Setting
 COMPILED, TIMED = 1, 2
 """The stages of a process; 0 at first."""
 
+TIMING_SECONDS = 60
+"""How much longer a process may take that has compiled in time, and waits for its turn or is timed.
+"""
+
 
 class _Wave:
     """Parts that compile at the same time, and are then timed one after the other."""
@@ -36,7 +40,8 @@ class _Wave:
         running = list(self.jobs)
         while running:
             for job in list(running):
-                record = job.poll(until)
+                has_compiled = self.stages[job.number] != 0
+                record = job.poll(until + TIMING_SECONDS if has_compiled else until)
                 if record is not None:
                     running.remove(job)
                     self.stages[job.number] = TIMED

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from xdsl.dialects.builtin import DYNAMIC_INDEX
-
-from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CONVOLUTION_GRAD, CallOp
 from coda_ir.passes.derivatives.adjoint import Adjoint
-
-_PARAMETERS = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
-_DEFAULTS: dict[str, Any] = {
-    **{"bias": None, "groups": 1},
-    **{"stride": [1], "padding": [0], "dilation": [1]},
-}
-_CONVOLUTIONS = {f"aten.conv{dims}d.default": dims for dims in (1, 2, 3)}
+from coda_ir.passes.support.convolutions import Convolution
 
 
 def give_convolution(op: CallOp, adjoint: Adjoint) -> bool:
@@ -24,34 +13,27 @@ def give_convolution(op: CallOp, adjoint: Adjoint) -> bool:
     PyTorch's own derivative would run the convolution again. That of samples without a batch and
     of arguments that are not numbers is left to it.
     """
-    dims = _CONVOLUTIONS.get(op.callee.data)
-    if dims is None or op.template.symbols or len(shape_of(op.inputs[0])) != dims + 2:
+    found, dy = Convolution.of(op), adjoint.d_results[0]
+    if found is None or dy is None:
         return False
-    positional, named = op.template.evaluate(op.inputs, {}, {})
-    given = {**_DEFAULTS, **dict(zip(_PARAMETERS, positional, strict=False)), **named}
-    operands = [given[name] for name in _PARAMETERS[:3]]
-    channels = shape_of(given["weight"])[0]
-    dy = adjoint.d_results[0]
-    if dy is None or channels == DYNAMIC_INDEX:
-        return False
-    wanted = [adjoint.wants(operand) for operand in operands]
-    numbers = [_of_each(given[name], dims) for name in _PARAMETERS[3:6]]
-    bias = "None" if given["bias"] is None else f"[{channels}]"
-    text = f"{{0}}, {{1}}, {{2}}, {bias}, {', '.join(map(str, numbers))}, False, {[0] * dims}, "
-    positions = [position for position, is_wanted in enumerate(wanted) if is_wanted]
+    operands = (found.input, found.weight, found.bias)
+    wanted = {
+        position: operand
+        for position, operand in enumerate(operands)
+        if operand is not None and adjoint.wants(operand)
+    }
+    bias = "None" if found.bias is None else f"[{found.channels}]"
+    numbers = [list(each) for each in (found.stride, found.padding, found.dilation)]
+    output_padding, mask = [0] * len(found.kernel), [position in wanted for position in range(3)]
+    text = f"{{0}}, {{1}}, {{2}}, {bias}, {', '.join(map(str, numbers))}, False"
     back = CallOp(
         CONVOLUTION_GRAD,
-        [dy, given["input"], given["weight"]],
-        f"{text}{given['groups']}, {wanted}",
-        [operands[position].type for position in positions],
-        positions=positions,
+        [dy, found.input, found.weight],
+        f"{text}, {output_padding}, {found.groups}, {mask}",
+        [operand.type for operand in wanted.values()],
+        positions=list(wanted),
     )
     adjoint.insert(back)
-    for position, gradient in zip(positions, back.outputs, strict=True):
-        adjoint.give(operands[position], gradient)
+    for operand, gradient in zip(wanted.values(), back.outputs, strict=True):
+        adjoint.give(operand, gradient)
     return True
-
-
-def _of_each(numbers: list[int], dims: int) -> list[int]:
-    """A number for each dimension; one stands for all."""
-    return numbers * dims if len(numbers) == 1 else numbers

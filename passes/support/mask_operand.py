@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i1
@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.matching import unwidened
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.shape_rules import broadcast_dims
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, dims_attribute
@@ -66,7 +67,8 @@ class MaskParts:
     def operand(self, insert: OpInserter, scores: Dims, element: Attribute) -> SSAValue | None:
         """The mask of scores with these dims for queries with elements of type `element`."""
         builder = _Builder(insert, insert.rewriter.shapes, scores)
-        truths, biases = map(builder.truth, self.seen), list(map(builder.bias, self.added))
+        truths = map(builder.truth, self.seen)
+        biases = [builder.bias(part) for part in self._as_narrow_as(element)]
         truth = reduce(builder.both, truths) if self.seen else None
         if not biases:
             return truth
@@ -75,6 +77,17 @@ class MaskParts:
             biases = [insert.cast(bias, wide) for bias in biases]
         bias = reduce(builder.sum, biases)
         return bias if truth is None else builder.hide(truth, bias)
+
+    def _as_narrow_as(self, element: Attribute) -> list[Part]:
+        """What is added; a tensor alone as it was before conversions from `element`, for PyTorch
+        has fused kernels for masks of the type of the queries only.
+        """
+        match self.added:
+            case [Part(value=wide, hidden=None, factor=1.0) as part]:
+                value = unwidened(wide)
+                return [replace(part, value=value)] if element_type_of(value) == element else [part]
+            case parts:
+                return parts
 
 
 def _other_elements(part: Part) -> Refusal:

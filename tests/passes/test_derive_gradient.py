@@ -367,6 +367,15 @@ CASES: dict[str, Case] = {
         of_call("aten.conv2d.default", "{0}, {1}, None, [2, 1], [1, 0], [1, 2]", ("B", 2, 5, 5)),
         wrt=("w",),
     ),
+    "convolution of any dimensions": Case(
+        {"x": ("B", 3, 9, 7), "w": (2, 3, 3, 2), "b": (2,)},
+        of_call(
+            "aten.convolution.default",
+            "{0}, {1}, {2}, [2, 1], [1, 0], [1, 2], False, [0, 0], 1",
+            ("B", 2, 5, 5),
+        ),
+        wrt=("x", "w", "b"),
+    ),
     "convolution without a batch": Case(
         {"x": (3, "T"), "w": (2, 3, 1)},
         of_call("aten.conv1d.default", "{0}, {1}", (2, "T")),

@@ -532,3 +532,30 @@ func.func @temperature(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 
 // CHECK-LABEL: func.func @temperature(
 // CHECK:         %a = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+
+// -----
+
+// Scores and their mask are widened: the mask is taken as it was before.
+
+func.func @widened(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tensor<2x5x8xbf16>, %mask: tensor<2x1x5x5xbf16>) -> tensor<2x2x5x4xbf16> {
+  %qs = coda.reshape %q : (tensor<2x5x8xbf16>) -> tensor<2x5x2x4xbf16>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xbf16>) -> tensor<2x2x5x4xbf16>
+  %ks = coda.reshape %k : (tensor<2x5x8xbf16>) -> tensor<2x5x2x4xbf16>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xbf16>) -> tensor<2x2x5x4xbf16>
+  %vs = coda.reshape %v : (tensor<2x5x8xbf16>) -> tensor<2x5x2x4xbf16>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xbf16>) -> tensor<2x2x5x4xbf16>
+  %qw = coda.cast %qh : (tensor<2x2x5x4xbf16>) -> tensor<2x2x5x4xf32>
+  %kw = coda.cast %kh : (tensor<2x2x5x4xbf16>) -> tensor<2x2x5x4xf32>
+  %kt = coda.transpose %kw {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %s = torch.call "aten.matmul.default"(%qw, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %bias = coda.cast %mask : (tensor<2x1x5x5xbf16>) -> tensor<2x1x5x5xf32>
+  %x = coda.add %s, %bias : (tensor<2x2x5x5xf32>, tensor<2x1x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %p = coda.softmax %x : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.cast %p : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xbf16>
+  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xbf16>, tensor<2x2x5x4xbf16>) -> tensor<2x2x5x4xbf16>
+  func.return %a : tensor<2x2x5x4xbf16>
+}
+
+// CHECK-LABEL: func.func @widened(
+// CHECK-NOT:     coda.cast
+// CHECK:         %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xbf16>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xbf16>, tensor<2x5x8xbf16>, tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>

@@ -1,0 +1,125 @@
+"""Pass `raise-convolution`: convolutions whose windows do not overlap become linear maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.convolutions import Convolution
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norms import OpInserter
+
+OVERLAP = Refusal(
+    "each element of the input is in one window: strides as large as the kernel, no padding",
+    "its windows overlap, leave elements out or are not counted, or its channels have groups",
+)
+CHANNELS_FIRST = Refusal(
+    "the channels of the result are read as columns",
+    "another operator reads the result with its channels before its positions",
+)
+
+
+@dataclass(frozen=True)
+class RaiseConvolutionPass(FunctionPass):
+    """Patches of an image, and each position for itself, times a weight are a GEMM.
+
+        %c = torch.call "aten.conv2d"(%x, %w, %b)      %p = coda.transpose (coda.reshape %x)
+        %f = coda.reshape %c                           %r = coda.reshape %p : B x N x (C Kh Kw)
+        %y = coda.transpose %f {perm = [0, 2, 1]}  ->  %y = coda.linear %r, (coda.reshape %w), %b
+
+    Legal iff each element of the input is in one window: a kernel that divides the image and
+    strides as large, no padding, no dilation, no groups. Worth it iff what reads the result has
+    the channels in its columns, as the GEMM stores them; what precedes the GEMM is one copy, or
+    none for a kernel as large as the image.
+    """
+
+    name: ClassVar[str] = "raise-convolution"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            found = Convolution.of(op)
+            if found is not None and isinstance(op, CallOp):
+                refusal = _raise(op, found, rewriter)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+
+
+def _raise(op: CallOp, found: Convolution, rewriter: FunctionRewriter) -> Refusal | None:
+    counts = _windows(found)
+    if counts is None:
+        return OVERLAP
+    readers = _readers(op.results[0])
+    if readers is None and prod(counts) > 1:
+        return CHANNELS_FIRST
+    rewriter.passed(op, f"raised to coda.linear on {prod(counts)} windows")
+    insert = OpInserter(rewriter, op, op.location)
+    window = prod(shape_of(found.weight)[1:])
+    weight = insert.insert(coda.ReshapeOp(found.weight, (found.channels, window)), "weight")
+    rows = _rows(found, counts, insert)
+    product = coda.LinearOp(rows, weight, *([] if found.bias is None else [found.bias]))
+    y = insert.insert(product, op.results[0].name_hint)
+    for old in op.results if readers is None else [reader.results[0] for reader in readers]:
+        new = insert.insert(coda.ReshapeOp(y, shape_of(old)), old.name_hint)
+        old.replace_all_uses_with(new)
+    return None
+
+
+def _windows(found: Convolution) -> tuple[int, ...] | None:
+    """The number of windows in each dimension; None where they are no partition of the input."""
+    if any(found.padding) or set(found.dilation) != {1} or found.groups != 1:
+        return None
+    counts: list[int] = []
+    for extent, size, stride in zip(
+        shape_of(found.input)[2:], found.kernel, found.stride, strict=True
+    ):
+        if extent == DYNAMIC_INDEX or extent % size or (stride != size and extent > size):
+            return None
+        counts.append(extent // size)
+    return tuple(counts)
+
+
+def _rows(found: Convolution, counts: tuple[int, ...], insert: OpInserter) -> SSAValue:
+    """The windows (B x N x C K1 ..): each one's elements in the order in which the weight has
+    them.
+    """
+    batch, channels, *_ = shape_of(found.input)
+    axes, positions, inside = [batch, channels], list[int](), list[int]()
+    for count, size in zip(counts, found.kernel, strict=True):
+        positions.append(len(axes))
+        axes.append(count)
+        if size > 1:
+            inside.append(len(axes))
+            axes.append(size)
+    x = found.input
+    if prod(counts) > 1:
+        x = insert.insert(coda.ReshapeOp(x, axes), "windows")
+        x = insert.insert(coda.TransposeOp(x, (0, *positions, 1, *inside)), "windows")
+    window = channels * prod(found.kernel)
+    return insert.insert(coda.ReshapeOp(x, (batch, prod(counts), window)), "windows")
+
+
+def _readers(value: SSAValue) -> list[Operation] | None:
+    """The transposes that put the channels of a result behind its positions; None where something
+    else reads it.
+    """
+    rank, found = len(shape_of(value)), list[Operation]()
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, coda.TransposeOp) and user.permutation == (0, *range(2, rank), 1):
+            found.append(user)
+            continue
+        flat = isinstance(user, coda.ReshapeOp) and len(shape_of(user.result)) == 3
+        if not flat or shape_of(user.results[0])[1] != shape_of(value)[1]:
+            return None
+        behind = _readers(user.results[0])
+        if behind is None:
+            return None
+        found.extend(behind)
+    return found

@@ -1,0 +1,65 @@
+"""Convolutions, which are calls of PyTorch, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+
+_TENSORS = ("input", "weight", "bias")
+_STEPS = ("stride", "padding", "dilation")
+_PARAMETERS = {
+    **{f"aten.conv{dims}d.default": (*_TENSORS, *_STEPS, "groups") for dims in (1, 2, 3)},
+    "aten.convolution.default": (*_TENSORS, *_STEPS, "transposed", "output_padding", "groups"),
+}
+_DEFAULTS: dict[str, Any] = {
+    **{"bias": None, "groups": 1, "transposed": False},
+    **{"stride": [1], "padding": [0], "dilation": [1]},
+}
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution (B x C x S1 x ... -> B x O x T1 x ...) with arguments that are numbers."""
+
+    input: SSAValue
+    weight: SSAValue
+    """O x C / groups x K1 x ..."""
+    bias: SSAValue | None
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @staticmethod
+    def of(op: Operation) -> Convolution | None:
+        """The convolution that `op` calls; None for another operator, a transposed one, samples
+        without a batch, arguments that are not numbers, and a weight of unknown extents.
+        """
+        parameters = _PARAMETERS.get(op.callee.data) if isinstance(op, CallOp) else None
+        if parameters is None or not isinstance(op, CallOp) or op.template.symbols:
+            return None
+        positional, named = op.template.evaluate(op.inputs, {}, {})
+        given = {**_DEFAULTS, **dict(zip(parameters, positional, strict=False)), **named}
+        x, weight, bias = (given[name] for name in _TENSORS)
+        rank, extents = len(shape_of(x)), shape_of(weight)
+        if given["transposed"] or rank != len(extents) or DYNAMIC_INDEX in extents:
+            return None
+        steps = (tuple(given[name]) for name in _STEPS)
+        of_each = (each * (rank - 2) if len(each) == 1 else each for each in steps)
+        return Convolution(x, weight, bias, *of_each, given["groups"])
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """The extents of a window."""
+        return shape_of(self.weight)[2:]
+
+    @property
+    def channels(self) -> int:
+        """The number of channels of the result."""
+        return shape_of(self.weight)[0]

@@ -1,0 +1,73 @@
+"""Patch embeddings: convolutions that are GEMMs, and what keeps others with PyTorch."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from support.torch_compile import compiled, gradients
+from torch import nn
+
+import coda_ir
+from coda_ir.dialects.torch import CallOp
+from coda_ir.float64 import relative_error
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+class PatchEmbedding(nn.Module):
+    """Patches of 4 x 2 elements of 3 channels, positions, and a norm."""
+
+    def __init__(self, kernel: tuple[int, int] = (4, 2), step: tuple[int, int] = (4, 2)):
+        super().__init__()
+        self.projection = nn.Conv2d(3, 32, kernel, step)
+        self.positions = nn.Parameter(torch.randn(1, 12, 32))
+        self.norm = nn.LayerNorm(32)
+        self.head = nn.Linear(32, 16)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        patches = self.projection(pixels).flatten(2).transpose(1, 2)
+        x = patches + self.positions[:, : patches.shape[1]]
+        return self.head(self.norm(x)) + self.head(x)
+
+
+class Volume(nn.Module):
+    """A kernel as large as each sample, as in models of videos."""
+
+    def __init__(self):
+        super().__init__()
+        self.projection = nn.Conv3d(3, 32, (2, 4, 4), (2, 4, 4), bias=False)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.projection(pixels.view(-1, 3, 2, 4, 4)).view(-1, 32)
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "patches": (PatchEmbedding, (5, 3, 12, 8)),
+    "volume": (Volume, (6, 96)),
+    "overlap": (lambda: PatchEmbedding((4, 2), (2, 2)), (2, 3, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_and_gradients(name: str, dynamic: bool):
+    build, shape = CASES[name]
+    model, pixels = build(), torch.randn(shape)
+    exact = copy.deepcopy(model).double()
+    fast = compiled(model, dynamic=dynamic, target="triton")
+    with torch.no_grad():
+        assert relative_error(fast(pixels), exact(pixels.double())) < 1e-6
+    found = gradients(fast, model, pixels)
+    wanted = gradients(exact, exact, pixels.double())
+    for got, expected in zip(found, wanted, strict=True):
+        assert got is not None and expected is not None
+        assert relative_error(got, expected) < 1e-5
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_becomes_a_gemm(name: str):
+    build, shape = CASES[name]
+    module = coda_ir.export(build(), (torch.randn(shape),)).module
+    called = [op.callee.data for op in module.walk() if isinstance(op, CallOp)]
+    assert any("conv" in callee for callee in called) == (name == "overlap")
