@@ -89,11 +89,16 @@ def compiled_by_inductor(
     return run
 
 
+def operator_name(program: Program) -> str:
+    """What the operator `coda_ir::program` knows a program by."""
+    return module_name(program.source, program.signature.name)
+
+
 class _Call:
     """A call of a program from a graph."""
 
     def __init__(self, program: Program):
-        self._name = module_name(program.source, program.signature.name)
+        self._name = operator_name(program)
         self._program = _PROGRAMS.setdefault(self._name, program)
 
     def __call__(self, tensors: Tensors) -> Tensors:
@@ -102,7 +107,8 @@ class _Call:
 
 
 def _run(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return list(_PROGRAMS[name].unchecked(*tensors))
+    # What PyTorch's operators give is laid out as they like; Inductor reads what `_fake` states.
+    return [result.contiguous() for result in _PROGRAMS[name].unchecked(*tensors)]
 
 
 def _fake(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

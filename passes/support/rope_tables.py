@@ -45,28 +45,38 @@ def pair_table(
     return insert.insert(coda.ReshapeOp(pairs, (*rows[varies:], shape_of(pairs)[-1])))
 
 
-def _one_of_each_pair(insert: OpInserter, table: SSAValue, layout: str) -> SSAValue | None:
-    """`table` computed for the first columns of the pairs, where both columns are equal."""
+def _one_of_each_pair(
+    insert: OpInserter, table: SSAValue, layout: str, axis: int | None = None
+) -> SSAValue | None:
+    """`table` computed for the first columns of the pairs, where both columns are equal. Its
+    columns are dimension `axis`, by default the last one.
+    """
+    last = len(shape_of(table)) - 1
+    axis = last if axis is None else axis
     op = table.owner
     match op:
         case coda.ConcatOp() if layout == HALF_SPLIT:
             twice = len(op.parts) == 2 and op.parts[0] is op.parts[1]
-            return op.parts[0] if twice and op.dim.value.data == len(shape_of(table)) - 1 else None
+            return op.parts[0] if twice and op.dim.value.data == axis else None
         case coda.CastOp():
-            half = _one_of_each_pair(insert, op.operand, layout)
+            half = _one_of_each_pair(insert, op.operand, layout, axis)
             return None if half is None else insert.cast(half, element_type_of(table))
         case coda.MulOp() if not shape_of(op.rhs):
-            half = _one_of_each_pair(insert, op.lhs, layout)
+            half = _one_of_each_pair(insert, op.lhs, layout, axis)
             return None if half is None else insert.mul(half, op.rhs)
-        case coda.ReshapeOp() if shape_of(op.x)[-1:] == shape_of(table)[-1:]:
+        case CallOp() if op.callee.data in POINTWISE_CALLS:
+            half = _one_of_each_pair(insert, op.inputs[0], layout, axis)
+            return None if half is None else _call(insert, op, half)
+        case coda.TransposeOp():
+            half = _one_of_each_pair(insert, op.x, layout, op.permutation[axis])
+            order = op.permutation
+            return None if half is None else insert.insert(coda.TransposeOp(half, order))
+        case coda.ReshapeOp() if axis == last and shape_of(op.x)[-1:] == shape_of(table)[-1:]:
             half = _one_of_each_pair(insert, op.x, layout)
             shape = (*shape_of(table)[:-1], shape_of(table)[-1] // 2)
             return None if half is None else insert.insert(coda.ReshapeOp(half, shape))
-        case coda.ReshapeOp() if layout != HALF_SPLIT:
+        case coda.ReshapeOp() if axis == last and layout != HALF_SPLIT:
             return _repeated(insert, op)
-        case CallOp() if op.callee.data in POINTWISE_CALLS:
-            half = _one_of_each_pair(insert, op.inputs[0], layout)
-            return None if half is None else _call(insert, op, half)
         case _:
             return None
 

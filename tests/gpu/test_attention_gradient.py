@@ -12,6 +12,10 @@ from support.attention import AttentionCounter
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import coda_ir
+from coda_ir.backends.triton.runtime.attention_gradient import (
+    attention_of_heads,
+    attention_of_heads_grad,
+)
 from coda_ir.float64 import relative_error
 
 pytestmark = pytest.mark.gpu
@@ -133,3 +137,34 @@ def test_gradients(options: dict[str, Any], queries: int, keys: int, kernel: str
         # The few numbers of the sinks vary more.
         floor = (5e-3 if element == "bf16" else 5e-6) * (2 if wanted.numel() == HEADS else 1)
         assert relative_error(a.cpu(), wanted.cpu()) < max(allowed, floor)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("mask", [None, "bool", "added"])
+@pytest.mark.parametrize("is_dense", [True, False], ids=["heads first", "rows first"])
+def test_heads_that_are_no_columns(kernel: str, mask: str | None, is_dense: bool):
+    """A graph gives the backward results of the forward in another layout."""
+
+    def heads() -> torch.Tensor:
+        x = torch.randn(2, 200, HEADS, WIDTH, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+        return x.contiguous() if is_dense else x
+
+    q, k, v, d_y = (heads() for _ in range(4))
+    seen = torch.ones(200, 200, dtype=torch.bool, device="cuda").tril().expand(2, 1, -1, -1)
+    added = torch.zeros(2, 1, 200, 200, device="cuda", dtype=torch.bfloat16)
+    masks = {None: None, "bool": seen, "added": added.masked_fill(~seen, -1e30)}
+    wide = [x.double().requires_grad_() for x in (q, k, v)]
+    scores = wide[0] @ wide[1].mT * WIDTH**-0.5
+    exact = torch.softmax(scores if mask is None else scores.masked_fill(~seen, -torch.inf), -1)
+    exact = exact @ wide[2]
+    wanted = torch.autograd.grad(exact, wide, d_y.double())
+    with sdpa_kernel(KERNELS[kernel]):
+        y, lse = attention_of_heads(q, k, v, masks[mask])
+        assert relative_error(y, exact.detach()) < 5e-3
+        for out in (y, y.contiguous(), y.transpose(1, 2).contiguous().transpose(1, 2)):
+            rest = (None, None, 0, 0, 0.0, False, None, None)
+            found = attention_of_heads_grad(
+                d_y, q, k, v, masks[mask], [True, True, True, False], out, lse, *rest
+            )
+            for a, b in zip(found, wanted, strict=True):
+                assert relative_error(a, b) < 5e-3

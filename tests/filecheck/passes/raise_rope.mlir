@@ -64,6 +64,36 @@ func.func @partial(%q: tensor<2x?x32xbf16> {coda.dims = [2 : i64, "T", 32 : i64]
 // CHECK-NEXT:    [[Y:%.*]] = coda.transpose [[H]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:    func.return [[Y]]
 
+// Angles that are transposed once for both halves.
+
+func.func @transposed_angles(%q: tensor<2x?x32xbf16> {coda.dims = [2 : i64, "T", 32 : i64]}, %f: tensor<2x?xf32> {coda.dims = [2 : i64, "T"]}) -> tensor<2x4x?x8xbf16> {
+  %split = coda.reshape %q : (tensor<2x?x32xbf16>) -> tensor<2x?x4x8xbf16>
+  %h = coda.transpose %split {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x?x4x8xbf16>) -> tensor<2x4x?x8xbf16>
+  %twice = coda.concat %f, %f {dim = 0 : i64} : (tensor<2x?xf32>, tensor<2x?xf32>) -> tensor<4x?xf32>
+  %angles = coda.transpose %twice {perm = [1 : i64, 0 : i64]} : (tensor<4x?xf32>) -> tensor<?x4xf32>
+  %c = torch.call "aten.cos.default"(%angles) {arguments = "{0}", coda.dims = ["T", 4 : i64]} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %s = torch.call "aten.sin.default"(%angles) {arguments = "{0}", coda.dims = ["T", 4 : i64]} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %rot = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x4x?x8xbf16>) -> tensor<2x4x?x4xbf16>
+  %pass = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x4x?x8xbf16>) -> tensor<2x4x?x4xbf16>
+  %wide = coda.cast %rot : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x4xf32>
+  %a = coda.mul %wide, %c : (tensor<2x4x?x4xf32>, tensor<?x4xf32>) -> tensor<2x4x?x4xf32>
+  %h1 = coda.slice %rot {dim = 3 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x2xbf16>
+  %h2 = coda.slice %rot {dim = 3 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x2xbf16>
+  %neg = coda.neg %h2 : (tensor<2x4x?x2xbf16>) -> tensor<2x4x?x2xbf16>
+  %rotated = coda.concat %neg, %h1 {dim = 3 : i64} : (tensor<2x4x?x2xbf16>, tensor<2x4x?x2xbf16>) -> tensor<2x4x?x4xbf16>
+  %wide_rotated = coda.cast %rotated : (tensor<2x4x?x4xbf16>) -> tensor<2x4x?x4xf32>
+  %b = coda.mul %wide_rotated, %s : (tensor<2x4x?x4xf32>, tensor<?x4xf32>) -> tensor<2x4x?x4xf32>
+  %sum = coda.add %a, %b : (tensor<2x4x?x4xf32>, tensor<2x4x?x4xf32>) -> tensor<2x4x?x4xf32>
+  %narrow = coda.cast %sum : (tensor<2x4x?x4xf32>) -> tensor<2x4x?x4xbf16>
+  %y = coda.concat %narrow, %pass {dim = 3 : i64} : (tensor<2x4x?x4xbf16>, tensor<2x4x?x4xbf16>) -> tensor<2x4x?x8xbf16>
+  func.return %y : tensor<2x4x?x8xbf16>
+}
+
+// CHECK-LABEL: func.func @transposed_angles(
+// CHECK:         [[T:%.*]] = coda.transpose %f {perm = [1 : i64, 0 : i64]} : (tensor<2x?xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:    [[COS:%.*]] = torch.call "aten.cos.default"([[T]])
+// CHECK:         [[R:%.*]] = coda.rope %q, {{.*}} {head_dim = 4 : i64, layout = "half_split", table_heads = 2 : i64}
+
 // Queries, keys and values of a head side by side: queries and keys are rotated at once, and the
 // values are read from the same tensor.
 

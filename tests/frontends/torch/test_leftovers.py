@@ -37,17 +37,17 @@ def compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the programs that graphs may call."""
-    names: list[str] = []
+def programs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The programs that graphs may call, by name."""
+    found: dict[str, Any] = {}
     load = coda_ir.inductor.load_graph
 
     def counted(text: str, name: str, programs: Any, device: torch.device) -> Any:
-        names.extend(programs)
+        found.update(programs)
         return load(text, name, programs, device)
 
     monkeypatch.setattr(coda_ir.inductor, "load_graph", counted)
-    return names
+    return found
 
 
 def with_graph(model: nn.Module, **options: Any) -> Any:
@@ -96,7 +96,7 @@ def adaptive_inputs(b: int, t: int, *, training: bool = False) -> list[Tensor]:
 @traced_daily
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_adaptive_norm_of_any_size(dynamic: bool | None, programs: list[str]):
+def test_adaptive_norm_of_any_size(dynamic: bool | None, programs: dict[str, Any]):
     model = AdaptiveBlock()
     fast = with_graph(model, dynamic=dynamic)
     for b, t in ((2, 5), (3, 7)):
@@ -112,7 +112,7 @@ def test_adaptive_norm_of_any_size(dynamic: bool | None, programs: list[str]):
 
 @traced_daily
 @pytest.mark.usefixtures("compiler")
-def test_adaptive_norm_in_training(programs: list[str]):
+def test_adaptive_norm_in_training(programs: dict[str, Any]):
     model = AdaptiveBlock()
     fast = with_graph(model)
     for b, t in ((3, 7), (2, 5), (4, 3)):
@@ -163,7 +163,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {"attention": Attention, "network":
 @traced_daily
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("name", MODELS)
-def test_model(name: str, programs: list[str]):
+def test_model(name: str, programs: dict[str, Any]):
     model = MODELS[name]()
     fast = with_graph(model)
     for b, t in ((2, 7), (3, 5)):
@@ -172,7 +172,7 @@ def test_model(name: str, programs: list[str]):
     assert programs
 
 
-def test_compiled_by_inductor(programs: list[str]):
+def test_compiled_by_inductor(programs: dict[str, Any]):
     model = GatedNetwork()
     assert_results(with_graph(model), model, torch.randn(2, 7, WIDTH))
     assert programs
@@ -191,7 +191,7 @@ class Normed(nn.Module):
 
 @pytest.mark.parametrize("options", [{}, {"pack_weights": True}])
 def test_weights_may_change(
-    options: dict[str, bool], programs: list[str], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, bool], programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     trace_only(monkeypatch)
     model, x = Normed().bfloat16(), torch.randn(3, 16).bfloat16()
@@ -240,7 +240,7 @@ class Dropped(nn.Module):
 
 @traced_daily
 @pytest.mark.usefixtures("compiler")
-def test_the_backward_has_the_dropout_of_the_forward(programs: list[str]):
+def test_the_backward_has_the_dropout_of_the_forward(programs: dict[str, Any]):
     model = Dropped()
     loss = with_graph(model)(torch.randn(2, 7, 16)).square().sum()
     loss.backward()
@@ -251,7 +251,7 @@ def test_the_backward_has_the_dropout_of_the_forward(programs: list[str]):
     assert programs
 
 
-def test_inference_mode_and_autocast(programs: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_inference_mode_and_autocast(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     trace_only(monkeypatch)
     model, x = GatedNetwork(), torch.randn(2, 7, WIDTH)
     with torch.inference_mode():
@@ -259,3 +259,44 @@ def test_inference_mode_and_autocast(programs: list[str], monkeypatch: pytest.Mo
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(with_graph(model)(x), model(x), rtol=3e-2, atol=3e-2)
     assert programs
+
+
+class JoinedHeads(nn.Module):
+    """Attention of heads that no GEMM stores side by side: part of each is rotated by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.projection, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, angles: Tensor) -> Tensor:
+        q, k, v = (
+            part.unflatten(-1, (-1, 8)).transpose(1, 2) for part in self.projection(x).chunk(3, -1)
+        )
+        q, k = (torch.cat([y[..., :4] * angles.cos(), y[..., 4:]], -1) for y in (q, k))
+        y = F.scaled_dot_product_attention(q, k, v)
+        return x + self.output(y.transpose(1, 2).flatten(2))
+
+
+def rows_first(attention: Any) -> Any:
+    """A kernel of PyTorch that stores the rows of a sample before its heads, as on GPUs."""
+
+    def attend(*args: Any, **kwargs: Any) -> Any:
+        y, lse = attention(*args, **kwargs)
+        return y.transpose(1, 2).contiguous().transpose(1, 2), lse
+
+    return attend
+
+
+def test_results_are_laid_out_as_stated(monkeypatch: pytest.MonkeyPatch, programs: dict[str, Any]):
+    trace_only(monkeypatch)
+    model = JoinedHeads()
+    inputs = [torch.randn(shape, requires_grad=True) for shape in ((2, 5, WIDTH), (5, 4))]
+    assert_gradients(with_graph(model), model, *inputs)
+    assert programs
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+    monkeypatch.setattr(torch.ops.aten, name, rows_first(getattr(torch.ops.aten, name)))
+    for program in programs.values():
+        name = coda_ir.inductor.operator_name(program)
+        given = [torch.randn(spec.dims).to(spec.dtype) for spec in program.signature.arguments]
+        checks = ("test_schema", "test_faketensor")
+        torch.library.opcheck(torch.ops.coda_ir.program, (name, given), test_utils=checks)

@@ -197,9 +197,20 @@ def tables_of_neighbours(x: Tensor, w: Tensor) -> Tensor:
 
 
 def partial(x: Tensor, w: Tensor) -> Tensor:
-    table = torch.cat((angles(x)[:, ::2], angles(x)[:, ::2]), -1)
+    return rotated_in_part(x * w, torch.cat((angles(x)[:, ::2], angles(x)[:, ::2]), -1))
+
+
+def partial_of_products(x: Tensor, w: Tensor) -> Tensor:
+    """Angles as products of frequencies and positions, transposed, as transformers has them."""
+    positions = torch.arange(x.shape[1], dtype=torch.float32)[None]
+    frequencies = (100 ** (-torch.arange(0, HEAD, 4) / HEAD))[:, None]
+    found = (frequencies @ positions).transpose(0, 1)
+    return rotated_in_part(x * w, torch.cat((found, found), -1))
+
+
+def rotated_in_part(x: Tensor, table: Tensor) -> Tensor:
     cos, sin = table.cos().to(x.dtype), table.sin().to(x.dtype)
-    h = heads(x * w)
+    h = heads(x)
     rotated, kept = h[..., : HEAD // 2], h[..., HEAD // 2 :]
     return torch.cat((rotated * cos + rotate_half(rotated) * sin, kept), -1)
 
@@ -215,6 +226,7 @@ ROTATIONS: Mapping[str, Spelling] = {
         tables_of_columns,
         tables_of_neighbours,
         partial,
+        partial_of_products,
     )
 }
 
