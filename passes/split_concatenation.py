@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import reduce
+from math import prod
 from typing import ClassVar, TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
@@ -20,6 +21,12 @@ Sink: TypeAlias = (
 )
 
 
+ROWS_PER_COLUMN = 1 / 32
+"""Rows for each column of a weight from which a concatenation is larger than what is copied instead:
+far fewer than in training, and far more than one for each sample of a batch.
+"""
+
+
 @dataclass(frozen=True)
 class SplitConcatenationPass(FunctionPass):
     """The gradient of a packed projection is not copied to lie side by side.
@@ -36,7 +43,8 @@ class SplitConcatenationPass(FunctionPass):
     Legal iff all that is computed of the concatenation are such products and sums, or pointwise
     code that leads to them; sums are added up in another order, which the mode eager-exact forbids.
     Worth it where a weight gradient reads the parts too: the slices of the weight are copies, which
-    are small beside as many rows as a gradient has, but not beside those of a step of decoding.
+    are small beside as many rows as a gradient has, but not beside those of a step of decoding, or
+    one for each sample (adaLN).
     """
 
     name: ClassVar[str] = "split-concatenation"
@@ -45,7 +53,7 @@ class SplitConcatenationPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.ConcatOp) and _joins_columns(op):
                 users = _Users(op.result)
-                if not any(isinstance(sink, coda.WeightGradientOp) for sink in users.sinks):
+                if not users.have_many_rows():
                     continue
                 refusal = users.check(op)
                 if refusal is not None:
@@ -90,6 +98,17 @@ class _Users:
                     self.sinks[op] = None
                 else:
                     self.other = op
+
+    def have_many_rows(self) -> bool:
+        """Return whether a weight gradient sums over at least as many rows as a weight has columns,
+        by `ROWS_PER_COLUMN`, or over an unknown number.
+        """
+        gradients = (sink for sink in self.sinks if isinstance(sink, coda.WeightGradientOp))
+        for gradient in gradients:
+            *rows, columns = shape_of(gradient.x)
+            if DYNAMIC_INDEX in rows or prod(rows) >= ROWS_PER_COLUMN * columns:
+                return True
+        return False
 
     def check(self, op: coda.ConcatOp) -> Refusal | None:
         if self.other is not None:

@@ -97,3 +97,19 @@ func.func @any(%a: tensor<?x?xbf16>, %b: tensor<?x8xbf16>, %x: tensor<?x6xbf16>)
 // CHECK-NEXT:   %dw = coda.weight_gradient %d, %x : (tensor<?x?xbf16>, tensor<?x6xbf16>) -> tensor<?x6xbf16>
 // CHECK-NEXT:   func.return %dw : tensor<?x6xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// One row for each sample of a batch: the concatenation is smaller than the slices of a weight.
+
+func.func @samples(%a: tensor<2x64xbf16>, %b: tensor<2x64xbf16>, %x: tensor<2x128xbf16>, %w: tensor<128x128xbf16>) -> (tensor<128x128xbf16>, tensor<2x128xbf16>) {
+  %d = coda.concat %a, %b {dim = 1 : i64} : (tensor<2x64xbf16>, tensor<2x64xbf16>) -> tensor<2x128xbf16>
+  %dw = coda.weight_gradient %d, %x : (tensor<2x128xbf16>, tensor<2x128xbf16>) -> tensor<128x128xbf16>
+  %dx = coda.matmul %d, %w : (tensor<2x128xbf16>, tensor<128x128xbf16>) -> tensor<2x128xbf16>
+  func.return %dw, %dx : tensor<128x128xbf16>, tensor<2x128xbf16>
+}
+
+// CHECK-LABEL: func.func @samples(
+// CHECK-NEXT:   %d = coda.concat %a, %b
+// CHECK-NEXT:   %dw = coda.weight_gradient %d, %x
+// CHECK-NEXT:   %dx = coda.matmul %d, %w
