@@ -8,11 +8,11 @@ for remark in remarks:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.hints import isa
 
 from coda_ir.diagnostics import Diagnostic, SourceRange, excerpt
 from coda_ir.symbolic_size import SymbolicSize
@@ -184,16 +183,14 @@ def _names(location: Attribute) -> Generator[str]:
         case CallSiteLoc():
             yield from _names(location.callee)
         case FusedLoc():
-            assert isa(location.locations, ArrayAttr[Attribute])
-            for inner in location.locations:
+            for inner in fused_parts(location):
                 yield from _names(inner)
         case _:
             return
 
 
 def _first_position(location: FusedLoc) -> tuple[str, int, int] | None:
-    assert isa(location.locations, ArrayAttr[Attribute])
-    positions = map(source_position, location.locations)
+    positions = map(source_position, fused_parts(location))
     return next((position for position in positions if position is not None), None)
 
 
@@ -211,11 +208,16 @@ def fuse_locations(*locations: LocationAttr) -> LocationAttr:
     return known[0] if len(known) == 1 else FusedLoc(tuple(known), NoneAttr())
 
 
+def fused_parts(location: FusedLoc) -> Sequence[LocationAttr]:
+    """The locations that a fused one consists of, which may be fused themselves."""
+    # Not `isa`, which builds a constraint per call.
+    return cast(ArrayAttr[LocationAttr], location.locations).data
+
+
 def leaf_locations(location: LocationAttr) -> Generator[LocationAttr]:
     """The known locations that a fused one consists of, or the only one."""
     if isinstance(location, FusedLoc):
-        assert isa(location.locations, ArrayAttr[LocationAttr])
-        for inner in location.locations:
+        for inner in fused_parts(location):
             yield from leaf_locations(inner)
     elif not isinstance(location, UnknownLoc):
         yield location

@@ -9,7 +9,6 @@ import torch
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
-from xdsl.utils.hints import isa
 
 from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import CodaError
@@ -54,18 +53,19 @@ def _specs(
 ) -> tuple[TensorSpec, ...]:
     specs: list[TensorSpec] = []
     for index, type in enumerate(types):
-        if not isa(type, TensorType[Attribute]):
+        if not isinstance(type, TensorType):
             raise CodaError(
                 f"{prefix}{index} has type {type}, expected a tensor",
                 "pass a scalar as a tensor<f32>",
             )
+        tensor = cast(AnyTensor, type)
         metadata = attributes[index] if index < len(attributes) else None
         named = None if metadata is None else metadata.data.get("coda.name")
         specs.append(
             TensorSpec(
                 named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
-                known_dims(type, metadata),
-                stated_dtype(type),
+                known_dims(tensor, metadata),
+                stated_dtype(tensor),
                 metadata is not None and WEIGHT in metadata.data,
             )
         )

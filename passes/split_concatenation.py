@@ -22,8 +22,8 @@ Sink: TypeAlias = (
 
 
 ROWS_PER_COLUMN = 1 / 32
-"""Rows for each column of a weight from which a concatenation is larger than what is copied instead:
-far fewer than in training, and far more than one for each sample of a batch.
+"""Rows for each column of a weight from which a concatenation is larger than what is copied in its
+place: far fewer than in training, and far more than one for each sample of a batch.
 """
 
 
@@ -100,8 +100,8 @@ class _Users:
                     self.other = op
 
     def have_many_rows(self) -> bool:
-        """Return whether a weight gradient sums over at least as many rows as a weight has columns,
-        by `ROWS_PER_COLUMN`, or over an unknown number.
+        """Return whether a weight gradient sums over at least `ROWS_PER_COLUMN` rows for each of its
+        columns, or over an unknown number.
         """
         gradients = (sink for sink in self.sinks if isinstance(sink, coda.WeightGradientOp))
         for gradient in gradients:

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     FileLineColLoc,
     FusedLoc,
     IntAttr,
@@ -17,12 +16,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
-from xdsl.utils.hints import isa
 
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
 from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.remarks import Remark, collect_remarks
+from coda_ir.remarks import Remark, collect_remarks, fused_parts
 
 VIEWS = (ReshapeOp, SliceOp, TransposeOp)
 """Operators that move nothing."""
@@ -130,8 +128,7 @@ def _numbers(location: Attribute) -> Iterator[int]:
         case FileLineColLoc() if location.filename.data == _MARK:
             yield location.line.data
         case FusedLoc():
-            assert isa(location.locations, ArrayAttr[Attribute])
-            for inner in location.locations:
+            for inner in fused_parts(location):
                 yield from _numbers(inner)
         case _:
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias, get_args
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
@@ -17,9 +16,8 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Attribute
-from xdsl.utils.hints import isa
 
-from coda_ir.remarks import REMARK_KINDS, Remark
+from coda_ir.remarks import REMARK_KINDS, Remark, fused_parts
 from coda_ir.symbolic_size import SymbolicSize
 
 Plain: TypeAlias = dict[str, Any]
@@ -66,8 +64,7 @@ def _encode_location(location: Attribute) -> Any:
             callee, caller = map(_encode_location, (location.callee, location.caller))
             return {"callee": callee, "caller": caller}
         case FusedLoc():
-            assert isa(location.locations, ArrayAttr[Attribute])
-            return {"fused": [_encode_location(inner) for inner in location.locations]}
+            return {"fused": [_encode_location(inner) for inner in fused_parts(location)]}
         case _:
             return None
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import FusedLoc, LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.utils.hints import isa
 
 from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
@@ -25,7 +24,7 @@ from coda_ir.pipeline import (
     parse_pipeline,
 )
 from coda_ir.registry import get_all_passes
-from coda_ir.remarks import Remark, collect_remarks, source_position
+from coda_ir.remarks import Remark, collect_remarks, fused_parts, source_position
 from coda_ir.symbolic_shapes import SymbolicSize
 from coda_ir.traffic import total_traffic, traffic_by_operator
 
@@ -171,8 +170,7 @@ def _kernels(module: ModuleOp) -> list[Kernel]:
 def _positions(location: LocationAttr) -> Iterator[Place]:
     """All places that a location stands for."""
     if isinstance(location, FusedLoc):
-        assert isa(location.locations, ArrayAttr[LocationAttr])
-        for inner in location.locations:
+        for inner in fused_parts(location):
             yield from _positions(inner)
     elif (position := source_position(location)) is not None:
         yield position

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
 AnyTensor: TypeAlias = TensorType[Attribute]
 
@@ -46,8 +45,9 @@ def element_bytes(type: Attribute) -> int:
 
     Raises TypeError for a type without a size.
     """
-    if isa(type, TensorType[Attribute]):
-        type = type.element_type
+    # Not `isa`: see `tensor_type`.
+    if isinstance(type, TensorType):
+        type = cast(AnyTensor, type).element_type
     if isinstance(type, IndexType):
         return 8
     if not isinstance(type, FixedBitwidthType):

@@ -100,7 +100,8 @@ def column_ranges(
     if segment.columns == DYNAMIC_INDEX:
         raise ValueError("the number of columns is dynamic, expected a static N")
     paired = 1 if segment.pairing is None else 2
-    lanes, group = schedule.block_n.data // paired, max(1, _largest_group(segment) // paired)
+    sizes = group_sizes(segment)
+    lanes, group = schedule.block_n.data // paired, max(1, max(sizes, default=1) // paired)
     parts = (
         _parts(segment, schedule, group, lanes)
         if order is None
@@ -113,7 +114,7 @@ def column_ranges(
         columns = ColumnRange(
             weights, offset, extent, lanes // parts, group, parts, keeps_parts=keeps_parts
         )
-        _check_groups(columns, segment)
+        _check_groups(columns, segment, sizes)
         ranges.append(columns)
         offset += extent
     is_free = schedule.is_warp_specialized and order is None
@@ -241,12 +242,7 @@ def group_sizes(segment: Segment) -> Sequence[int]:
     return sorted(sizes)
 
 
-def _largest_group(segment: Segment) -> int:
-    return max(group_sizes(segment), default=1)
-
-
-def _check_groups(columns: ColumnRange, segment: Segment) -> None:
-    sizes = group_sizes(segment)
+def _check_groups(columns: ColumnRange, segment: Segment, sizes: Sequence[int]) -> None:
     if columns.group > columns.lanes or columns.per_tile == 0:
         raise ValueError(
             f"a tile of {columns.lanes} columns cannot hold a group of {columns.group}, "

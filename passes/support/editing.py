@@ -76,13 +76,13 @@ def segments_of(op: EpilogueOp) -> list[Segment]:
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     """The tensors that the scalar code of `op` reads, after the recomputation of cheap operands."""
-    leaves: dict[SSAValue, None] = {}
-    for inner in recomputation(op, domain):
-        for value in inner.operands:
-            is_constant = isinstance(value.owner, coda.ConstantOp)
-            if not is_constant and recomputed(value, domain) is None:
-                leaves[value] = None
-    return list(leaves)
+    repeated = dict.fromkeys(recomputation(op, domain))
+    operands = dict.fromkeys(value for inner in repeated for value in inner.operands)
+    return [
+        value
+        for value in operands
+        if value.owner not in repeated and not isinstance(value.owner, coda.ConstantOp)
+    ]
 
 
 def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
