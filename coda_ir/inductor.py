@@ -107,7 +107,8 @@ class _Call:
 
 
 def _run(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    # What PyTorch's operators give is laid out as they like; Inductor reads what `_fake` states.
+    # PyTorch's operators choose the layout of what they return; Inductor reads the one that `_fake`
+    # states.
     return [result.contiguous() for result in _PROGRAMS[name].unchecked(*tensors)]
 
 

@@ -200,8 +200,8 @@ class Heads:
     def gradients_efficient(self, d_y, y, lse, wants_mask):
         if torch.version.hip is None:
             lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
-        # The kernel takes `y` for laid out as the forward gives it, batch x rows x heads, whatever
-        # its strides are: the gradients of others are wrong.
+        # The kernel assumes that `y` lies in memory as the forward stores it, batch x rows x heads,
+        # whatever its strides say; any other layout gives wrong gradients.
         y = y.transpose(1, 2).contiguous().transpose(1, 2)
         tensors = (d_y, self.q, *self.repeated(), self.added_mask(), y, lse)
         seed, wanted = self.seed(), [True, True, True, wants_mask]
