@@ -100,8 +100,8 @@ class _Users:
                     self.other = op
 
     def have_many_rows(self) -> bool:
-        """Return whether a weight gradient sums over `ROWS_PER_COLUMN` rows for each of its columns,
-        over more, or over an unknown number.
+        """Return whether a weight gradient sums over many rows, or over an unknown number: at least
+        `ROWS_PER_COLUMN` for each column of the weight.
         """
         gradients = (sink for sink in self.sinks if isinstance(sink, coda.WeightGradientOp))
         for gradient in gradients:
