@@ -90,7 +90,7 @@ def compiled_by_inductor(
 
 
 def operator_name(program: Program) -> str:
-    """What the operator `coda_ir::program` knows a program by."""
+    """The name under which the operator `coda_ir::program` finds a program."""
     return module_name(program.source, program.signature.name)
 
 

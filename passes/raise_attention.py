@@ -17,12 +17,11 @@ from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues, literal
-from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.spelled_attention import (
     AttentionFinder,
     SpelledAttention,
-    as_narrow_as,
 )
 from coda_ir.symbolic_shapes import dims_attribute
 
@@ -131,7 +130,7 @@ def _transposed_heads(
     """The heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
-        return _heads(finder.unmerged(as_narrow_as(transpose.x, like)), rewriter)
+        return _heads(finder.unmerged(as_narrow_as(transpose.x, element_type_of(like))), rewriter)
     view = ColumnView.of(value, rewriter.shapes)
     if len(view.axes) < 2:
         return None

@@ -11,7 +11,6 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
@@ -45,13 +44,12 @@ class RaiseConvolutionPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             found = Convolution.of(op)
-            if found is not None and isinstance(op, CallOp):
-                refusal = _raise(op, found, rewriter)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
+            refusal = None if found is None else _raise(op, found, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
 
 
-def _raise(op: CallOp, found: Convolution, rewriter: FunctionRewriter) -> Refusal | None:
+def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Refusal | None:
     counts = _windows(found)
     if counts is None:
         return OVERLAP
@@ -115,10 +113,11 @@ def _readers(value: SSAValue) -> list[Operation] | None:
         if isinstance(user, coda.TransposeOp) and user.permutation == (0, *range(2, rank), 1):
             found.append(user)
             continue
-        flat = isinstance(user, coda.ReshapeOp) and len(shape_of(user.result)) == 3
-        if not flat or shape_of(user.results[0])[1] != shape_of(value)[1]:
+        batch, channels, *positions = shape_of(value)
+        flat = (batch, channels, prod(positions))
+        if not isinstance(user, coda.ReshapeOp) or shape_of(user.result) != flat:
             return None
-        behind = _readers(user.results[0])
+        behind = _readers(user.result)
         if behind is None:
             return None
         found.extend(behind)

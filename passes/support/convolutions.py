@@ -41,9 +41,9 @@ class Convolution:
         """The convolution that `op` calls; None for another operator, a transposed one, samples
         without a batch, arguments that are not numbers, and a weight of unknown extents.
         """
-        parameters = _PARAMETERS.get(op.callee.data) if isinstance(op, CallOp) else None
-        if parameters is None or not isinstance(op, CallOp) or op.template.symbols:
+        if not isinstance(op, CallOp) or op.callee.data not in _PARAMETERS or op.template.symbols:
             return None
+        parameters = _PARAMETERS[op.callee.data]
         positional, named = op.template.evaluate(op.inputs, {}, {})
         given = {**_DEFAULTS, **dict(zip(parameters, positional, strict=False)), **named}
         x, weight, bias = (given[name] for name in _TENSORS)

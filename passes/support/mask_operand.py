@@ -13,7 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.matching import unwidened
+from coda_ir.passes.support.matching import as_narrow_as
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.shape_rules import broadcast_dims
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, dims_attribute
@@ -68,7 +68,7 @@ class MaskParts:
         """The mask of scores with these dims for queries with elements of type `element`."""
         builder = _Builder(insert, insert.rewriter.shapes, scores)
         truths = map(builder.truth, self.seen)
-        biases = [builder.bias(part) for part in self._as_narrow_as(element)]
+        biases = [builder.bias(part) for part in self._narrowed(element)]
         truth = reduce(builder.both, truths) if self.seen else None
         if not biases:
             return truth
@@ -78,14 +78,13 @@ class MaskParts:
         bias = reduce(builder.sum, biases)
         return bias if truth is None else builder.hide(truth, bias)
 
-    def _as_narrow_as(self, element: Attribute) -> list[Part]:
-        """What is added; a tensor alone as it was before conversions from `element`, for PyTorch
-        has fused kernels for masks of the type of the queries only.
+    def _narrowed(self, element: Attribute) -> list[Part]:
+        """The parts that are added. A single tensor is taken before it was widened from `element`:
+        PyTorch's fused kernels accept masks of the type of the queries only.
         """
         match self.added:
-            case [Part(value=wide, hidden=None, factor=1.0) as part]:
-                value = unwidened(wide)
-                return [replace(part, value=value)] if element_type_of(value) == element else [part]
+            case [Part(value=value, hidden=None, factor=1.0) as part]:
+                return [replace(part, value=as_narrow_as(value, element))]
             case parts:
                 return parts
 

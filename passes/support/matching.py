@@ -7,7 +7,7 @@ from math import sqrt
 from typing import TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -38,6 +38,12 @@ def unwidened(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, coda.CastOp) and is_widening_cast(value.owner):
         value = value.owner.operand
     return value
+
+
+def as_narrow_as(value: SSAValue, element: Attribute) -> SSAValue:
+    """`value` before it was widened, where its elements then have the type `element`."""
+    narrow = unwidened(value)
+    return narrow if element_type_of(narrow) == element else value
 
 
 def operand_pairs(op: coda.BinaryOp) -> Iterator[tuple[SSAValue, SSAValue]]:

@@ -22,7 +22,7 @@ from coda_ir.passes.support.attention_masks import (
 )
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
-from coda_ir.passes.support.matching import defined_by, number_of, operand_pairs, unwidened
+from coda_ir.passes.support.matching import as_narrow_as, defined_by, number_of, operand_pairs
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
@@ -128,7 +128,7 @@ class AttentionFinder:
         if found.floor is not None and any(step.kind == "see" for step in found.mask.steps):
             return _refused("hidden scores are raised to a number")
         found.q, found.transposed_k = (
-            as_narrow_as(self._unscaled(x, found), found.v) for x in product
+            as_narrow_as(self._unscaled(x, found), element_type_of(found.v)) for x in product
         )
         return None
 
@@ -307,12 +307,6 @@ def _is_softmax_of_product(value: SSAValue) -> bool:
 
 def _name(value: SSAValue) -> str:
     return value.owner.name if isinstance(value.owner, Operation) else "an argument"
-
-
-def as_narrow_as(value: SSAValue, like: SSAValue) -> SSAValue:
-    """`value` before it was widened, where it then has the type of `like`."""
-    narrow = unwidened(value)
-    return narrow if element_type_of(narrow) == element_type_of(like) else value
 
 
 def _refused(found: str) -> Refusal:

@@ -88,3 +88,22 @@ func.func @image(%x: tensor<2x3x32x32xf32>, %w: tensor<8x3x4x4xf32>) -> tensor<2
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] raise-convolution: torch.call: another operator reads the result with its channels before its positions; failed condition: the channels of the result are read as columns; costs 30208 bytes
+
+// -----
+
+// The reshape keeps the number of channels, but mixes samples and positions.
+
+func.func @other_samples(%x: tensor<4x3x2x2xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<2x8x4xf32> {
+  %c = torch.call "aten.conv2d.default"(%x, %w) {arguments = "{0}, {1}"} : (tensor<4x3x2x2xf32>, tensor<4x3x1x1xf32>) -> tensor<4x4x2x2xf32>
+  %f = coda.reshape %c : (tensor<4x4x2x2xf32>) -> tensor<2x4x8xf32>
+  %y = coda.transpose %f {perm = [0, 2, 1]} : (tensor<2x4x8xf32>) -> tensor<2x8x4xf32>
+  func.return %y : tensor<2x8x4xf32>
+}
+
+// CHECK-LABEL: func.func @other_samples(
+// CHECK-NEXT:   %c = torch.call "aten.conv2d.default"(%x, %w)
+// CHECK-NEXT:   %f = coda.reshape %c
+// CHECK-NEXT:   %y = coda.transpose %f
+// CHECK-NEXT:   func.return %y
+
+// REMARK: remark[missed] raise-convolution: torch.call: another operator reads the result with its channels before its positions

@@ -262,7 +262,7 @@ def test_inference_mode_and_autocast(programs: dict[str, Any], monkeypatch: pyte
 
 
 class JoinedHeads(nn.Module):
-    """Attention of heads that no GEMM stores side by side: part of each is rotated by itself."""
+    """Attention whose heads are concatenated from two parts, so that no GEMM stores them."""
 
     def __init__(self):
         super().__init__()
