@@ -63,11 +63,9 @@ class Configuration:
     """Of the tiles of both operands of one step."""
 
     @staticmethod
-    def of(op: FusedOp, segments: Sequence[Segment], schedule: ScheduleAttr) -> Configuration:
-        """`segments` are those of `op`. Raises ValueError where the tile cannot hold the groups or
-        keep the order of `op`.
-        """
-        ranges = [r for part in segments for r in column_ranges(part, schedule, op.order)]
+    def of(op: FusedOp, schedule: ScheduleAttr) -> Configuration:
+        """Raises ValueError where the tile cannot hold the groups or keep the order of `op`."""
+        ranges = [r for part in op.segments() for r in column_ranges(part, schedule, op.order)]
         bm, bn, bk = schedule.tile
         return Configuration(schedule, tuple(ranges), (bm + bn) * bk * (4 if _is_f32(op) else 2))
 
@@ -108,14 +106,13 @@ def configurations(
 
     Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
-    segments = op.segments()
     for tile, warps in _tiles(op, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             schedule = ScheduleAttr.get(
                 "pointer", tile, warps=warps, stages=stages, group_m=group_m
             )
             try:
-                found = Configuration.of(op, segments, schedule)
+                found = Configuration.of(op, schedule)
             except ValueError:
                 if space.tile is not None:
                     raise
@@ -124,8 +121,7 @@ def configurations(
                 continue
             for split_k in space.split_k or _splits(op, found, device, workload):
                 # An order that is stated does not let programs share a tile.
-                split = schedule.with_split(split_k)
-                yield found if split_k == 1 else Configuration.of(op, segments, split)
+                yield found if split_k == 1 else Configuration.of(op, schedule.with_split(split_k))
 
 
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:

@@ -10,7 +10,7 @@ from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
 from coda_ir.cost_model.workload import Workload
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     Where memory decides, what leaves the processors more time comes first; other ties keep the
     order of the space. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
-    workload, segments = Workload.of(op, rows), op.segments()
+    workload = Workload.of(op, rows)
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(op, space, device, workload):
         for name in space.main_loops:
             try:
-                ranked = _rank(op, segments, configuration, name, workload, device)
+                ranked = _rank(op, configuration, name, workload, device)
             except ValueError:
                 if space.tile is not None:
                     raise
@@ -50,17 +50,12 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
 
 def _rank(
-    op: FusedOp,
-    segments: Sequence[Segment],
-    configuration: Configuration,
-    name: str,
-    workload: Workload,
-    device: Device,
+    op: FusedOp, configuration: Configuration, name: str, workload: Workload, device: Device
 ) -> Ranked:
     loop, refused = usable_loop(name, op, configuration.schedule)
     schedule = with_main_loop(configuration.schedule, loop.name)
     # The main loop has a say in how the epilogue cuts a tile.
-    estimate = Estimate(Configuration.of(op, segments, schedule), loop, workload, device)
+    estimate = Estimate(Configuration.of(op, schedule), loop, workload, device)
     return Ranked(schedule, estimate, refused)
 
 
