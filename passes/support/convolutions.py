@@ -51,8 +51,10 @@ class Convolution:
         if given["transposed"] or rank != len(extents) or DYNAMIC_INDEX in extents:
             return None
         steps = (tuple(given[name]) for name in _STEPS)
-        of_each = (each * (rank - 2) if len(each) == 1 else each for each in steps)
-        return Convolution(x, weight, bias, *of_each, given["groups"])
+        stride, padding, dilation = (
+            each * (rank - 2) if len(each) == 1 else each for each in steps
+        )
+        return Convolution(x, weight, bias, stride, padding, dilation, given["groups"])
 
     @property
     def kernel(self) -> tuple[int, ...]:
