@@ -25,9 +25,9 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.plan_buffers import PlanBuffersPass
-from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
+from coda_ir.passes.layout.schedule import SchedulePass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.remarks import collect_remarks
 
 T = TypeVar("T")

@@ -53,7 +53,7 @@ from coda_ir.cost_model.configurations import SPLITS
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.devices import architecture_name
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
-from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.pipeline import parse_pipeline
 from coda_ir.pipeline.spec import format_pass
 from coda_ir.registry import get_all_passes

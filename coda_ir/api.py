@@ -385,7 +385,7 @@ def _with_numerics(module: ModuleOp, numerics: str | None) -> ModuleOp:
     """The module itself, changed where `numerics` says something else than it does."""
     if numerics is not None:
         from coda_ir.context import make_context
-        from coda_ir.passes.set_numerics import SetNumericsPass
+        from coda_ir.passes.block.set_numerics import SetNumericsPass
 
         SetNumericsPass(numerics).apply(make_context(), module)
     return module

@@ -252,7 +252,7 @@ class Lowering:
         and for what is no part of another function.
         """
         from coda_ir.cost_model.comparison import compare
-        from coda_ir.passes.schedule import SchedulePass
+        from coda_ir.passes.layout.schedule import SchedulePass
 
         before = functions_of(self.module("block")).get(name)
         if before is None or self.options.tuning is not None:

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.remarks import Remark, collect_remarks, fused_parts
 
 VIEWS = (ReshapeOp, SliceOp, TransposeOp)

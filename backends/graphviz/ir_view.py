@@ -32,7 +32,7 @@ from coda_ir.dialects.gemm import (
     ScaleWeightOp,
     Segment,
 )
-from coda_ir.passes.report_unfused import ReportUnfusedPass
+from coda_ir.passes.fusion.report_unfused import ReportUnfusedPass
 from coda_ir.remarks import Remark, collect_remarks
 
 GEMM_LEVEL = (FusedOp, MapOp, FinalizeOp, AttentionSumOp, PackWeightOp, ScaleWeightOp)

@@ -29,7 +29,7 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.frontends.torch import ExportedModel, export
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.signatures import signature_of
 from zoo.accuracy import tensors_of, worst_ratio
 from zoo.architecture import Architecture, Example

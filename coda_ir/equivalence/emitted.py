@@ -24,10 +24,10 @@ from coda_ir.equivalence.draws import DRAWS, Draw, affordable, choose_sizes, ele
 from coda_ir.equivalence.emitted_run import EmittedFaultError, EmittedResults, run_emitted
 from coda_ir.equivalence.rounding import Rounding, describe_excess
 from coda_ir.equivalence.samples import ATTEMPTS, RUN_ERRORS, meaning, returned
-from coda_ir.passes.convert_linear_to_gemm import ConvertLinearToGemmPass
-from coda_ir.passes.plan_buffers import BUFFERS_ATTRIBUTE, PlanBuffersPass
-from coda_ir.passes.schedule import SchedulePass
-from coda_ir.passes.state_reduction_order import StateReductionOrderPass
+from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
+from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE, PlanBuffersPass
+from coda_ir.passes.layout.schedule import SchedulePass
+from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
 from coda_ir.pipeline.instrumentation import PassInstrumentation
 from coda_ir.random_inputs import random_arguments
 from coda_ir.remarks import collect_remarks, format_location, source_position

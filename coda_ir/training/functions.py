@@ -211,7 +211,7 @@ class TrainableFunction(NotCopied):
         return Origin(identity, lambda _: self._differentiate(options))
 
     def _differentiate(self, options: Mapping[str, Any]) -> ModuleOp:
-        from coda_ir.passes.differentiate import DifferentiatePass
+        from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 
         module = _only(self._module, self.name)
         DifferentiatePass(**options).apply(make_context(), module)
@@ -312,8 +312,8 @@ def _specialized(
     """
 
     def make(_: Origin) -> ModuleOp:
-        from coda_ir.passes.accumulate_gradients import AccumulateGradientsPass
-        from coda_ir.passes.drop_zero_gradients import DropZeroGradientsPass
+        from coda_ir.passes.gradient.accumulate_gradients import AccumulateGradientsPass
+        from coda_ir.passes.gradient.drop_zero_gradients import DropZeroGradientsPass
 
         special = _only(lowering.module("block"), name)
         DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, special)

@@ -13,7 +13,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.functions import find_entry
-from coda_ir.passes.support.unfusing import is_bare
+from coda_ir.passes.layout.unfusing import is_bare
 from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.tuning.measurer import Candidate
 from coda_ir.tuning.problem import ENTRY, Problem

@@ -25,8 +25,8 @@ from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
-from coda_ir.passes.plan_buffers import PlanBuffersPass
-from coda_ir.passes.support.unfusing import BY, unfuse, why_not_unfused
+from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
+from coda_ir.passes.layout.unfusing import BY, unfuse, why_not_unfused
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, dims_attribute
 from coda_ir.tuning.buckets import bucket
 

@@ -11,8 +11,8 @@ from coda_ir.cost_model import Ranked, described
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
-from coda_ir.passes.schedule import Keyed, SchedulePass, gemm_shape
-from coda_ir.passes.support.unfusing import BY, unfuse
+from coda_ir.passes.layout.schedule import Keyed, SchedulePass, gemm_shape
+from coda_ir.passes.layout.unfusing import BY, unfuse
 from coda_ir.tuning.candidates import Request
 from coda_ir.tuning.configured import schedule_of
 from coda_ir.tuning.context import BUDGET_S

@@ -1,8 +1,9 @@
 """Elementwise operators with NumPy broadcasting.
 
 A new operator is a class here and an entry in `ELEMENTWISE_OPS`; its scalar code is in
-`dialects/gemm/scalar_code.py`, its derivative in `passes/derivatives/elementwise.py`. `ATEN` names
-the operator of PyTorch that computes it: the exporter, the reference backend and float64 follow.
+`dialects/gemm/scalar_code.py`, its derivative in `passes/gradient/derivatives/elementwise.py`.
+`ATEN` names the operator of PyTorch that computes it: the exporter, the reference backend and
+float64 follow.
 """
 
 from abc import ABC

@@ -19,7 +19,7 @@ from coda_ir.frontends.torch.capture import capture, decomposed, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
-from coda_ir.passes.torch_to_coda import TorchToCodaPass
+from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.pytree import pytree
 from coda_ir.remarks import collect_remarks
 

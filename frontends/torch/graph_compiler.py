@@ -47,7 +47,7 @@ from coda_ir.frontends.torch.training_graphs import (
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.options import Leftovers
-from coda_ir.passes.torch_to_coda import TorchToCodaPass
+from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.tuning.context import current_device

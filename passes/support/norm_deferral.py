@@ -11,9 +11,9 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.legality import check_rounding_may_move
 from coda_ir.passes.support.accumulators import takes_row_vectors, takes_scaled_rows
 from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.legality import check_rounding_may_move
 from coda_ir.passes.support.matching import Norm, taken_norm
 from coda_ir.passes.support.order import BlockOrder
 

@@ -9,8 +9,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.passes.legality import check_norm_input
 from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_norm_input
 from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norm_deferral import NormDeferral
 

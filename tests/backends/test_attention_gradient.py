@@ -26,7 +26,7 @@ from coda_ir.api import parse
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton.runtime import attention_gradient
 from coda_ir.context import make_context
-from coda_ir.passes.derive_gradient import DeriveGradientPass
+from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 
 Tensors = Mapping[str, torch.Tensor]
 

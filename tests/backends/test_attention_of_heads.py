@@ -15,8 +15,8 @@ from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
 from coda_ir.dialects.torch import FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.float64 import relative_error
-from coda_ir.passes.derivatives import expose_saved
-from coda_ir.passes.derive_gradient import DeriveGradientPass
+from coda_ir.passes.gradient.derivatives import expose_saved
+from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 
 # Its types are not complete.
 attention: Any = torch.nn.functional.scaled_dot_product_attention

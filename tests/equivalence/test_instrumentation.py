@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.context import make_context
 from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError
-from coda_ir.passes import defer_rms_norm
+from coda_ir.passes.algebra import defer_rms_norm
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.registry import get_all_passes

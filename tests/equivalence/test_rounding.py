@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
 from coda_ir.equivalence.rounding import Rounding
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 
 NORM_OF_TWO_COLUMNS = """
 func.func @f(%x: tensor<1x4xbf16>, %w: tensor<2x4xbf16>, %v: tensor<4x2xbf16>) -> tensor<1x2xbf16> {

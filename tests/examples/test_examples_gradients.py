@@ -23,8 +23,8 @@ import coda_ir
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.derive_gradient import NoDerivativeError
+from coda_ir.passes.gradient.derive_gradient import NoDerivativeError
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.signatures import signature_of
 
 # No extent is a multiple of a tile.

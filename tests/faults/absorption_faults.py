@@ -3,7 +3,7 @@
 from faults.fault import Fault, KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
-CODE = "coda_ir.passes.support.absorption:AbsorbedCode."
+CODE = "coda_ir.passes.layout.absorption:AbsorbedCode."
 
 ABSORPTION_FAULTS = (
     Fault(

@@ -5,7 +5,7 @@ from faults.fault import Fault, KernelFault, Nth, Text
 T = "coda_ir.backends.triton."
 TILES = f"{T}prelude:_HELPERS"
 KERNEL = f"{T}attention_grad_kernel:"
-FUSION = "coda_ir.passes.fuse_attention_grad:"
+FUSION = "coda_ir.passes.fusion.fuse_attention_grad:"
 
 ATTENTION_FAULTS = (
     KernelFault(

@@ -244,12 +244,12 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "buffers: taken again while still in use",
-        "coda_ir.passes.plan_buffers:_last_uses",
+        "coda_ir.passes.layout.plan_buffers:_last_uses",
         Text("for value in (*op.results, *op.operands):", "for value in op.results:"),
     ),
     KernelFault(
         "buffers: freed before the results of the operator are placed",
-        "coda_ir.passes.plan_buffers:plan_block",
+        "coda_ir.passes.layout.plan_buffers:plan_block",
         Text(
             "        for result in (*placed, *op.results):\n",
             "        for root in last_uses.get(op, ()):\n"

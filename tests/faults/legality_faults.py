@@ -9,7 +9,7 @@ fused into one is right.
 
 from faults.fault import Fault, Nth, Text
 
-L = "coda_ir.passes.legality:"
+L = "coda_ir.passes.support.legality:"
 DEFERRAL = "coda_ir.passes.support.norm_deferral:"
 
 LEGALITY_FAULTS = (
@@ -84,12 +84,12 @@ LEGALITY_FAULTS = (
     Fault("legality: pairs where a column is selected", f"{L}check_pairing", Nth("drop", "Or")),
     Fault(
         "legality: a scale that is folded may be computed",
-        "coda_ir.passes.place_column_scale:_check",
+        "coda_ir.passes.algebra.place_column_scale:_check",
         Nth("never", "If"),
     ),
     Fault(
         "legality: a GEMM may join one that it depends on",
-        "coda_ir.passes.merge_sibling_gemms:MergeSiblingGemmsPass.run_on_function",
+        "coda_ir.passes.fusion.merge_sibling_gemms:MergeSiblingGemmsPass.run_on_function",
         Text(
             "elif not rewriter.order.hoist(op.operands, first):",
             "elif rewriter.order.hoist(op.operands, first) and False:",
@@ -97,12 +97,12 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: row code may depend on the finalize it joins",
-        "coda_ir.passes.fuse_finalize:_producer",
+        "coda_ir.passes.fusion.fuse_finalize:_producer",
         Nth("drop", "And", 5),
     ),
     Fault(
         "legality: a slice of anything is a part of a packed projection",
-        "coda_ir.passes.split_packed_linear:_column_slice",
+        "coda_ir.passes.block.split_packed_linear:_column_slice",
         Nth("drop", "And", 1),
     ),
 )

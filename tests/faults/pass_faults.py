@@ -5,16 +5,16 @@ from faults.fault import Fault, Nth, Text
 P = "coda_ir.passes."
 
 PASS_FAULTS = (
-    Fault("rms norm: rstd dropped", f"{P}defer_rms_norm:_defer", Nth("keep", "mul", 1)),
+    Fault("rms norm: rstd dropped", f"{P}algebra.defer_rms_norm:_defer", Nth("keep", "mul", 1)),
     Fault(
         "rms norm: bias inside of the row scale",
-        f"{P}defer_rms_norm:_defer",
+        f"{P}algebra.defer_rms_norm:_defer",
         Text(
             "insert.cast(bias, element_type_of(value))",
             "insert.mul(insert.cast(bias, element_type_of(value)), rstd)",
         ),
     ),
-    Fault("rms norm: bias dropped", f"{P}defer_rms_norm:_defer", Nth("never", "IsNot")),
+    Fault("rms norm: bias dropped", f"{P}algebra.defer_rms_norm:_defer", Nth("never", "IsNot")),
     Fault(
         "norm: weight dropped from the deferred input",
         f"{P}support.norms:scaled_input",
@@ -27,7 +27,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "norm: eps dropped from the statistics",
-        f"{P}split_reductions:_norm_stats",
+        f"{P}fusion.split_reductions:_norm_stats",
         Nth("keep", "add", 1),
     ),
     Fault(
@@ -41,24 +41,28 @@ PASS_FAULTS = (
         Nth("operator", "Attribute", 2),
     ),
     Fault(
-        "layer norm: mean not subtracted", f"{P}defer_layer_norm:_defer", Nth("drop", "value", 1)
+        "layer norm: mean not subtracted",
+        f"{P}algebra.defer_layer_norm:_defer",
+        Nth("drop", "value", 1),
     ),
     Fault(
-        "layer norm: mean not scaled by rstd", f"{P}defer_layer_norm:_defer", Nth("keep", "mul", 2)
+        "layer norm: mean not scaled by rstd",
+        f"{P}algebra.defer_layer_norm:_defer",
+        Nth("keep", "mul", 2),
     ),
     Fault(
         "layer norm: column sums of the weight in place of its bias",
-        f"{P}defer_layer_norm:_defer",
+        f"{P}algebra.defer_layer_norm:_defer",
         Text("_packed(insert, gemm.weight, norm.bias, layout)", "sums"),
     ),
     Fault(
         "layer norm: column sums along the wrong dimension",
-        f"{P}defer_layer_norm:_defer",
+        f"{P}algebra.defer_layer_norm:_defer",
         Nth("keep", "IfExp"),
     ),
     Fault(
         "rms norm: one accumulator of a pair not scaled",
-        f"{P}defer_rms_norm:_scaled",
+        f"{P}algebra.defer_rms_norm:_scaled",
         Text(
             "for accumulator in segment.accumulators]",
             "for accumulator in segment.accumulators[:1]] + list(segment.accumulators[1:])",
@@ -66,27 +70,27 @@ PASS_FAULTS = (
     ),
     Fault(
         "layer norm: correction of accumulators added",
-        f"{P}defer_layer_norm:_corrected",
+        f"{P}algebra.defer_layer_norm:_corrected",
         Nth("operator", "Attribute", 1),
     ),
     Fault(
         "layer norm: correction of accumulators without the bias",
-        f"{P}defer_layer_norm:_corrected",
+        f"{P}algebra.defer_layer_norm:_corrected",
         Nth("never", "IsNot"),
     ),
     Fault(
         "layer norm: halves of pairs exchanged in the correction",
-        f"{P}defer_layer_norm:_port_of_vector",
+        f"{P}algebra.defer_layer_norm:_port_of_vector",
         Text("for half in packed]", "for half in packed[::-1]]"),
     ),
     Fault(
         "layer norm: variance without the square of the mean",
-        f"{P}split_reductions:_norm_stats",
+        f"{P}fusion.split_reductions:_norm_stats",
         Nth("keep", "sub", 1),
     ),
     Fault(
         "statistics divided by another N",
-        f"{P}split_reductions:_norm_stats",
+        f"{P}fusion.split_reductions:_norm_stats",
         Text(
             "return [rstd(builder, builder.divide_by(total[0], count))]",
             "return [rstd(builder, builder.divide_by(total[0], count + 1))]",
@@ -94,34 +98,34 @@ PASS_FAULTS = (
     ),
     Fault(
         "statistics of the value instead of its square",
-        f"{P}split_reductions:_square",
+        f"{P}fusion.split_reductions:_square",
         Nth("keep", "mul", 1),
     ),
-    Fault("mean is a sum", f"{P}split_reductions:_take_apart", Nth("keep", "IfExp", 3)),
+    Fault("mean is a sum", f"{P}fusion.split_reductions:_take_apart", Nth("keep", "IfExp", 3)),
     Fault(
         "maximum is a sum",
-        f"{P}split_reductions:_take_apart",
+        f"{P}fusion.split_reductions:_take_apart",
         Text("'max': Combiner.MAX", "'max': Combiner.ADD"),
     ),
     Fault(
         "partials of the first column of a pair only",
-        f"{P}split_reductions:add_partials",
+        f"{P}fusion.split_reductions:add_partials",
         Nth("keep", "IfExp"),
     ),
-    Fault("bias dropped", f"{P}convert_linear_to_gemm:_convert", Nth("never", "IsNot")),
+    Fault("bias dropped", f"{P}fusion.convert_linear_to_gemm:_convert", Nth("never", "IsNot")),
     Fault(
         "weight of a matmul read as N x K",
-        f"{P}convert_linear_to_gemm:_convert",
+        f"{P}fusion.convert_linear_to_gemm:_convert",
         Nth("keep", "IfExp", 2),
     ),
     Fault(
         "row scale folded into the wrong dimension of the weight",
-        f"{P}place_column_scale:_fold",
+        f"{P}algebra.place_column_scale:_fold",
         Nth("swap", "IfExp"),
     ),
     Fault(
         "folded weight used beside the scaled input",
-        f"{P}place_column_scale:_fold",
+        f"{P}algebra.place_column_scale:_fold",
         Text(
             "coda.LinearOp(x, weight, bias_of(gemm)",
             "coda.LinearOp(op.result, weight, bias_of(gemm)",
@@ -129,24 +133,24 @@ PASS_FAULTS = (
     ),
     Fault(
         "bias of a folded GEMM dropped",
-        f"{P}place_column_scale:_fold",
+        f"{P}algebra.place_column_scale:_fold",
         Text("coda.LinearOp(x, weight, bias_of(gemm)", "coda.LinearOp(x, weight, None"),
     ),
     Fault(
         "packed projection: every part gets the first columns",
-        f"{P}split_packed_linear:_split",
+        f"{P}block.split_packed_linear:_split",
         Text(
             "coda.SliceOp(op.weight, 0, start, stop)", "coda.SliceOp(op.weight, 0, 0, stop - start)"
         ),
     ),
     Fault(
         "packed projection: bias of the first columns",
-        f"{P}split_packed_linear:_split",
+        f"{P}block.split_packed_linear:_split",
         Text("coda.SliceOp(op.bias, 0, start, stop)", "coda.SliceOp(op.bias, 0, 0, stop - start)"),
     ),
     Fault(
         "concatenation: every part takes the first columns of a weight",
-        f"{P}split_concatenation:_Split._part_of",
+        f"{P}block.split_concatenation:_Split._part_of",
         Text(
             "coda.SliceOp(sink.weight, 0, *self.ranges[number])",
             "coda.SliceOp(sink.weight, 0, 0, shape_of(self.op.parts[number])[-1])",
@@ -154,10 +158,10 @@ PASS_FAULTS = (
     ),
     Fault(
         "concatenation: sums of the first part alone",
-        f"{P}split_concatenation:_Split._together",
+        f"{P}block.split_concatenation:_Split._together",
         Text("total = reduce(insert.add, values)", "total = values[0]"),
     ),
-    Fault("gate and up swapped", f"{P}pair_glu:_fuse_glu", Nth("swap", "Tuple")),
+    Fault("gate and up swapped", f"{P}fusion.pair_glu:_fuse_glu", Nth("swap", "Tuple")),
     Fault(
         "activation of the gate dropped",
         "coda_ir.dialects.gemm.scalars:ScalarBuilder.gated",
@@ -165,7 +169,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "packed gate and up taken for adjacent columns",
-        f"{P}pair_glu:_pair_packed",
+        f"{P}fusion.pair_glu:_pair_packed",
         Text(
             "pair_columns(site.op, site.segment, pairing, rewriter.order)",
             "pair_columns(site.op, site.segment, PairingAttr.adjacent_columns(), rewriter.order)",
@@ -173,12 +177,12 @@ PASS_FAULTS = (
     ),
     Fault(
         "siblings joined in the wrong order",
-        f"{P}support.pairing:join_siblings",
+        f"{P}fusion.pairing:join_siblings",
         Nth("swap", "List", 1),
     ),
     Fault(
         "both halves of a joined pair read the first accumulator",
-        f"{P}support.pairing:join_siblings",
+        f"{P}fusion.pairing:join_siblings",
         Text(
             "_append_half(joined, part, block.args[lane])",
             "_append_half(joined, part, block.args[0])",
@@ -186,12 +190,12 @@ PASS_FAULTS = (
     ),
     Fault(
         "second column of a pair gets the ports of the first",
-        f"{P}support.pairing:to_pair_mode",
+        f"{P}fusion.pairing:to_pair_mode",
         Text("(args[0], args[-1])", "(args[0], args[0])"),
     ),
     Fault(
         "group reduced over one column of a pair",
-        f"{P}support.pairing:_clone_for_pair",
+        f"{P}fusion.pairing:_clone_for_pair",
         Text(
             "both = builder.combine(op.combiner.data, *lanes[op.value])",
             "both = lanes[op.value][0]",
@@ -199,7 +203,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "row statistics of one column of a pair",
-        f"{P}support.pairing:_pair_result",
+        f"{P}fusion.pairing:_pair_result",
         Text("[ScalarBuilder(segment.block).combine(port.combiner.data, *lanes)]", "[lanes[0]]"),
     ),
     Fault(
@@ -225,8 +229,16 @@ PASS_FAULTS = (
         "coda_ir.dialects.gemm.rotary:table_kind",
         Text("if op.is_per_column", "if False"),
     ),
-    Fault("rope: cosine and sine swapped", f"{P}pair_rope:rotate_lanes", Nth("swap", "rotate", 2)),
-    Fault("rope: columns of a pair swapped", f"{P}pair_rope:rotate_lanes", Nth("swap", "Tuple", 2)),
+    Fault(
+        "rope: cosine and sine swapped",
+        f"{P}fusion.pair_rope:rotate_lanes",
+        Nth("swap", "rotate", 2),
+    ),
+    Fault(
+        "rope: columns of a pair swapped",
+        f"{P}fusion.pair_rope:rotate_lanes",
+        Nth("swap", "Tuple", 2),
+    ),
     Fault(
         "rope: interleaved pairs taken for half-split ones",
         "coda_ir.dialects.gemm.rotary:pairing_of",
@@ -237,10 +249,10 @@ PASS_FAULTS = (
         "coda_ir.dialects.gemm.rotary:pairing_of",
         Text("PairingAttr.halves(op.head_dim.value.data)", "PairingAttr.halves()"),
     ),
-    Fault("head norm: eps dropped", f"{P}fuse_qk_norm:_normalize", Nth("keep", "add", 1)),
+    Fault("head norm: eps dropped", f"{P}fusion.fuse_qk_norm:_normalize", Nth("keep", "add", 1)),
     Fault(
         "head norm: groups of another size",
-        f"{P}fuse_qk_norm:_normalize",
+        f"{P}fusion.fuse_qk_norm:_normalize",
         Text(
             "GroupReduceOp(square, Combiner.ADD, op.group_size)",
             "GroupReduceOp(square, Combiner.ADD, op.group_size // 2)",
@@ -248,27 +260,27 @@ PASS_FAULTS = (
     ),
     Fault(
         "head norm: weight dropped",
-        f"{P}fuse_qk_norm:_rewrite",
+        f"{P}fusion.fuse_qk_norm:_rewrite",
         Nth("drop", "scaled", 1),
     ),
     Fault(
         "loss: ignored rows count",
-        f"{P}fuse_cross_entropy:_per_row_loss",
+        f"{P}fusion.fuse_cross_entropy:_per_row_loss",
         Text("builder.insert(arith.SelectOp(ignored, zero, loss))", "loss"),
     ),
     Fault(
         "loss: mean over all rows",
-        f"{P}fuse_cross_entropy:_per_row_loss",
+        f"{P}fusion.fuse_cross_entropy:_per_row_loss",
         Text("builder.insert(arith.SelectOp(ignored, zero, one))", "one"),
     ),
     Fault(
         "loss: sign of the target's logit",
-        f"{P}fuse_cross_entropy:_per_row_loss",
+        f"{P}fusion.fuse_cross_entropy:_per_row_loss",
         Nth("operator", "Attribute", 1),
     ),
     Fault(
         "loss: maximum in place of logsumexp",
-        f"{P}fuse_cross_entropy:_add_results",
+        f"{P}fusion.fuse_cross_entropy:_add_results",
         Text(
             "ResultPortAttr.partial_row(Combiner.LSE)", "ResultPortAttr.partial_row(Combiner.MAX)"
         ),
@@ -326,7 +338,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "siblings merged: results in the wrong order",
-        f"{P}merge_sibling_gemms:_merge",
+        f"{P}fusion.merge_sibling_gemms:_merge",
         Text(
             "order.join(first, second, outputs, merged)",
             "order.join(first, second, outputs[::-1], merged)",
@@ -334,12 +346,12 @@ PASS_FAULTS = (
     ),
     Fault(
         "finalize: operands of fused row code swapped",
-        f"{P}fuse_finalize:_fuse",
+        f"{P}fusion.fuse_finalize:_fuse",
         Text("[element(v) for v in op.operands]", "[element(v) for v in reversed(op.operands)]"),
     ),
     Fault(
         "finalize: constants of row code lost",
-        f"{P}fuse_finalize:_fuse",
+        f"{P}fusion.fuse_finalize:_fuse",
         Text("builder.constant(float(value.owner.number))", "builder.constant(1.0)"),
     ),
     Fault(
@@ -374,7 +386,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "scales: other terms are added whatever their sign is",
-        f"{P}align_scales:_rewrite",
+        f"{P}algebra.align_scales:_rewrite",
         Nth("keep", "IfExp", 1),
     ),
 )

@@ -2,7 +2,7 @@
 
 from faults.fault import Fault, Nth, Text
 
-_PLACE = "coda_ir.passes.support.unfusing:"
+_PLACE = "coda_ir.passes.layout.unfusing:"
 
 UNFUSING_FAULTS = (
     Fault(

@@ -14,8 +14,8 @@ from xdsl.passes import ModulePass
 from coda_ir.context import make_context
 from coda_ir.equivalence.rounding import perturbed
 from coda_ir.float64 import relative_error
-from coda_ir.passes.derive_gradient import DeriveGradientPass, NoDerivativeError
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass, NoDerivativeError
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.passes.support.joint import SUFFIX, Joint
 from coda_ir.signatures import signature_of
 from generator.arguments import arguments_of

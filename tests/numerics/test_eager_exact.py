@@ -18,7 +18,7 @@ from coda_ir.api import Lowering, Target, parse
 from coda_ir.context import make_context
 from coda_ir.devices import default_device
 from coda_ir.options import CompileOptions
-from coda_ir.passes.set_numerics import SetNumericsPass
+from coda_ir.passes.block.set_numerics import SetNumericsPass
 
 SIZES = {
     "llama_layer": {"D": 96, "F": 104, "HEAD": 32, "KV_HEADS": 3},

@@ -11,8 +11,8 @@ import coda_ir
 from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.passes.accumulate_gradients import AccumulateGradientsPass
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.gradient.accumulate_gradients import AccumulateGradientsPass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.random_inputs import random_inputs
 
 PROGRAM = GOLDENS / "passes" / "accumulate_gradients.mlir"

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects.torch import VjpOp
 from coda_ir.dialects.torch.template import ArgumentTemplate
-from coda_ir.passes.derivatives.calls import CALL_RULES
+from coda_ir.passes.gradient.derivatives.calls import CALL_RULES
 
 OPEN = 5
 """The extent that the types of a second program leave open."""

@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, Torch
-from coda_ir.passes.derivatives import NOT_DIFFERENTIATED, RULES
+from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
 from coda_ir.symbolic_shapes import Dims, dims_attribute
 
 SIZES = {"B": 2, "M": 3, "T": 4, "S": 5, "N": 6}

@@ -8,7 +8,7 @@ from support.joints import function_of
 import coda_ir
 from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
-from coda_ir.passes.drop_zero_gradients import FACTORS, DropZeroGradientsPass
+from coda_ir.passes.gradient.drop_zero_gradients import FACTORS, DropZeroGradientsPass
 from coda_ir.random_inputs import random_inputs
 from coda_ir.signatures import signature_of
 

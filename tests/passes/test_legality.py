@@ -16,7 +16,9 @@ from support.legality import (
 from support.programs import parse_mlir
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.passes.legality import (
+from coda_ir.passes.support.editing import Site
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.legality import (
     NO_PRODUCER,
     check_norm_input,
     find_site,
@@ -24,8 +26,6 @@ from coda_ir.passes.legality import (
     name_of,
     static_columns,
 )
-from coda_ir.passes.support.editing import Site
-from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.order import BlockOrder

@@ -16,7 +16,9 @@ from support.legality import (
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FusedOp, MapOp, PairingAttr
-from coda_ir.passes.legality import (
+from coda_ir.passes.support.editing import Site
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.legality import (
     NO_PRODUCER,
     check_cross_entropy,
     check_pairing,
@@ -24,8 +26,6 @@ from coda_ir.passes.legality import (
     find_site,
     pair_of_siblings,
 )
-from coda_ir.passes.support.editing import Site
-from coda_ir.passes.support.function_pass import Refusal
 
 
 def head_norm(weight: str | None = None, group: int = 4) -> str:

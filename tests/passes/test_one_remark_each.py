@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 import coda_ir
 from coda_ir.context import make_context
 from coda_ir.dialects import coda, gemm
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.storage import is_filled_in_place
 from coda_ir.traffic import NOT_EXECUTED

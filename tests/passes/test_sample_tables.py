@@ -10,7 +10,7 @@ import coda_ir
 from coda_ir.api import parse
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.remarks import collect_remarks
 
 DIT = """

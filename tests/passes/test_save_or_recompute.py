@@ -10,8 +10,8 @@ from support.programs import parse_mlir
 
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.passes.save_or_recompute import SaveOrRecomputePass, parse_extents
-from coda_ir.passes.support.min_cut import VertexCut
+from coda_ir.passes.gradient.min_cut import VertexCut
+from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass, parse_extents
 from coda_ir.remarks import collect_remarks
 from coda_ir.signatures import signature_of
 

@@ -11,7 +11,7 @@ from xdsl.utils.hints import isa
 
 from coda_ir.api import parse
 from coda_ir.context import make_context
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, collect_remarks, format_location
 

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import coda_ir
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
-from coda_ir.passes.stream_logits import split_columns
+from coda_ir.passes.gradient.stream_logits import split_columns
 from coda_ir.remarks import collect_remarks
 from coda_ir.training.functions import TrainableFunction
 

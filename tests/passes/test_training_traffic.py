@@ -19,8 +19,8 @@ from coda_ir.context import make_context
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import AttentionSumOp
 from coda_ir.frontends.coda_text import parse_text
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.remarks import collect_remarks
 from coda_ir.signatures import signature_of
 from coda_ir.storage import is_filled_in_place

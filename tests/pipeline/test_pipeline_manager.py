@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from coda_ir.context import make_context
 from coda_ir.mlir.reader import read_module
 from coda_ir.passes import get_all_passes
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.pipeline import (
     InvalidAfterPassError,
     PassInstrumentation,

@@ -17,7 +17,7 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.traits import HasCanonicalizationPatternsTrait
 
-from coda_ir.passes.canonicalize import CanonicalizePass
+from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.pipeline import PassManager, Pipeline, RewriteLoopError, limit_rewrites, rewrite_module
 
 

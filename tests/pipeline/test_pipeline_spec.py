@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 
-from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.pipeline import Pipeline, PipelineError, parse_pipeline
 from coda_ir.pipeline.spec import format_value, parse_word
 

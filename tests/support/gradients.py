@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function, trace_function
 from coda_ir.context import make_context
-from coda_ir.passes.derive_gradient import DeriveGradientPass
+from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 from coda_ir.passes.support.joint import Joint
 from coda_ir.random_inputs import random_arguments
 from support.equivalence import assert_results_close

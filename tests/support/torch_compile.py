@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coda_ir.passes import outline_programs
+from coda_ir.passes.layout import outline_programs
 
 # torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile

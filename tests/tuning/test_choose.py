@@ -13,7 +13,7 @@ from coda_ir.cost_model import DEVICES, Space
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.lowering import Lowering
-from coda_ir.passes.set_numerics import SetNumericsPass
+from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.tuning import (
     NOISE,
     Candidate,

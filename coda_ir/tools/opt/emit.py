@@ -19,7 +19,7 @@ from coda_ir.tools.opt.feature import Session
 if TYPE_CHECKING:
     from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel
     from coda_ir.backends.triton.kernel import EmittedKernel
-    from coda_ir.passes.lower_to import LowerToPass
+    from coda_ir.passes.pipelines.lower_to import LowerToPass
 
 # The names are written out here, since every start of the tool reads them; a test compares them.
 IR = ("block", "gemm", "scheduled")
@@ -121,7 +121,7 @@ def _machine_level(level: str) -> MachineLevel | None:
 
 def _lowering(options: argparse.Namespace) -> LowerToPass:
     from coda_ir.backends.triton.aot import find_architecture
-    from coda_ir.passes.lower_to import LowerToPass
+    from coda_ir.passes.pipelines.lower_to import LowerToPass
 
     level = options.emit if options.emit in IR else "scheduled"
     if options.arch is None:

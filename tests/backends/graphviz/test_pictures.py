@@ -17,7 +17,7 @@ from coda_ir.backends.graphviz.fusion import analyze_fusion
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 
 EDGE = re.compile(r"(n\d+) -> (n\d+)( \[.*\])?;")
 NODE = re.compile(r"(n\d+) \[(.*)\];")

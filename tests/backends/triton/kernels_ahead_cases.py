@@ -20,7 +20,7 @@ from coda_ir.functions import find_entry
 from coda_ir.launching.kernels_ahead import compile_ahead, compile_launch
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 
 LAYER = Path(__file__).parents[3] / "examples" / "llama_layer.coda"
 SIZES = {"D": 256, "F": 256, "HEAD": 64}

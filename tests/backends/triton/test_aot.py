@@ -13,7 +13,7 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
-from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.layout.schedule import SchedulePass
 
 TARGETS = ("sm_80", "sm_90", "gfx942")
 D = 2048

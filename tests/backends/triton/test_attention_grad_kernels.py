@@ -27,8 +27,8 @@ from coda_ir.float64 import relative_error
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
-from coda_ir.passes.derive_gradient import DeriveGradientPass
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.training.functions import TrainableFunction
 
 PROGRAMS = {

@@ -18,7 +18,7 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE
 from coda_ir.options import CompileOptions
-from coda_ir.passes.overlap_launches import OverlapLaunchesPass
+from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 
 PROGRAM = """
 func.func @f(%x: tensor<?x128xbf16>, %w: tensor<256x128xbf16>, %v: tensor<64x256xbf16>)

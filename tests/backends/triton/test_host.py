@@ -14,7 +14,7 @@ from coda_ir.api import parse
 from coda_ir.backends.triton import TritonTarget, emit_module, emit_program
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.passes.plan_buffers import PlanBuffersPass
+from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.registry import get_all_targets
 
 NAN = float("nan")

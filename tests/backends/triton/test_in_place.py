@@ -9,9 +9,9 @@ from coda_ir.api import parse
 from coda_ir.backends.reference import run_module
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
-from coda_ir.passes.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.plan_buffers import PlanBuffersPass
-from coda_ir.passes.schedule import SchedulePass
+from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
+from coda_ir.passes.layout.schedule import SchedulePass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 
 GRAD = "tensor<16x8xf32>"
 SUM = """{

@@ -9,7 +9,7 @@ from support.emitted import load_module
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
-from coda_ir.passes.plan_buffers import PlanBuffersPass, plan_block
+from coda_ir.passes.layout.plan_buffers import PlanBuffersPass, plan_block
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 SQUARE = "tensor<?x8xf32>"

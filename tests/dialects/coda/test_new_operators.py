@@ -11,7 +11,7 @@ from coda_ir.backends.triton import emit_module
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.derivatives import refusal
+from coda_ir.passes.gradient.derivatives import refusal
 
 ROW = TensorType(f32, [8])
 

@@ -20,7 +20,7 @@ from coda_ir.api import Lowering, find_entry
 from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.frontends.torch import export
-from coda_ir.passes.differentiate import DifferentiatePass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.signatures import signature_of
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")

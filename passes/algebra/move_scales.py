@@ -1,0 +1,178 @@
+"""Pass `move-scales`: a factor of whole rows, or of everything, moves past the GEMMs behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue, Use
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
+from coda_ir.passes.support.matching import operand_pairs, unwidened
+from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
+from coda_ir.passes.support.ports import port_kind
+
+Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
+
+_STORED = "the scaled tensor is stored by a kernel of its own"
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """x·s with one s, or one per row, and the GEMMs that read it."""
+
+    op: coda.MulOp
+    x: SSAValue
+    scale: SSAValue
+    is_per_row: bool
+    uses: Sequence[Use]
+
+    @property
+    def gemms(self) -> list[tuple[Gemm, int]]:
+        return [(u.operation, u.index) for u in self.uses if isinstance(u.operation, Gemm)]
+
+
+@dataclass(frozen=True)
+class MoveScalesPass(FunctionPass):
+    """(s·x)·W = s·(x·W), for a scalar s or one per row: the GEMM reads x as it is.
+
+        %t = coda.mul %x, %s                         %a = coda.matmul %x, %W : ... -> f32
+        %z = coda.matmul %t, %W               ->     %z = coda.cast(coda.mul %a, %s)
+        %d = coda.weight_gradient %t, %h             %b = coda.weight_gradient %x, %h : ... -> f32
+                                                     %d = coda.cast(coda.mul %b, %s)
+
+    The scale of a loss, or of a residual branch, enters the epilogues of the two GEMMs of the
+    backward instead of a kernel that reads and writes the whole gradient. Legal iff x is stored
+    anyway, every other use of x·s is pointwise code, which repeats the product, no GEMM has a bias
+    or is an addend of a sum that one accumulator holds, a constant s is finite, and the numerics
+    mode lets rounding points move. A weight gradient sums over the rows, so that only scalars move
+    past it.
+    """
+
+    name: ClassVar[str] = "move-scales"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            found = _find(op)
+            if found is None:
+                continue
+            refusal = _check(found)
+            if refusal is None:
+                rewriter.passed(op, f"moved past {_count(len(found.gemms))}")
+                for gemm, _ in found.gemms:
+                    _rewrite(found, gemm, rewriter)
+            else:
+                rewriter.missed(op, refusal)
+
+
+def _count(gemms: int) -> str:
+    return f"{gemms} GEMM{'' if gemms == 1 else 's'}"
+
+
+def _find(op: Operation) -> _Scaled | None:
+    """x·s that GEMMs read and that no epilogue computes on its way."""
+    if not isinstance(op, coda.MulOp) or not is_pointwise(op):
+        return None
+    domain, uses = shape_of(op.result), _uses_behind_casts(op.result)
+    for x, scale in operand_pairs(op):
+        kinds = port_kind(shape_of(x), domain), port_kind(shape_of(scale), domain)
+        if kinds[0] == PortKind.TILE and kinds[1] in (PortKind.SCALAR, PortKind.COL):
+            found = _Scaled(op, unwidened(x), scale, kinds[1] == PortKind.COL, uses)
+            return found if found.gemms and _is_stored(found.x) else None
+    return None
+
+
+def _uses_behind_casts(value: SSAValue) -> list[Use]:
+    found: list[Use] = []
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses:
+            if isinstance(use.operation, coda.CastOp):
+                pending.append(use.operation.result)
+            else:
+                found.append(use)
+    return found
+
+
+def _is_stored(x: SSAValue) -> bool:
+    """Whether `x` is in memory whatever reads x·s: otherwise what makes it scales it, too."""
+    return not is_tilewise(x) or x.has_more_than_one_use()
+
+
+def _check(found: _Scaled) -> Refusal | None:
+    number = found.scale.owner
+    if isinstance(number, coda.ConstantOp) and not isfinite(number.number):
+        # Products with it have either sign, and no sum; the product with their sum has one.
+        return Refusal("a constant factor is finite", f"{_STORED}: its factor is {number.number}")
+    refusal = check_rounding_may_move(found.op, f"{_STORED}: eager rounds it")
+    if refusal is not None:
+        return refusal
+    for use in found.uses:
+        op = use.operation
+        refusal = _check_gemm(found, op, use.index) if isinstance(op, Gemm) else _check_other(op)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _check_other(op: Operation) -> Refusal | None:
+    if is_pointwise(op):
+        return None
+    return Refusal("GEMMs and pointwise code read the scaled tensor", f"{_STORED}: {op.name} too")
+
+
+def _check_gemm(found: _Scaled, gemm: Gemm, index: int) -> Refusal | None:
+    if list(gemm.operands).count(gemm.operands[index]) > 1 or not _may_scale(gemm, index):
+        return Refusal(
+            "the GEMMs take the scaled tensor as their rows",
+            f"{_STORED}: it is a weight of {gemm.name}",
+        )
+    if found.is_per_row and isinstance(gemm, coda.WeightGradientOp):
+        return Refusal(
+            "no GEMM sums over the rows that are scaled",
+            f"{_STORED}: {name_of(gemm.result)} sums over rows with factors of their own",
+        )
+    if not isinstance(gemm, coda.WeightGradientOp) and bias_of(gemm) is not None:
+        return Refusal("no GEMM has a bias", f"{_STORED}: {gemm.name} adds a bias")
+    if element_type_of(found.x) != element_type_of(gemm.operands[index]):
+        found_type = element_type_of(found.x)
+        return Refusal(
+            "the GEMMs read the type that is stored", f"{_STORED}: it was {found_type} before"
+        )
+    if len(shape_of(found.scale)) > len(shape_of(gemm.result)):
+        return Refusal("the factor fits the result", f"{_STORED}: the factor has more dimensions")
+    if _is_added_to_product(gemm):
+        return Refusal(
+            "no product is an addend of a sum of products",
+            f"{_STORED}: {name_of(gemm.result)} adds up with others in one accumulator",
+        )
+    return None
+
+
+def _may_scale(gemm: Gemm, index: int) -> bool:
+    return index == 0 or isinstance(gemm, coda.WeightGradientOp)
+
+
+def _is_added_to_product(gemm: Gemm) -> bool:
+    sums = [u.operation for u in gemm.result.uses if isinstance(u.operation, coda.AddOp)]
+    addends = [value for op in sums for value in op.operands if value is not gemm.result]
+    return any(isinstance(value.owner, Gemm | coda.AddOp) for value in addends)
+
+
+def _rewrite(found: _Scaled, gemm: Gemm, rewriter: FunctionRewriter) -> None:
+    insert = OpInserter(rewriter, gemm, gemm.location)
+    operands = list(gemm.operands)
+    operands[next(i for g, i in found.gemms if g is gemm)] = found.x
+    product = insert.insert(type(gemm)(operands[0], operands[1], result_element_type=f32))
+    insert.location = found.op.location
+    scaled = insert.mul(product, insert.cast(found.scale, f32))
+    replace_value(gemm, insert.cast(scaled, element_type_of(gemm.result)))
+    rewriter.order.erase(gemm)

@@ -1,0 +1,228 @@
+"""Pass `split-concatenation`: what is computed of parts side by side is computed of each part."""
+
+from dataclasses import dataclass, field
+from functools import reduce
+from math import prod
+from typing import ClassVar, TypeAlias, TypeGuard
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Operation, SSAValue, Use
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.norms import OpInserter, replace_value
+
+Sink: TypeAlias = (
+    coda.ReduceOp | coda.SumToOp | coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
+)
+
+
+ROWS_PER_COLUMN = 1 / 32
+"""Rows for each column of a weight from which a concatenation is larger than what is copied in its
+place: far fewer than in training, and far more than one for each sample of a batch.
+"""
+
+
+@dataclass(frozen=True)
+class SplitConcatenationPass(FunctionPass):
+    """The gradient of a packed projection is not copied to lie side by side.
+
+        %d = coda.concat %dq, %dk {dim = 1}           %wq, %wk = slices of the rows of %w
+        %dx = coda.matmul %d, %w                ->    %dx = %dq·%wq + %dk·%wk
+        %db = coda.sum_to %d                          %db = coda.concat the sums of %dq and %dk
+        %s = coda.reduce (%z ⊙ %d) {kind = "sum"}     %s = the sums of %zq ⊙ %dq and of %zk ⊙ %dk
+        %dw = coda.weight_gradient %d, %x             %dw = coda.concat those of %dq and of %dk
+
+    `merge-gemm-sums` makes one GEMM of the products again. A weight gradient of K x N reads the
+    parts as weights of one GEMM (`convert-linear-to-gemm`), and so keeps the concatenation.
+
+    Legal iff all that is computed of the concatenation are such products and sums, or pointwise
+    code that leads to them; sums are added up in another order, which the mode eager-exact forbids.
+    Worth it where a weight gradient reads the parts too: the slices of the weight are copies, which
+    are small beside as many rows as a gradient has, but not beside those of a step of decoding, or
+    one for each sample (adaLN).
+    """
+
+    name: ClassVar[str] = "split-concatenation"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.ConcatOp) and _joins_columns(op):
+                users = _Users(op.result)
+                if not users.have_many_rows():
+                    continue
+                refusal = users.check(op)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+                    continue
+                rewriter.passed(op, f"its {len(op.parts)} parts are read where they are")
+                _Split(op, users, rewriter).run()
+
+
+def reads_parts(op: coda.ConcatOp) -> bool:
+    """Whether GEMMs read the parts of a concatenation where they are: as the columns of weight
+    gradients of K x N.
+    """
+    return _joins_columns(op) and all(
+        isinstance(use.operation, coda.WeightGradientOp) and use.index == 1
+        for use in op.result.uses
+    )
+
+
+def _joins_columns(op: coda.ConcatOp) -> bool:
+    shapes = [shape_of(part) for part in op.parts]
+    is_last = op.dim.value.data == len(shapes[0]) - 1 > 0
+    return is_last and len(shapes) > 1 and all(shape[-1] != DYNAMIC_INDEX for shape in shapes)
+
+
+class _Users:
+    """What is computed of a value with all of its columns: pointwise code, and where it ends."""
+
+    def __init__(self, whole: SSAValue):
+        self.pointwise: dict[Operation, None] = {}
+        self.sinks: dict[Sink, None] = {}
+        self.other: Operation | None = None
+        pending = [whole]
+        while pending:
+            for use in pending.pop().uses:
+                op = use.operation
+                if is_pointwise(op):
+                    if op not in self.pointwise:
+                        pending.append(op.results[0])
+                    self.pointwise[op] = None
+                elif _is_sink(op, use, whole):
+                    self.sinks[op] = None
+                else:
+                    self.other = op
+
+    def have_many_rows(self) -> bool:
+        """Return whether a weight gradient sums over many rows, or over an unknown number: at least
+        `ROWS_PER_COLUMN` for each column of the weight.
+        """
+        gradients = (sink for sink in self.sinks if isinstance(sink, coda.WeightGradientOp))
+        for gradient in gradients:
+            *rows, columns = shape_of(gradient.x)
+            if DYNAMIC_INDEX in rows or prod(rows) >= ROWS_PER_COLUMN * columns:
+                return True
+        return False
+
+    def check(self, op: coda.ConcatOp) -> Refusal | None:
+        if self.other is not None:
+            return Refusal(
+                "all of it are products and sums of its parts",
+                f"{name_of(op.result)} is copied together: {self.other.name} needs it as it is",
+            )
+        if numerics_mode(op) == NumericsMode.EAGER_EXACT:
+            return Refusal(
+                "the numerics mode lets rounding points move",
+                f"{name_of(op.result)} is copied together: its products are rounded together in the"
+                " mode eager-exact",
+                "use the mode fp32-epilogue or deterministic",
+            )
+        return None
+
+
+def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
+    """Whether `op` sums up columns or rows of its operand `use`, or multiplies its rows."""
+    match op:
+        case coda.ReduceOp():
+            return op.kind.data == "sum"
+        case coda.SumToOp():
+            return shape_of(op.result) == shape_of(op.x)[-1:]
+        case coda.LinearOp():
+            return use.index == 0 and op.bias is None
+        case coda.MatmulOp():
+            return use.index == 0
+        case coda.WeightGradientOp():
+            return op.dy is not op.x and (use.index == 0 or op.x is whole)
+        case _:
+            return False
+
+
+@dataclass
+class _Split:
+    """Puts what is computed of each part in the place of what is computed of all."""
+
+    op: coda.ConcatOp
+    users: _Users
+    rewriter: FunctionRewriter
+    parts: dict[tuple[SSAValue, int], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int], SSAValue]
+    )
+    """By value and number, the part of a value that has all columns."""
+
+    def __post_init__(self) -> None:
+        stop, self.ranges = 0, list[tuple[int, int]]()
+        for number, part in enumerate(self.op.parts):
+            start, stop = stop, stop + shape_of(part)[-1]
+            self.ranges.append((start, stop))
+            self.parts[self.op.result, number] = part
+
+    def run(self) -> None:
+        order = self.rewriter.order
+        for sink in sorted(self.users.sinks, key=order.position):
+            if isinstance(sink, coda.WeightGradientOp) and sink.x is self.op.result:
+                continue
+            insert = OpInserter(self.rewriter, sink, sink.location)
+            replace_value(sink, self._together(sink, insert))
+            order.erase(sink)
+        pointwise = sorted(self.users.pointwise, key=order.position, reverse=True)
+        for op in (*pointwise, self.op):
+            if not op.results[0].uses:
+                order.erase(op)
+
+    def _together(self, sink: Sink, insert: OpInserter) -> SSAValue:
+        """What `sink` gives, from what its parts give: side by side, or added up."""
+        parts = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
+        values = [insert.insert(part, sink.result.name_hint) for part in parts]
+        if isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
+            return insert.insert(coda.ConcatOp(values, 0), sink.result.name_hint)
+        total = reduce(insert.add, values)
+        return insert.cast(total, element_type_of(sink.result))
+
+    def _part_of(self, sink: Sink, number: int, insert: OpInserter) -> Operation:
+        """What `sink` computes, of one part of the columns."""
+        type = element_type_of(sink.result)
+        match sink:
+            case coda.ReduceOp():
+                return coda.ReduceOp(self._part(sink.x, number, insert), "sum", f32)
+            case coda.SumToOp():
+                x = self._part(sink.x, number, insert)
+                return coda.SumToOp(x, shape_of(x)[-1:], result_element_type=type)
+            case coda.WeightGradientOp():
+                dy = self._part(sink.dy, number, insert)
+                return coda.WeightGradientOp(dy, sink.x, result_element_type=type)
+            case coda.LinearOp():
+                weight = insert.insert(coda.SliceOp(sink.weight, 1, *self.ranges[number]))
+                x = self._part(sink.x, number, insert)
+                return coda.LinearOp(x, weight, result_element_type=type)
+            case coda.MatmulOp():
+                weight = insert.insert(coda.SliceOp(sink.weight, 0, *self.ranges[number]))
+                x = self._part(sink.x, number, insert)
+                return coda.MatmulOp(x, weight, result_element_type=type)
+
+    def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
+        """The columns of `value` that belong to a part; all of a value that has one, or none."""
+        shape = shape_of(value)
+        if shape[-1:] != (self.ranges[-1][1],):
+            return value
+        if (value, number) not in self.parts:
+            self.parts[value, number] = insert.insert(
+                self._cut(value, number, insert), value.name_hint
+            )
+        return self.parts[value, number]
+
+    def _cut(self, value: SSAValue, number: int, insert: OpInserter) -> Operation:
+        op, shape, (start, stop) = value.owner, shape_of(value), self.ranges[number]
+        if not is_pointwise(op):
+            return coda.SliceOp(value, len(shape) - 1, start, stop)
+        assert isinstance(op, Operation)
+        return type(op).create(
+            operands=[self._part(operand, number, insert) for operand in op.operands],
+            result_types=[TensorType(element_type_of(value), (*shape[:-1], stop - start))],
+            properties=op.properties.copy(),
+        )

@@ -1,0 +1,100 @@
+"""Pass `convert-linear-to-gemm`: linear maps, and the gradients of their weights, become GEMMs with
+an (almost) empty epilogue."""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    Layout,
+    PortKind,
+    Result,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+    YieldOp,
+    numerics_mode,
+)
+from coda_ir.passes.block.split_concatenation import reads_parts
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_gemm_types, name_of
+from coda_ir.passes.support.norms import bias_of
+
+
+@dataclass(frozen=True)
+class ConvertLinearToGemmPass(FunctionPass):
+    """`coda.linear` and `coda.matmul` become `gemm.fused`; a bias becomes a row port.
+
+        %z = coda.linear %x, %w, %b        ->  %z = gemm.fused %x columns(%w) row(%b) {
+                                                 yield acc + b
+                                               }
+        %dw = coda.weight_gradient %dz, %x ->  %dw = gemm.fused transposed %dz columns(%x) kn {
+                                                 yield acc
+                                               }
+
+    Columns that are joined for gradients of weights alone are read where they are. Legal iff
+    float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
+    rows to sum over.
+    """
+
+    name: ClassVar[str] = "convert-linear-to-gemm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp):
+                refusal = check_gemm_types(op) or _check_rows(op)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+                else:
+                    _convert(op, rewriter)
+
+
+LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
+
+
+def _check_rows(op: LinearMap) -> Refusal | None:
+    if not isinstance(op, coda.WeightGradientOp) or len(shape_of(op.x)) > 1:
+        return None
+    return Refusal(
+        "a weight's gradient is a sum over rows",
+        f"{name_of(op.x)} is a single row: the outer product runs as a kernel of its own",
+    )
+
+
+def _rows_of_x(op: coda.WeightGradientOp) -> list[SSAValue]:
+    """What the gradient of a weight has columns for: parts that lie side by side as they are."""
+    joined = op.x.owner
+    if isinstance(joined, coda.ConcatOp) and reads_parts(joined):
+        return list(joined.parts)
+    return [op.x]
+
+
+def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
+    block = Block(arg_types=[f32])
+    accumulator = block.args[0]
+    accumulator.name_hint = "acc"
+    block.add_op(YieldOp(accumulator))
+    is_gradient = isinstance(op, coda.WeightGradientOp)
+    segment = Segment(
+        weights=_rows_of_x(op) if is_gradient else [op.weight],
+        ports=[],
+        results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
+        body=Region(block),
+        layout=Layout.NK if isinstance(op, coda.LinearOp) else Layout.KN,
+    )
+    builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
+    bias, value = None if is_gradient else bias_of(op), accumulator
+    if bias is not None:
+        (argument,) = segment.add_port(PortKind.ROW, bias)
+        value = builder.add(accumulator, argument)
+    segment.set_yielded(0, [builder.result(value, element_type_of(op.result))])
+    fused = FusedOp(op.dy if is_gradient else op.x, [segment], transposed=is_gradient)
+    fused.location = op.location
+    fused.outputs[0].name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(fused.outputs[0])
+    rewriter.order.replace(op, fused)

@@ -1,0 +1,243 @@
+"""Pass `fuse-cross-entropy`: the loss in the epilogue of the language-model head."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
+from coda_ir.dialects.gemm import (
+    CheckedIndexOp,
+    Combiner,
+    FinalizeOp,
+    FusedOp,
+    Port,
+    PortKind,
+    ResultPortAttr,
+    ScalarBuilder,
+    YieldOp,
+    partial_arguments,
+    partial_type,
+)
+from coda_ir.passes.fusion.loss_gradient import fuse_loss_gradient
+from coda_ir.passes.fusion.split_reductions import make_finalize
+from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import (
+    check_cross_entropy,
+    check_cross_entropy_grad,
+    check_rounding_may_move,
+)
+from coda_ir.remarks import fuse_locations
+
+
+@dataclass(frozen=True)
+class FuseCrossEntropyPass(FunctionPass):
+    """loss = logsumexp(logits) − logits[target] without a pass over the logits.
+
+        %z = gemm.fused ... { yield v }              %p, %t = gemm.fused ... col(%target) {
+        %l = coda.cross_entropy %z, %target    ->      yield v (partial_row<lse>), v (select)
+                                                     }
+                                                     %l = gemm.finalize row (lse %p) col(%t, ...)
+
+    The gradient of the logits is computed where they are, if they are computed again and the
+    logsumexp of each row is known:
+
+        %z = gemm.fused ... { yield v }              %d = gemm.fused ... col(%target, %lse) {
+        %d = coda.cross_entropy_grad %z, ...   ->      yield (exp(v − lse) − onehot) · dloss
+                                                     }
+
+    Otherwise the row sums of logits times their gradient, which the backward of a norm before the
+    head needs (see `move-norm-gradient-sums`), are a second result of the kernel that computes the
+    gradient:
+
+        %d = coda.cross_entropy_grad %z, ...         %d, %s = coda.cross_entropy_grad %z, ...
+        %s = coda.reduce (z ⊙ d) {kind = "sum"}  ->
+
+    The logits are stored only where something else uses them. Rows whose target is `ignore_index`
+    contribute 0. A mean or a sum over the rows is one more finalize. Legal iff the logits are the
+    tile of a GEMM in plain columns and the target does not depend on it; of the sums, iff the
+    numerics mode lets rounding points move.
+    """
+
+    name: ClassVar[str] = "fuse-cross-entropy"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.CrossEntropyOp):
+                site = check_cross_entropy(op, rewriter.order)
+                if isinstance(site, Refusal):
+                    rewriter.missed(op, site)
+                else:
+                    rewriter.passed(op, "fused into the GEMM that computes the logits")
+                    _rewrite(op, site, rewriter)
+            elif isinstance(op, coda.CrossEntropyGradOp):
+                _place_gradient(op, rewriter)
+
+
+def _place_gradient(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
+    """Compute the gradient of logits in the epilogue of their GEMM, or with its row sums."""
+    site = check_cross_entropy_grad(op, rewriter.order)
+    if not isinstance(site, Refusal):
+        rewriter.passed(op, "fused into the GEMM that computes the logits")
+        fuse_loss_gradient(op, site, rewriter)
+        return
+    if isinstance(op.logits.owner, FusedOp):
+        rewriter.missed(op, site)
+    if op.moment is None:
+        _add_moment(op, rewriter)
+
+
+def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
+    """Let `op` sum up what reductions of logits ⊙ gradient would read both again for."""
+    sums = [reduce for reduce in _sums_of(op.result) if _factors(reduce) == {op.logits, op.result}]
+    if not sums or check_rounding_may_move(op, "the gradient of the logits is rounded"):
+        return
+    for reduce in sums:
+        rewriter.passed(reduce, "computed with the gradient of the loss")
+    joined = coda.CrossEntropyGradOp(
+        op.logits,
+        op.target,
+        op.dloss,
+        op.row_lse,
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+        has_moment=True,
+    )
+    joined.location = fuse_locations(op.location, *(reduce.location for reduce in sums))
+    joined.result.name_hint = op.result.name_hint
+    rewriter.order.insert_before(joined, op)
+    op.result.replace_all_uses_with(joined.result)
+    rewriter.order.erase(op)
+    assert joined.moment is not None
+    for reduce in sums:
+        joined.moment.name_hint = reduce.result.name_hint
+        reduce.result.replace_all_uses_with(joined.moment)
+        rewriter.order.erase(reduce)
+
+
+def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
+    """The float32 sums of rows that are computed from `value` by pointwise operators."""
+    for op in _users(value):
+        if isinstance(op, coda.CastOp | coda.MulOp):
+            yield from _sums_of(op.result)
+        elif isinstance(op, coda.ReduceOp) and _is_wide_sum(op):
+            yield op
+
+
+def _is_wide_sum(op: coda.ReduceOp) -> bool:
+    return op.kind.data == "sum" and element_type_of(op.result) == f32
+
+
+def _users(value: SSAValue) -> list[Operation]:
+    return list(dict.fromkeys(use.operation for use in value.uses))
+
+
+def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:
+    """The two different factors of what is summed, before conversions."""
+    product = reduce.x.owner
+    if not isinstance(product, coda.MulOp):
+        return None
+    return {_unconverted(product.lhs), _unconverted(product.rhs)}
+
+
+def _unconverted(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, coda.CastOp):
+        value = value.owner.operand
+    return value
+
+
+def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) -> None:
+    rewriter.order.hoist([op.target], site.op)
+    columns = shape_of(op.logits)[-1]
+    lse, target_logit = _add_results(op, site, rewriter)
+    rows = shape_of(op.target)
+    per_row = _per_row_loss(op, columns, lse, target_logit, TensorType(f32, rows))
+    _insert(per_row, op, rewriter)
+    outputs: Sequence[SSAValue] = per_row.outputs
+    if op.reduction.data != "none":
+        outputs = _over_rows(op, outputs, rewriter)
+    outputs[0].name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(outputs[0])
+    rewriter.order.erase(op)
+
+
+def _insert(new: Operation, op: Operation, rewriter: FunctionRewriter) -> None:
+    new.location = op.location
+    rewriter.order.insert_before(new, op)
+
+
+def _add_results(
+    op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter
+) -> tuple[SSAValue, SSAValue]:
+    editor = EpilogueEditor(site.op, rewriter.order)
+    segment = editor.segments[site.segment]
+    values = list(segment.yielded(site.result))
+    segment.add_port(PortKind.COL, op.target)
+    port = segment.ports.index(Port(PortKind.COL, op.target))
+    rows = shape_of(op.target)
+    lse = editor.add_result(
+        site.segment,
+        ResultPortAttr.partial_row(Combiner.LSE),
+        partial_type(rows, is_wide=True),
+        values,
+    )
+    select = editor.add_result(
+        site.segment, ResultPortAttr.select(port), TensorType(f32, rows), values
+    )
+    editor.locations.append(op.location)
+    # The loss no longer uses the logits: without other uses they are not stored.
+    op.operands = (op.target, op.target)
+    partial, target_logit = editor.commit_and_locate(site.segment, [lse, select])
+    partial.name_hint, target_logit.name_hint = "lse", "target_logit"
+    return partial, target_logit
+
+
+def _per_row_loss(
+    op: coda.CrossEntropyOp, columns: int, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
+) -> FinalizeOp:
+    """lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts.
+
+    A target that is neither one of the `columns` nor ignored is an error.
+    """
+    index_type = element_type_of(op.target)
+    block = Block(arg_types=[*partial_arguments([lse]), f32, index_type])
+    builder = ScalarBuilder(block)
+    total, rest, logit, target = block.args
+    target.name_hint, number = op.target.name_hint, op.ignore_index.value.data
+    target = builder.insert(CheckedIndexOp(target, columns, number))
+    ignored = builder.insert(arith.CmpiOp(target, builder.integer(number, index_type), "eq"))
+    zero, one = builder.constant(0.0), builder.constant(1.0)
+    # The difference of two numbers of the magnitude of logits, and only then what they lack.
+    loss = builder.add(builder.sub(total, logit), rest)
+    loss = builder.insert(arith.SelectOp(ignored, zero, loss))
+    values = [loss]
+    if op.reduction.data == "mean":
+        values.append(builder.insert(arith.SelectOp(ignored, zero, one)))
+    block.add_op(YieldOp(*values))
+    ports = [Port(PortKind.COL, target_logit), Port(PortKind.COL, op.target)]
+    return FinalizeOp([(Combiner.LSE, lse)], ports, [type] * len(values), Region(block))
+
+
+def _over_rows(
+    op: coda.CrossEntropyOp, columns: Sequence[SSAValue], rewriter: FunctionRewriter
+) -> Sequence[SSAValue]:
+    """The sum of the losses over all rows, divided by the number of rows that count for a mean."""
+    flat: list[SSAValue] = []
+    for column in columns:
+        if len(shape_of(column)) != 1:
+            reshape = coda.ReshapeOp(column, (DYNAMIC_INDEX,))
+            _insert(reshape, op, rewriter)
+            column = reshape.result
+        flat.append(column)
+    finalize = make_finalize(
+        [(Combiner.ADD, column) for column in flat],
+        [TensorType(f32, ())],
+        lambda b, total: [b.div(total[0], total[1]) if len(total) > 1 else total[0]],
+    )
+    _insert(finalize, op, rewriter)
+    return finalize.outputs

@@ -1,0 +1,273 @@
+"""Pass `fuse-groups`: code on groups of columns runs where a tile holds whole groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, tensor_type
+from coda_ir.dialects.gemm import (
+    Combiner,
+    GroupReduceOp,
+    MapOp,
+    PortKind,
+    ResultPortAttr,
+    ScalarBuilder,
+    Segment,
+    YieldOp,
+    numerics_mode,
+)
+from coda_ir.dialects.gemm.scalar_code import emit_scalar
+from coda_ir.passes.fusion.split_reductions import make_finalize
+from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.groups import (
+    GroupCode,
+    find_group_code,
+    find_row_code,
+    joins_columns,
+    splits_columns,
+)
+from coda_ir.passes.support.legality import check_group_code, group_site
+
+
+@dataclass(frozen=True)
+class FuseGroupsPass(FunctionPass):
+    """Pointwise code and reductions over groups of columns become one epilogue, or one kernel.
+
+        %h = coda.reshape %z : (... x N) -> (... x N/G x G)
+        %p = coda.mul %h, %dy                               %d, %p = gemm.map tile(%z, ...) {
+        %s = coda.reduce %p {kind = "mean"}                   s = gemm.group_reduce add z·dy over G
+        %d = coda.mul %h, %s                          ->      yield z·s/G, z·dy
+        %g = coda.sum_to %p : (G)                           }
+        %y = coda.reshape %d : (... x N)                    %g = gemm.finalize col (...)
+
+    The gradient of a norm of heads is such code: it needs sums over each head, which one tile
+    holds. It joins the epilogue that computes one of its operands, in pair mode too, such as the
+    rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
+    chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
+    fits into a tile (a row into registers), what else comes in fits a port, no sum of a group
+    leaves, and nothing that comes in depends on what goes out.
+    """
+
+    name: ClassVar[str] = "fuse-groups"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for find in (find_group_code, find_row_code):
+            while _sweep(find(rewriter.ops), rewriter):
+                pass
+
+
+def _sweep(found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
+    """Rewrite codes that share no operator; whether others are left to be found again."""
+    rewritten: set[Operation] = set()
+    is_done = True
+    for code in found:
+        if not rewritten.isdisjoint(code.ops):
+            is_done = False
+            continue
+        code.ops.sort(key=rewriter.order.position)
+        if check_group_code(code, rewriter.order) is None:
+            rewritten.update(code.ops)
+            _rewrite(code, rewriter)
+    return not is_done
+
+
+def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
+    site = group_site(code, rewriter.order)
+    where = f"fused into the epilogue of {site.op.name}" if site else "becomes a kernel"
+    company = f"with what else reads groups of {code.group} columns"
+    rewriter.passed(code.reductions[0], f"{where}, {company}")
+    if code.is_split:
+        _join_exits(code, rewriter)
+    _Fusion(code, site or _empty_map(code, rewriter), rewriter).run()
+
+
+def _join_exits(code: GroupCode, rewriter: FunctionRewriter) -> None:
+    """Let everything outside read the values of the code as columns of (... x N)."""
+    for op in list(code.ops):
+        if splits_columns(op) or isinstance(op, coda.SumToOp):
+            continue
+        users = code.users_outside(op.results[0])
+        if not all(map(joins_columns, users)):
+            _join(op, [user for user in users if not joins_columns(user)], code, rewriter)
+
+
+def _join(
+    op: Operation, users: Sequence[Operation], code: GroupCode, rewriter: FunctionRewriter
+) -> None:
+    """Let `users` of the result of `op` read a view of it as (... x N)."""
+    value, after = op.results[0], op.next_op
+    assert after is not None, "a block ends with its terminator"
+    joined = coda.ReshapeOp(value, code.shape)
+    split = coda.ReshapeOp(joined, code.domain)
+    for new in (joined, split):
+        new.location = op.location
+        new.result.name_hint = value.name_hint
+        rewriter.order.insert_before(new, after)
+    value.replace_uses_with_if(split.result, lambda use: use.operation in users)
+
+
+def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
+    """A kernel over the columns, which loads what the code splits."""
+    block = Block()
+    block.add_op(YieldOp())
+    segment = Segment(weights=[], ports=[], results=[], body=Region(block))
+    for base in code.bases:
+        segment.add_port(PortKind.TILE, base)
+    empty = MapOp(segment)
+    empty.location = code.reductions[0].location
+    rewriter.order.hoist(code.leaves, code.anchor)
+    rewriter.order.insert_before(empty, code.anchor)
+    return Site(empty, 0, 0, is_half=False)
+
+
+class _Fusion:
+    """Moves group code into the epilogue at a site."""
+
+    def __init__(self, code: GroupCode, site: Site, rewriter: FunctionRewriter):
+        self.code, self.site, self.rewriter = code, site, rewriter
+        self.lanes: dict[SSAValue, Sequence[SSAValue]] = {}
+
+    def run(self) -> None:
+        order, code = self.rewriter.order, self.code
+        order.hoist([v for v in code.leaves if not self.site.holds(v)], self.site.op)
+        moved = [op for op in code.ops if op not in code.repeated and not self._is_kept(op)]
+        for op in moved:
+            order.sink_users(op, self.site.op)
+        self.editor = EpilogueEditor(self.site.op, order)
+        for op in code.ops:
+            self._emit(op)
+        moved += self._add_tiles()
+        sums = [op for op in code.ops if isinstance(op, coda.SumToOp)]
+        indices = [self._add_column_sum(op) for op in sums]
+        for op in moved:
+            op.operands = ()
+        partials = self.editor.commit_and_locate(self.site.segment, indices)
+        for op, partial in zip(sums, partials, strict=True):
+            self._finalize(op, partial)
+        for op in reversed(moved):
+            order.erase(op)
+        for op in reversed([op for op in code.ops if op in code.repeated]):
+            if not op.results[0].uses:
+                order.erase(op)
+
+    def _is_kept(self, op: Operation) -> bool:
+        """Whether others read groups of columns through the same view."""
+        return splits_columns(op) and bool(self.code.users_outside(op.results[0]))
+
+    # The code
+
+    def _emit(self, op: Operation) -> None:
+        if isinstance(op, coda.SumToOp):
+            return
+        value = op.results[0]
+        if splits_columns(op):
+            base = op.operands[0]
+            self.lanes[value] = self._elements(base, self.code.shape)
+            return
+        builder = self.editor.builder(self.site.segment, op.location)
+        if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
+            total = self._reduced(op, builder)
+            total.name_hint = total.name_hint or value.name_hint
+            self.lanes[value] = [total] * len(self._operand(op.x))
+            return
+        operands = [self._operand(v) for v in op.operands]
+        count = max(map(len, operands))
+        if not self.code.is_tile(value):
+            single = emit_scalar(builder, op, [lanes[0] for lanes in operands])
+            self.lanes[value] = [single] * count
+            return
+        self.lanes[value] = [
+            emit_scalar(builder, op, [lanes[index] for lanes in operands]) for index in range(count)
+        ]
+        for lane in self.lanes[value]:
+            lane.name_hint = lane.name_hint or value.name_hint
+
+    def _operand(self, value: SSAValue) -> Sequence[SSAValue]:
+        if value in self.lanes:
+            return self.lanes[value]
+        return self._elements(value, (*self.code.shape[:-1], self.code.group))
+
+    def _elements(self, value: SSAValue, domain: Sequence[int]) -> Sequence[SSAValue]:
+        return self.editor.lanes_of(value, self.site.segment, domain, half=False)
+
+    def _reduced(self, op: coda.ReduceOp | coda.NormStatsOp, builder: ScalarBuilder) -> SSAValue:
+        lanes, group = self._operand(op.x), self.code.group
+        if isinstance(op, coda.NormStatsOp):
+            mean = builder.divide_by(
+                _total(builder, [builder.mul(v, v) for v in lanes], Combiner.ADD, group), group
+            )
+            return builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
+        kind = op.kind.data
+        combiner = Combiner.MAX if kind == "max" else Combiner.ADD
+        total = _total(builder, lanes, combiner, group)
+        if kind == "mean":
+            total = builder.divide_by(total, group)
+        return builder.result(total, element_type_of(op.result))
+
+    # What leaves it
+
+    def _add_tiles(self) -> list[Operation]:
+        """Store what is read outside; returns the views whose results are taken over."""
+        found: list[Operation] = []
+        for op in self.code.ops:
+            users = [] if op in self.code.repeated else self.code.users_outside(op.results[0])
+            if not self.code.is_split and users:
+                self._add_tile(op.results[0], op.results[0])
+                continue
+            for user in users:
+                if joins_columns(user):
+                    self._add_tile(op.results[0], user.results[0])
+                    found.append(user)
+        return found
+
+    def _add_tile(self, value: SSAValue, stored: SSAValue) -> None:
+        """Store `value` of the code in place of `stored`."""
+        lanes, type = self.lanes[value], tensor_type(stored)
+        number = self.site.segment
+        index = self.editor.add_result(number, ResultPortAttr.tile(), type, lanes)
+        self.editor.adopt(number, index, stored)
+
+    def _add_column_sum(self, op: coda.SumToOp) -> int:
+        type = TensorType(f32, (DYNAMIC_INDEX, self.code.columns))
+        port = ResultPortAttr.partial_col(Combiner.ADD)
+        return self.editor.add_result(self.site.segment, port, type, self.lanes[op.x])
+
+    def _finalize(self, op: coda.SumToOp, partial: SSAValue) -> None:
+        """The sum over the rows of every column, and over the groups."""
+        partial.name_hint = "partial"
+        columns, group = self.code.columns, self.code.group
+        total = self._sum_of(op, partial, TensorType(f32, (columns,)))
+        groups = coda.ReshapeOp(total, (columns // group, group))
+        groups.location = op.location
+        self.rewriter.order.insert_before(groups, op)
+        result = self._sum_of(op, groups.result, tensor_type(op.result))
+        result.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(result)
+
+    def _sum_of(self, op: coda.SumToOp, value: SSAValue, type: AnyTensor) -> SSAValue:
+        element_type = type.element_type
+        finalize = make_finalize(
+            [(Combiner.ADD, value)],
+            [type],
+            lambda builder, total: [builder.result(total[0], element_type)],
+            numerics_mode(op),
+            "col",
+        )
+        finalize.location = op.location
+        self.rewriter.order.insert_before(finalize, op)
+        return finalize.outputs[0]
+
+
+def _total(
+    builder: ScalarBuilder, lanes: Sequence[SSAValue], combiner: Combiner, group: int
+) -> SSAValue:
+    """The reduction over a group, of the columns of a pair first."""
+    value = lanes[0] if len(lanes) == 1 else builder.combine(combiner, *lanes)
+    return builder.insert(GroupReduceOp(value, combiner, group))

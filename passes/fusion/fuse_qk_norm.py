@@ -1,0 +1,65 @@
+"""Pass `fuse-qk-norm`: per-head RMSNorm of queries and keys in the epilogue of their projection."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ResultPortAttr, ScalarBuilder
+from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_qk_norm
+
+
+@dataclass(frozen=True)
+class FuseQkNormPass(FunctionPass):
+    """A norm over groups of columns (heads) that fit into one tile needs no second kernel.
+
+        %z = gemm.fused ... { yield acc }              %q = gemm.fused ... table(%w) {
+        %q = coda.rms_norm %z, %w {group = 128}   ->     s = gemm.group_reduce add acc² over 128
+                                                         yield acc · rsqrt(s/128 + eps) · w
+                                                       }
+
+    Legal iff the operand is the tile of a GEMM in plain columns and a group fits into a tile; the
+    schedule then gives every tile whole groups.
+    """
+
+    name: ClassVar[str] = "fuse-qk-norm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.RMSNormOp) and op.group is not None:
+                site = check_qk_norm(op, rewriter.order)
+                if isinstance(site, Refusal):
+                    rewriter.missed(op, site)
+                else:
+                    rewriter.passed(op, "fused into the GEMM of its projection")
+                    _rewrite(op, site, rewriter)
+
+
+def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None:
+    if op.weight is not None:
+        rewriter.order.hoist([op.weight], site.op)
+    editor = EpilogueEditor(site.op, rewriter.order)
+    (value,) = editor.segments[site.segment].yielded(site.result)
+    scaled = _normalize(editor.builder(site.segment, op.location), op, value)
+    if op.weight is not None:
+        # At least one row dimension, so that the weight of a vector is a row as well.
+        domain = (*(shape_of(op.x)[:-1] or (1,)), op.group_size)
+        (weight,) = editor.lanes_of(op.weight, site.segment, domain, half=False)
+        scaled = editor.builder(site.segment, op.location).mul(scaled, weight)
+    scaled = editor.builder(site.segment, op.location).result(scaled, element_type_of(op.result))
+    port = ResultPortAttr.tile()
+    index = editor.add_result(site.segment, port, tensor_type(op.result), [scaled])
+    replace_by_result(editor, op, site.segment, index)
+
+
+def _normalize(builder: ScalarBuilder, op: coda.RMSNormOp, value: SSAValue) -> SSAValue:
+    square = builder.mul(value, value)
+    total = builder.insert(GroupReduceOp(square, Combiner.ADD, op.group_size))
+    mean = builder.divide_by(total, op.group_size)
+    rstd = builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
+    rstd.name_hint = "rstd"
+    return builder.mul(value, rstd)

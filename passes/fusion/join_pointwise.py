@@ -1,0 +1,58 @@
+"""Pass `join-pointwise`: pointwise code joins an epilogue that loads what it reads."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation
+
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.fusion.fuse_pointwise import fuse_at
+from coda_ir.passes.fusion.joining import find_companion, join_with_operands
+from coda_ir.passes.support.editing import is_left_to_readers
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import find_site
+
+
+@dataclass(frozen=True)
+class JoinPointwisePass(FunctionPass):
+    """Pointwise code on tensors that an epilogue loads anyway runs there: horizontal fusion.
+
+        %dx = gemm.fused %dz ... tile(%x) {...}        %dx, %h = gemm.fused %dz ... tile(%x) {
+        %h  = coda.mul %x, %r                     ->     yield ..., x · r
+                                                       }
+
+    It does not need the accumulator, only a kernel that has its operands on chip: the backward
+    computes a norm or an activation again where the gradient of the same elements is made. What
+    reads the result of such code then follows as in `fuse-pointwise`. Legal iff the code has the
+    shape of the tile, its other operands fit ports, and neither it nor the kernel needs what the
+    other computes.
+    """
+
+    name: ClassVar[str] = "join-pointwise"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if is_pointwise(op) and not _is_repeated(op):
+                _place(op, rewriter)
+
+
+def _is_repeated(op: Operation) -> bool:
+    """Whether those who read `op` compute it themselves."""
+    return len(shape_of(op.results[0])) < 2 or is_left_to_readers(op)
+
+
+def _place(op: Operation, rewriter: FunctionRewriter) -> None:
+    site = find_site(op, rewriter.order)
+    if not isinstance(site, Refusal) and fuse_at(op, site, rewriter):
+        return
+    join_companion(op, rewriter)
+
+
+def join_companion(op: Operation, rewriter: FunctionRewriter) -> bool:
+    """Let `op` join an epilogue that loads what it reads, if there is one."""
+    companion = find_companion(op, rewriter.order)
+    if companion is None:
+        return False
+    rewriter.passed(op, f"joins the epilogue of {companion.op.name} that loads its operand")
+    return join_with_operands(op, companion, rewriter.order)

@@ -1,0 +1,157 @@
+"""Pass `merge-gemm-sums`: the sum of several products is one GEMM with several inputs."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    PortKind,
+    ScalarBuilder,
+    Segment,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_products_may_meet, name_of
+from coda_ir.passes.support.sums import addends_of, biases_of, is_part_of_sum, replace_sum
+from coda_ir.remarks import fuse_locations
+
+
+@dataclass(frozen=True)
+class MergeGemmSumsPass(FunctionPass):
+    """A sum of products is accumulated in one place: the loops over K follow one another.
+
+        %a = gemm.fused %dq columns(%wq) kn          %dh = gemm.fused %dq + %dk
+        %b = gemm.fused %dk columns(%wk) kn    ->      columns(%wq) + (%wk) kn
+        %dh = coda.add %a, %b
+
+    The gradient of a value that several linear maps read is such a sum, and so is that of a weight
+    with several uses; blocks whose attention and MLP run side by side add up their projections.
+    Sums of more than two, and sums with other addends, are taken apart first. Biases are added in
+    the epilogue of the one GEMM. Legal iff each product has no other use (so none depends on
+    another) and no epilogue but a bias, they have the same type, and their weights the same layout.
+    Rounds once where the products were rounded before, which the mode eager-exact forbids.
+    """
+
+    name: ClassVar[str] = "merge-gemm-sums"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.AddOp) and not is_part_of_sum(op):
+                addends = list(addends_of(op))
+                products = [value for value in addends if _is_product(value)]
+                if len(products) > 1:
+                    groups = _groups(op, products, rewriter)
+                    if groups:
+                        _rewrite(op, addends, groups, rewriter)
+
+
+def _is_product(value: SSAValue) -> bool:
+    """Whether `value` comes from a GEMM that no barrier keeps apart from what follows."""
+    is_ordered = any(isinstance(use.operation, coda.BarrierOp) for use in value.uses)
+    return isinstance(value.owner, FusedOp) and not is_ordered
+
+
+def _groups(
+    root: coda.AddOp, products: Sequence[SSAValue], rewriter: FunctionRewriter
+) -> list[list[SSAValue]]:
+    """The products that one accumulator can hold, two and more at a time."""
+    refusal = check_products_may_meet(root)
+    if refusal is not None:
+        rewriter.missed(root, refusal)
+        return []
+    groups: dict[Hashable, list[SSAValue]] = {}
+    for value in products:
+        refusal = _check_product(value, root)
+        if refusal is None:
+            groups.setdefault(_kind(value), []).append(value)
+        else:
+            rewriter.missed(root, refusal)
+    if len(groups) > 1:
+        rewriter.missed(root, _ARE_STORED_DIFFERENTLY)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+_ARE_STORED_DIFFERENTLY = Refusal(
+    "the weights of all products are stored alike",
+    "the products are stored and added one by one: weights of N x K and of K x N",
+)
+
+
+def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
+    """Whether an addend is nothing but a product of the type of the sum."""
+    gemm = value.owner
+    assert isinstance(gemm, FusedOp)
+    if value.has_more_than_one_use():
+        return Refusal(
+            "a product that is added has no other use",
+            f"{name_of(value)} is stored and loaded again: it is used elsewhere too",
+        )
+    segments = gemm.segments()
+    if value.type != root.result.type or len(segments) > 1 or biases_of(segments[0]) is None:
+        return Refusal(
+            "the products are added as they are, or with a bias",
+            f"{name_of(value)} is stored and loaded again: it has an epilogue of its own",
+        )
+    return None
+
+
+def _kind(value: SSAValue) -> Hashable:
+    """Equal for products that one operator can add up."""
+    gemm = value.owner
+    assert isinstance(gemm, FusedOp)
+    (segment,) = gemm.segments()
+    columns = tuple(segment.weight_columns(index) for index in range(len(segment.weights)))
+    return (
+        element_type_of(gemm.x),
+        gemm.is_transposed,
+        gemm.schedule,
+        gemm.order,
+        segment.layout,
+        columns,
+    )
+
+
+def _rewrite(
+    root: coda.AddOp,
+    addends: Sequence[SSAValue],
+    groups: Sequence[Sequence[SSAValue]],
+    rewriter: FunctionRewriter,
+) -> None:
+    """Put one GEMM per group before the sum, which adds up what is left, from left to right."""
+    left = list(addends)
+    for group in groups:
+        rewriter.passed(root, f"{len(group)} products add up in one accumulator")
+        merged = _merged(group, root)
+        rewriter.order.insert_before(merged, root)
+        left[left.index(group[0])] = merged.outputs[0]
+        left = [value for value in left if value not in group]
+    replace_sum(root, left, rewriter)
+
+
+def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
+    gemms = [value.owner for value in group if isinstance(value.owner, FusedOp)]
+    first, *others = gemms
+    terms = [weights for gemm in gemms for weights in gemm.segments()[0].terms]
+    (segment,) = first.take_segments()
+    segment.weights, segment.more_weights = terms[0], terms[1:]
+    for gemm in others:
+        _add_biases(segment, gemm)
+    inputs = [x for gemm in gemms for x in gemm.inputs]
+    merged = FusedOp(inputs, [segment], first.schedule, first.order, transposed=first.is_transposed)
+    merged.location = fuse_locations(*(gemm.location for gemm in gemms), root.location)
+    merged.outputs[0].name_hint = group[0].name_hint
+    return merged
+
+
+def _add_biases(segment: Segment, gemm: FusedOp) -> None:
+    """Let the epilogue add, in float32, what the epilogue of another product adds."""
+    (value,) = segment.yielded(0)
+    builder = ScalarBuilder(segment.block, gemm.location)
+    for bias in biases_of(gemm.segments()[0]) or ():
+        (argument,) = segment.add_port(PortKind.ROW, bias)
+        value = builder.add(value, argument)
+    segment.set_yielded(0, [value])

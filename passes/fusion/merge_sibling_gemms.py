@@ -1,0 +1,99 @@
+"""Pass `merge-sibling-gemms`: GEMMs that share their input become one launch."""
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.passes.fusion.products import (
+    can_transpose,
+    transpose_product,
+    transposed_inputs,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.order import BlockOrder
+
+
+@dataclass(frozen=True)
+class MergeSiblingGemmsPass(FunctionPass):
+    """GEMMs on the same x become the column ranges of one GEMM, each with its own epilogue.
+
+        %q = gemm.fused %h columns(%wq) {...}        %q, %k = gemm.fused %h
+        %k = gemm.fused %h columns(%wk) {...}   ->     columns(%wq) {...}
+                                                       columns(%wk) {...}
+
+    The weights are not concatenated: each column range keeps its own. Gradients of weights that
+    multiply the same h take it as their x first, and store their tiles transposed:
+
+        %dwq = gemm.fused transposed %dq        %dwq, %dwk = gemm.fused transposed %h
+          columns(%h) kn -> (tile)         ->     columns(%dq) kn -> (tile_t)
+        %dwk = gemm.fused transposed %dk ...      columns(%dk) kn -> (tile_t)
+
+    Legal iff none of the GEMMs depends on another, and an epilogue whose rows become columns
+    only reads and stores tiles, vectors of one element per row or column, and scalars.
+    """
+
+    name: ClassVar[str] = "merge-sibling-gemms"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        _share_weights(rewriter)
+        first_of: dict[Hashable, FusedOp] = {}
+        for op in rewriter.ops:
+            if not isinstance(op, FusedOp):
+                continue
+            key = _inputs(op)
+            first = first_of.get(key)
+            if first is None:
+                first_of[key] = op
+            elif not rewriter.order.hoist(op.operands, first):
+                rewriter.missed(
+                    op,
+                    Refusal(
+                        "no sibling depends on another",
+                        "reads its input again: it needs a result of the GEMM it would join",
+                    ),
+                )
+            else:
+                rewriter.passed(op, "joins the GEMM that reads the same input")
+                first_of[key] = _merge(first, op, rewriter.order)
+
+
+def _inputs(op: FusedOp) -> Hashable:
+    """Equal for GEMMs that can be column ranges of one."""
+    return tuple(op.inputs), op.is_transposed, op.order
+
+
+def _share_weights(rewriter: FunctionRewriter) -> None:
+    """Transpose products that have their weights in common, unless they share their inputs."""
+    gemms = [op for op in rewriter.ops if isinstance(op, FusedOp) and op.is_transposed]
+    by_inputs = Counter(map(_inputs, gemms))
+    groups: dict[Hashable, list[FusedOp]] = {}
+    for op in gemms:
+        if by_inputs[_inputs(op)] == 1 and (weights := transposed_inputs(op)) is not None:
+            groups.setdefault((tuple(weights), op.order), []).append(op)
+    for group in groups.values():
+        for op in group if len(group) > 1 else ():
+            if not can_transpose(op):
+                rewriter.missed(op, _KEEPS_ITS_ROWS)
+            else:
+                transpose_product(op, rewriter.order)
+
+
+_KEEPS_ITS_ROWS = Refusal(
+    "an epilogue whose rows become columns combines neither",
+    "reads its weights again: its epilogue would have to combine columns instead of rows",
+)
+
+
+def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
+    segments = [*first.segments(), *second.segments()]
+    outputs = [output for segment in segments for output in segment.outputs]
+    for segment in segments:
+        body = segment.body
+        owner = body.parent_op()
+        assert owner is not None
+        owner.detach_region(body)
+    merged = first.with_segments(segments)
+    order.join(first, second, outputs, merged)
+    return merged

@@ -1,0 +1,108 @@
+"""Pass `outline-pointwise`: pointwise operators that found no GEMM become kernels together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.fusion.fuse_pointwise import fuse_at
+from coda_ir.passes.fusion.join_pointwise import join_companion
+from coda_ir.passes.fusion.joining import join, join_with_operands
+from coda_ir.passes.support.editing import Site, is_left_to_readers, recomputed
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import find_site
+from coda_ir.passes.support.ports import port_kind
+
+
+@dataclass(frozen=True)
+class OutlinePointwisePass(FunctionPass):
+    """What is left of pointwise code is gathered in `gemm.map` kernels.
+
+        %s = coda.silu %a                   %y = gemm.map tile(%a, %b) {
+        %y = coda.mul %s, %b         ->       yield silu(a) · b
+                                            }
+
+    An operator joins the kernel that computes one of its operands where that is legal. Others may
+    take a kernel into their epilogue yet: `report-unfused` says why those that remain are there.
+    """
+
+    name: ClassVar[str] = "outline-pointwise"
+
+    statistics: bool = True
+    """Whether code on columns is outlined; it may yet join a finalize, or what reads it."""
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        waiting: list[Operation] = []
+        left: set[Operation] = set() if self.statistics else _on_columns(rewriter.ops)
+        for op in rewriter.ops:
+            if is_pointwise(op) and op not in left:
+                if _is_repeated_by_consumers(op) or _comes_along(op):
+                    waiting.append(op)
+                else:
+                    _place(op, rewriter)
+        for op in reversed(waiting):
+            if op.parent is None:
+                continue
+            if op.results[0].uses:
+                _place(op, rewriter)
+            else:
+                rewriter.order.erase(op)
+
+
+def _is_repeated_by_consumers(op: Operation) -> bool:
+    """Whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
+    value = op.results[0]
+    users = [use.operation for use in value.uses]
+    is_repeated = users and all(
+        is_pointwise(user) and recomputed(value, shape_of(user.results[0])) is op for user in users
+    )
+    return len(shape_of(value)) < 2 or is_left_to_readers(op) or bool(is_repeated)
+
+
+def _comes_along(op: Operation) -> bool:
+    """Whether all that read `op` are pointwise of the same shape: it joins their kernel."""
+    users = [use.operation for use in op.results[0].uses]
+    shape = shape_of(op.results[0])
+    return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
+
+
+def _on_columns(ops: Iterable[Operation]) -> set[Operation]:
+    """The pointwise operators on columns, such as the statistics of rows."""
+    return {
+        op
+        for op in ops
+        if is_pointwise(op)
+        and len(shape_of(op.results[0])) > 1
+        and all(shape_of(value)[-1:] in ((), (1,)) for value in (*op.operands, *op.results))
+    }
+
+
+def _place(op: Operation, rewriter: FunctionRewriter) -> None:
+    """Fuse `op` where that is legal, else make it a kernel."""
+    site = find_site(op, rewriter.order)
+    if not isinstance(site, Refusal) and fuse_at(op, site, rewriter):
+        return
+    if join_companion(op, rewriter):
+        return
+    if all(_fits(operand, op) for operand in op.operands):
+        joined = join_with_operands(op, _empty_map(op, rewriter), rewriter.order)
+        if not joined:
+            join(op, _empty_map(op, rewriter), rewriter.order)
+
+
+def _fits(operand: SSAValue, op: Operation) -> bool:
+    return port_kind(shape_of(operand), shape_of(op.results[0])) is not None
+
+
+def _empty_map(op: Operation, rewriter: FunctionRewriter) -> Site:
+    """A kernel before `op` that takes it over like any other consumer, and what comes along."""
+    block = Block()
+    block.add_op(YieldOp())
+    empty = MapOp(Segment(weights=[], ports=[], results=[], body=Region(block)))
+    empty.location = op.location
+    rewriter.order.insert_before(empty, op)
+    return Site(empty, 0, 0, is_half=False)

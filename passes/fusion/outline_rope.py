@@ -1,0 +1,71 @@
+"""Pass `outline-rope`: a rotation without a projection becomes a kernel that others can join."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Block, Region
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm import MapOp, PortKind, Segment, YieldOp
+from coda_ir.dialects.gemm.rotary import pairing_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.fusion.pair_rope import rotate_lanes
+from coda_ir.passes.support.editing import EpilogueEditor
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.groups import splits_columns
+
+
+@dataclass(frozen=True)
+class OutlineRopePass(FunctionPass):
+    """A rotary embedding whose operand pointwise code reads too becomes a `gemm.map` of pairs.
+
+        %dz = coda.rope %dq, %cos, %sin           %dz = gemm.map pair<halves, 128> tile(%dq)
+        %p  = coda.mul %q, %dq             ->         half_table(%cos, %sin) {
+                                                    yield a·cos + b·sin, b·cos − a·sin
+                                                  }
+                                                  %p  = coda.mul %q, %dq
+
+    The backward rotates the gradients of q and k back, which attention gives: no GEMM has them
+    on chip. `join-pointwise` then moves the other code into the same kernel, so that what is
+    rotated is read once. Legal iff float32 holds the elements and the number of columns is static;
+    other rotations stay, and run as kernels of their own.
+    """
+
+    name: ClassVar[str] = "outline-rope"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.RopeOp) and _has_company(op) and _fits_map(op):
+                rewriter.passed(op, "becomes a kernel with what else reads its operand")
+                _outline(op, rewriter)
+
+
+def _has_company(op: coda.RopeOp) -> bool:
+    """Whether pointwise code reads what `op` rotates, or what it gives, perhaps as heads."""
+    pending = [op.x, op.result]
+    while pending:
+        for use in pending.pop().uses:
+            if isinstance(use.operation, coda.CastOp) or splits_columns(use.operation):
+                pending += use.operation.results
+            elif is_pointwise(use.operation):
+                return True
+    return False
+
+
+def _fits_map(op: coda.RopeOp) -> bool:
+    types = [element_type_of(value) for value in (op.x, op.cos, op.sin)]
+    return all(map(computes_in_float32, types)) and shape_of(op.x)[-1] != DYNAMIC_INDEX
+
+
+def _outline(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
+    block = Block()
+    block.add_op(YieldOp())
+    segment = Segment([], [], [], Region(block), pairing=pairing_of(op))
+    lanes = segment.add_port(PortKind.TILE, op.x)
+    empty = MapOp(segment)
+    empty.location = op.location
+    rewriter.order.insert_before(empty, op)
+    editor = EpilogueEditor(empty, rewriter.order)
+    rotate_lanes(op, editor, 0, lanes)

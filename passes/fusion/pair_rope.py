@@ -1,0 +1,74 @@
+"""Pass `pair-rope`: rotary embedding in a pair epilogue of the projection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
+from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, RotationTypes
+from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
+from coda_ir.passes.fusion.pairing import pair_columns
+from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_rotation
+
+
+@dataclass(frozen=True)
+class PairRopePass(FunctionPass):
+    """Rotary embedding rotates the two columns of a pair while the tile is on chip.
+
+        %z = gemm.fused ... columns(%w)            %q = gemm.fused ... columns(%w) pair<halves, 128>
+        %q = coda.rope %z, %cos, %sin      ->          half_table(%cos, %sin) {
+                                                     yield a·cos − b·sin, b·cos + a·sin
+                                                   }
+
+    The columns stay where they are: the pair port says which belong together (half-split: j and
+    j + head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that
+    pairs no other columns, and cos and sin do not depend on that GEMM. Other kernels may take a
+    rotation yet: `report-unfused` says why those that remain are there.
+    """
+
+    name: ClassVar[str] = "pair-rope"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.RopeOp):
+                _rewrite(op, rewriter)
+
+
+def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
+    pairing = pairing_of(op)
+    site = check_rotation(op, rewriter.order)
+    if isinstance(site, Refusal):
+        return
+    rewriter.order.hoist([op.cos, op.sin], site.op)
+    rewriter.passed(op, "fused into the GEMM of its projection")
+    assert isinstance(site.op, FusedOp)
+    pair_columns(site.op, site.segment, pairing, rewriter.order)
+    _fuse_rope(op, rewriter)
+
+
+def _fuse_rope(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
+    site = Site.of(op.x)
+    assert site is not None
+    editor = EpilogueEditor(site.op, rewriter.order)
+    rotate_lanes(op, editor, site.segment, editor.segments[site.segment].yielded(site.result))
+
+
+def rotate_lanes(
+    op: coda.RopeOp, editor: EpilogueEditor, number: int, lanes: Sequence[SSAValue]
+) -> None:
+    """Rotate the two columns of a pair in segment `number`, in place of `op`."""
+    segment = editor.segments[number]
+    cos, sin = (segment.add_port(table_kind(op), table) for table in (op.cos, op.sin))
+    a, b = lanes
+    builder = editor.builder(number, op.location)
+    types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
+    transposed = op.transposed is not None
+    rotated = builder.rotate(a, b, cos, sin, types, transposed=transposed)
+    port = ResultPortAttr.tile()
+    index = editor.add_result(number, port, tensor_type(op.result), rotated)
+    replace_by_result(editor, op, number, index)

@@ -1,0 +1,207 @@
+"""Pass `report-unfused`: a remark for every operator that runs outside of a GEMM by design."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xdsl.dialects.builtin import LocationAttr, f64
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.one_query_attention import OneQueryAttention
+from coda_ir.passes.support.editing import Site
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.groups import find_group_code, find_row_code
+from coda_ir.passes.support.legality import (
+    NO_PRODUCER,
+    check_group_code,
+    check_ports,
+    check_rotation,
+    find_site,
+    name_of,
+)
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.remarks import leaf_locations, missed_places
+from coda_ir.storage import is_filled_in_place
+
+_REASONS: dict[type[Operation], Refusal] = {
+    coda.AttentionOp: Refusal(
+        "a row needs no other rows of the sequence",
+        "runs as PyTorch's scaled dot-product attention",
+    ),
+    coda.EmbeddingOp: Refusal(
+        "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
+    ),
+    coda.SoftmaxOp: Refusal(
+        "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
+    ),
+    CallOp: Refusal("the operator has a counterpart in the dialect coda", "runs through PyTorch"),
+    VjpOp: Refusal(
+        "the operator has a counterpart in the dialect coda",
+        "is differentiated by PyTorch, which computes it again",
+    ),
+    coda.CrossEntropyGradOp: Refusal(
+        "the epilogue knows the number of its column",
+        "runs as a kernel of its own, which reads the logits once",
+    ),
+    coda.EmbeddingGradOp: Refusal(
+        "where a row is added is known before its id is read",
+        "adds up rows in a kernel of its own, in the order that a sort of the ids gives",
+    ),
+    coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
+    coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
+}
+
+
+ONE_QUERY = Refusal(
+    "a row needs no other rows of the sequence",
+    "attention of one query for each head runs as a kernel of its own",
+)
+
+NOT_A_TILE = Refusal(
+    "the operand is the tile of a kernel of the same function",
+    "the reduction runs as a kernel of its own",
+)
+
+IN_GRAPH = "stays in the graph, between the programs"
+
+WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
+
+NOT_DETERMINISTIC = (
+    "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
+    "it runs"
+)
+
+
+@dataclass(frozen=True)
+class ReportUnfusedPass(FunctionPass):
+    """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
+
+    Operators that another pass refused to fuse have been reported by that pass, with the kernel
+    that is left of them: that of a scale, or one that applies the statistics of a norm. What joined
+    a pointwise kernel shares its reason. Passes leave the remark to this one where a later pass may
+    yet fuse the operator. With `graph`, what is reported stays in a graph that calls programs.
+    """
+
+    name: ClassVar[str] = "report-unfused"
+    graph: bool = False
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        in_groups = _group_refusals(rewriter)
+        for op in rewriter.ops:
+            refusal = in_groups.get(op) or _reason(op, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, replace(refusal, found=IN_GRAPH) if self.graph else refusal)
+            is_call = isinstance(op, CallOp | VjpOp) and refusal is not ONE_QUERY
+            if is_call and determinism_of(op) == Determinism.MISSING:
+                rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
+
+
+def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
+    """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
+    reason, order = _REASONS.get(type(op)), rewriter.order
+    if OneQueryAttention.of(op, rewriter.shapes) is not None:
+        return ONE_QUERY
+    if reason is not None:
+        return _by_design(op, reason, rewriter)
+    match op:
+        case MapOp():
+            return None if _is_left_of_reported(op, rewriter) else _why_pointwise(op, order)
+        case coda.RopeOp():
+            verdict = check_rotation(op, order)
+            return verdict if isinstance(verdict, Refusal) else None
+        case coda.ElementwiseOp() | coda.CastOp():
+            return _why_not_float32(op) or _why_no_kernel(op, order)
+        case coda.NormStatsOp() | coda.ReduceOp() | coda.SumToOp():
+            return NOT_A_TILE if Site.of(op.x) is None else None
+        case _:
+            return None
+
+
+def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
+    match op:
+        case CallOp() | VjpOp():
+            reason = WIDE if _is_float64(op) else reason
+            return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
+        case coda.ConcatOp() if is_filled_in_place(op):
+            return None
+        case coda.ConcatOp() | coda.CrossEntropyGradOp():
+            return None if _is_reported(op.location, (op.name,), rewriter) else reason
+        case _:
+            return reason
+
+
+def _is_reported(
+    location: LocationAttr, operators: Collection[str], rewriter: FunctionRewriter
+) -> bool:
+    """Return whether another pass has refused to rewrite one of `operators` at `location`."""
+    reported = missed_places(rewriter.func.sym_name.data, operators)
+    return not reported.isdisjoint(leaf_locations(location))
+
+
+def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
+    """The reductions over groups of columns, or over rows, that `fuse-groups` has refused."""
+    found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
+    refusals: dict[Operation, Refusal] = {}
+    for code in found:
+        refusal = check_group_code(code, rewriter.order)
+        if refusal is not None:
+            refusals |= dict.fromkeys(code.reductions, refusal)
+    return refusals
+
+
+def _is_float64(op: Operation) -> bool:
+    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
+
+
+def _why_not_float32(op: Operation) -> Refusal | None:
+    """Return whether a type keeps a pointwise operator out of kernels."""
+    types = map(element_type_of, (*op.operands, *op.results))
+    wide = [type for type in types if not computes_in_float32(type)]
+    if not wide:
+        return None
+    return Refusal("float32 holds every value", f"runs through PyTorch: it computes in {wide[0]}")
+
+
+def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
+    """What keeps pointwise code out of kernels of others, and of one with ports."""
+    if not is_pointwise(op):
+        return None
+    verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
+    return verdict if isinstance(verdict, Refusal) else None
+
+
+def _statistics(op: MapOp) -> list[SSAValue]:
+    """What a pointwise kernel reads of whole rows."""
+    values = [port.value for port in op.segment().ports]
+    return [value for value in values if isinstance(value.owner, FinalizeOp)]
+
+
+def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
+    """Whether the kernel is a scale with a remark, or applies the statistics of a norm with one."""
+    norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
+    makers = (value.owner for value in _statistics(op))
+    return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(
+        isinstance(maker, FinalizeOp) and _is_reported(maker.location, norms, rewriter)
+        for maker in makers
+    )
+
+
+def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
+    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+    segment, statistics = op.segment(), _statistics(op)
+    if statistics:
+        found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
+        return Refusal("the epilogue has all it needs in its tile", f"a pointwise kernel {found}")
+    if segment.results[0].port.kind.data == ResultKind.TILE:
+        verdict = find_site(op, order)
+        if isinstance(verdict, Refusal) and verdict is not NO_PRODUCER:
+            return verdict
+    values = [port.value for port in segment.ports]
+    makers = {"an argument" if isinstance(v.owner, Block) else v.owner.name for v in values}
+    found = f"a pointwise kernel combines results of {', '.join(sorted(makers))}"
+    return Refusal("an operand is the tile of a GEMM", found)

@@ -1,0 +1,247 @@
+"""Pass `split-reductions`: reductions of a tile become partials and a finalize."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    element_type_of,
+    format_shape,
+    shape_of,
+    tensor_type,
+)
+from coda_ir.dialects.gemm import (
+    Combiner,
+    FinalizeOp,
+    MapOp,
+    NumericsMode,
+    ResultPortAttr,
+    ScalarBuilder,
+    YieldOp,
+    numerics_mode,
+    partial_arguments,
+    partial_type,
+)
+from coda_ir.passes.fusion.joining import site_that_loads
+from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_cancellation, name_of, static_columns
+
+Contributions = list[tuple[Combiner, Callable[[ScalarBuilder, SSAValue], SSAValue]]]
+"""Per partial: how the tile's columns combine, and the element that each of them contributes."""
+
+Closing = Callable[[ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
+"""From the combined partials of a row (of a column) to the results of the reduction."""
+
+
+Splittable: TypeAlias = coda.NormStatsOp | coda.ReduceOp | coda.SumToOp
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction taken apart: what each element contributes, and how the row (column) closes."""
+
+    contributions: Contributions
+    close: Closing
+    axis: str = "row"
+
+
+@dataclass(frozen=True)
+class SplitReductionsPass(FunctionPass):
+    """The sum over N columns, or over all rows, is the sum of the sums of the tiles.
+
+        %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
+        %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
+                                                    yield rsqrt(sum/N + eps)
+                                                  }
+        %db = coda.sum_to %x               ->     %db = gemm.finalize col (add %p) { yield sum }
+
+    A sum over everything, such as the gradient of a scale, is one over the rows of sums by row.
+    Partials are float32, taken from the unrounded element, and combined in a fixed order without
+    atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
+    the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
+    rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
+    a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
+    """
+
+    name: ClassVar[str] = "split-reductions"
+
+    report: bool = True
+    """Whether to emit remarks on what is refused; a later run of the pass would repeat them."""
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
+                site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
+                if site is not None:
+                    self._split(op, site, rewriter)
+
+    def _split(self, op: Splittable, site: Site, rewriter: FunctionRewriter) -> None:
+        if isinstance(op, coda.SumToOp) and _is_of_everything(op):
+            op = _sum_over_rows(op, rewriter)
+        is_sum = isinstance(op, coda.SumToOp)
+        reduction = _column_sum(op, site) if is_sum else _take_apart(op, site)
+        if not isinstance(reduction, Refusal):
+            rewriter.passed(op, "split into tile partials")
+            rewriter.order.sink(op, site.op)
+            _rewrite(op, site, reduction, rewriter)
+        elif self.report:
+            rewriter.missed(op, reduction)
+
+
+def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:
+    return builder.mul(value, value)
+
+
+def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
+    return value
+
+
+def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction | Refusal:
+    if isinstance(op, coda.NormStatsOp) and op.kind.data == "layer":
+        refusal = check_cancellation(op)
+        if refusal is not None:
+            return refusal
+    columns = static_columns(op.x)
+    kind = op.kind.data
+    needs_count = kind in ("rms", "layer", "mean") or isinstance(site.op, MapOp)
+    if needs_count and isinstance(columns, Refusal):
+        return columns
+    count = 1 if isinstance(columns, Refusal) else columns
+    if isinstance(op, coda.NormStatsOp):
+        return _norm_stats(kind, op.eps.value.data, count)
+    combiner = {"max": Combiner.MAX, "lse": Combiner.LSE}.get(kind, Combiner.ADD)
+    type = element_type_of(op.result)
+
+    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
+        return [builder.result(value, type), *total[1:]]
+
+    return Reduction([(combiner, _itself)], close)
+
+
+def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
+    """The gradient of a bias, or of a norm's weight: every column summed over all rows."""
+    if site.is_half:
+        return Refusal(
+            "each column is one of the tile",
+            f"the sum runs as a kernel of its own: {name_of(op.x)} has one value per pair",
+        )
+    if shape_of(op.result) != shape_of(op.x)[-1:]:
+        shape = format_shape(shape_of(op.result))
+        return Refusal(
+            "the sum is over all rows",
+            f"the sum runs as a kernel of its own: its shape is {shape}",
+        )
+    columns = static_columns(op.x)
+    if isinstance(columns, Refusal):
+        return columns
+    type = element_type_of(op.result)
+
+    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        return [builder.result(total[0], type)]
+
+    return Reduction([(Combiner.ADD, _itself)], close, "col")
+
+
+def _is_of_everything(op: coda.SumToOp) -> bool:
+    return shape_of(op.result) in ((), (1,)) and len(shape_of(op.x)) > 1
+
+
+def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
+    """Put sums by row, and a finalize that adds these up, in the place of a sum over everything."""
+    by_row = coda.ReduceOp(op.x, "sum", f32)
+    flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
+    type = tensor_type(op.result)
+    total = make_finalize(
+        [(Combiner.ADD, flat.result)],
+        [type],
+        lambda builder, sums: [builder.result(sums[0], type.element_type)],
+        numerics_mode(op),
+    )
+    for new in (by_row, flat, total):
+        new.location = op.location
+        rewriter.order.insert_before(new, op)
+    total.outputs[0].name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(total.outputs[0])
+    rewriter.order.erase(op)
+    return by_row
+
+
+def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
+    def rstd(builder: ScalarBuilder, variance: SSAValue) -> SSAValue:
+        return builder.rsqrt(builder.add(variance, builder.constant(eps)))
+
+    def close_rms(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        return [rstd(builder, builder.divide_by(total[0], count))]
+
+    def close_layer(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+        mean = builder.divide_by(total[0], count)
+        spread = builder.sub(builder.divide_by(total[1], count), builder.mul(mean, mean))
+        variance = builder.maximum(spread, builder.constant(0.0))
+        return [rstd(builder, variance), mean]
+
+    if kind == "rms":
+        return Reduction([(Combiner.ADD, _square)], close_rms)
+    return Reduction([(Combiner.ADD, _itself), (Combiner.ADD, _square)], close_layer)
+
+
+def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
+    partials = add_partials(op, site, reduction.contributions, rewriter, reduction.axis)
+    types = [tensor_type(result) for result in op.results]
+    mode = numerics_mode(op)
+    finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
+    finalize.location = op.location
+    for old, new in zip(op.results, finalize.outputs, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    rewriter.order.replace(op, finalize)
+
+
+def add_partials(
+    op: Operation,
+    site: Site,
+    contributions: Contributions,
+    rewriter: FunctionRewriter,
+    axis: str = "row",
+) -> list[tuple[Combiner, SSAValue]]:
+    """Yield the contributions of `op` from the epilogue at `site`; returns the partials."""
+    editor = EpilogueEditor(site.op, rewriter.order)
+    value = op.operands[0]
+    lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)
+    indices: list[int] = []
+    for combiner, contribution in contributions:
+        builder = editor.builder(site.segment, op.location)
+        values = [contribution(builder, lane) for lane in lanes]
+        port = ResultPortAttr.partial_col(combiner)
+        type = TensorType(f32, (DYNAMIC_INDEX, *shape_of(op.operands[0])[-1:]))
+        if axis == "row":
+            values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
+            port = ResultPortAttr.partial_row(combiner)
+            is_wide = isinstance(op, coda.ReduceOp) and op.rest is not None
+            type = partial_type(shape_of(op.operands[0])[:-1], is_wide=is_wide)
+        indices.append(editor.add_result(site.segment, port, type, values))
+    outputs = editor.commit_and_locate(site.segment, indices)
+    for output in outputs:
+        output.name_hint = "partial"
+    return [(kind, output) for (kind, _), output in zip(contributions, outputs, strict=True)]
+
+
+def make_finalize(
+    partials: Sequence[tuple[Combiner, SSAValue]],
+    types: Sequence[AnyTensor],
+    close: Closing,
+    mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+    axis: str = "row",
+) -> FinalizeOp:
+    """A finalize of `partials` without ports whose region is written by `close`."""
+    block = Block(arg_types=partial_arguments(value for _, value in partials))
+    builder = ScalarBuilder(block, mode=mode)
+    values = close(builder, block.args)
+    block.add_op(YieldOp(*values))
+    return FinalizeOp(partials, [], types, Region(block), axis=axis)

@@ -1,0 +1,123 @@
+"""The derivative of every operator of the block level, by family.
+
+A rule takes the gradients of an operator's results to those of its operands (`Adjoint`). Operands
+of integers have no gradient; some others have none here, with a reason that is told where a
+gradient is asked for (`refusal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Block, Operation
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward, Rule
+from coda_ir.passes.gradient.derivatives.block import BLOCK_RULES, expose_lse
+from coda_ir.passes.gradient.derivatives.elementwise import ELEMENTWISE_RULES
+from coda_ir.passes.gradient.derivatives.linear import LINEAR_RULES
+from coda_ir.passes.gradient.derivatives.norms import NORM_RULES
+from coda_ir.passes.gradient.derivatives.reductions import REDUCTION_RULES
+from coda_ir.passes.gradient.derivatives.shape import SHAPE_RULES
+from coda_ir.passes.gradient.derivatives.torch import (
+    TORCH_RULES,
+    differentiable_inputs,
+    expose_attention,
+    expose_dropout,
+    expose_indices,
+    refusal_of_call,
+)
+
+__all__ = [
+    "NOT_DIFFERENTIATED",
+    "RULES",
+    "Adjoint",
+    "Backward",
+    "Rule",
+    "differentiable_operands",
+    "expose_saved",
+    "is_constant_operand",
+    "refusal",
+]
+
+RULES: dict[type, Rule] = {
+    **ELEMENTWISE_RULES,
+    **LINEAR_RULES,
+    **NORM_RULES,
+    **REDUCTION_RULES,
+    **SHAPE_RULES,
+    **BLOCK_RULES,
+    **TORCH_RULES,
+}
+
+_SECOND = "it is a derivative itself, and second derivatives are not derived"
+
+NOT_DIFFERENTIATED: dict[type, str] = {
+    coda.ActivationGradOp: _SECOND,
+    coda.AttentionGradOp: _SECOND,
+    coda.BarrierOp: "it orders the operators of a backward",
+    coda.CrossEntropyGradOp: _SECOND,
+    coda.MaximumGradOp: _SECOND,
+    coda.DetachOp: "it stops gradients",
+    **dict.fromkeys(
+        (coda.CompareOp, coda.LogicalAndOp, coda.LogicalNotOp, coda.LogicalOrOp),
+        "its result is a truth value",
+    ),
+    VjpOp: _SECOND,
+}
+"""Why operators of the block level have no rule."""
+
+_LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp)
+"""Operators of which an operand `like` only lends its shape."""
+
+
+def expose_saved(block: Block) -> None:
+    """Let operators also return what their derivatives need of their forward: which elements
+    dropout kept, where the largest elements were, and the logsumexp of the scores of attention.
+    """
+    expose_attention(block)
+    expose_dropout(block)
+    expose_indices(block)
+    expose_lse(block)
+
+
+def differentiable_operands(op: Operation) -> Sequence[int]:
+    """The numbers of the operands of floats on whose elements the results of `op` depend."""
+    if isinstance(op, CallOp):
+        return differentiable_inputs(op)
+    if isinstance(op, coda.DetachOp):
+        return ()
+    floats = [i for i, value in enumerate(op.operands) if is_float(element_type_of(value))]
+    if isinstance(op, _LENT_SHAPES) and op.like is not None:
+        floats.remove(len(op.operands) - 1)
+    return floats
+
+
+def is_constant_operand(op: Operation, operand: int) -> bool:
+    """Whether an operand counts as a constant although a derivative exists: a rotary table."""
+    return isinstance(op, coda.RopeOp) and operand > 0
+
+
+def refusal(op: Operation, operand: int) -> str | None:
+    """Why `op` has no derivative for its operand number `operand`, if so."""
+    if type(op) not in RULES:
+        is_block_level = op.name.startswith("coda.")
+        level = "it has no rule" if is_block_level else "it is not an operator of the block level"
+        return NOT_DIFFERENTIATED.get(type(op), level)
+    if isinstance(op, CallOp):
+        return refusal_of_call(op)
+    if is_constant_operand(op, operand):
+        table = ("cos", "sin")[operand - 1]
+        return f"the table {table} of a rotary embedding counts as a constant"
+    if isinstance(op, coda.AttentionOp) and op.lse is not None and op.lse.uses:
+        return "the logsumexp of its scores is used, and has no derivative"
+    if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:
+        return "its columns are split, and their number is not known"
+    return None
+
+
+def _splits_columns(op: Operation) -> bool:
+    return isinstance(op, coda.GluOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None)

@@ -1,0 +1,74 @@
+"""Which values of a function have a gradient that anybody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.passes.gradient.derivatives import (
+    differentiable_operands,
+    is_constant_operand,
+    refusal,
+)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """An operator through which a gradient would have to go, and why it cannot."""
+
+    op: Operation
+    operand: int
+    reason: str
+
+
+def depending_on(block: Block, sources: Iterable[SSAValue]) -> set[SSAValue]:
+    """The values of floats that depend on the elements of `sources`, and these themselves."""
+    found = set(sources)
+    for op in block.ops:
+        if any(op.operands[index] in found for index in differentiable_operands(op)):
+            found.update(value for value in op.results if is_float(element_type_of(value)))
+    return found
+
+
+def contributing_to(block: Block, results: Iterable[SSAValue]) -> set[SSAValue]:
+    """The values on whose elements one of `results` depends, and these themselves."""
+    found = set(results)
+    for op in reversed(block.ops):
+        if any(value in found for value in op.results):
+            found.update(op.operands[index] for index in differentiable_operands(op))
+    return found
+
+
+def float_results(block: Block) -> list[SSAValue]:
+    """What the function returns and has a gradient."""
+    terminator = block.last_op
+    assert isinstance(terminator, ReturnOp)
+    return [value for value in terminator.arguments if is_float(element_type_of(value))]
+
+
+def obstacles(block: Block, active: Collection[SSAValue]) -> list[Obstacle]:
+    """What keeps the gradients of `active` values from being derived, in order."""
+    found: list[Obstacle] = []
+    for op in block.ops:
+        if any(result in active for result in op.results):
+            for index in differentiable_operands(op):
+                reason = refusal(op, index) if op.operands[index] in active else None
+                if reason is not None:
+                    found.append(Obstacle(op, index, reason))
+    return found
+
+
+def differentiable_arguments(block: Block, candidates: Sequence[SSAValue]) -> list[SSAValue]:
+    """Those of `candidates` on which a result depends, and not as a constant by convention."""
+    useful = contributing_to(block, float_results(block))
+    wanted: list[SSAValue] = []
+    for argument in candidates:
+        found = obstacles(block, depending_on(block, [argument]) & useful)
+        is_constant = any(is_constant_operand(each.op, each.operand) for each in found)
+        if argument in useful and not is_constant:
+            wanted.append(argument)
+    return wanted

@@ -1,0 +1,199 @@
+"""Building a backward: gradients of values, added up over their uses, operator by operator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Float64Type,
+    LocationAttr,
+    TensorType,
+    UnknownLoc,
+    f32,
+    f64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.gradients import summed_dims
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.gradient.derivatives.padding import join_pads
+from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
+
+
+@dataclass
+class Backward:
+    """The backward half of a joint function, appended to its block."""
+
+    block: Block
+    shapes: SymbolicShapes
+    active: Collection[SSAValue]
+    """The values with a gradient: a result depends on them, and they on a wanted argument."""
+    location: LocationAttr = field(default_factory=UnknownLoc)
+    _contributions: defaultdict[SSAValue, list[SSAValue]] = field(
+        default_factory=lambda: defaultdict[SSAValue, list[SSAValue]](list)
+    )
+
+    def add(self, value: SSAValue, gradient: SSAValue) -> None:
+        """Add what one use of `value` contributes to its gradient, with the type of `value`."""
+        assert gradient.type == value.type, f"{gradient.type}, expected {value.type}"
+        self._contributions[value].append(gradient)
+
+    def gradient(self, value: SSAValue) -> SSAValue | None:
+        """The gradient of `value` once all uses have contributed; None where none did."""
+        parts = self._contributions[value]
+        if not parts:
+            return None
+        parts = join_pads(parts, self.insert)
+        total = reduce(lambda a, b: self.insert(coda.AddOp(a, b)), parts)
+        if isinstance(total.owner, Operation) and total.name_hint is None:
+            total.name_hint = f"d_{value.name_hint}" if value.name_hint else None
+        self._contributions[value] = [total]
+        return total
+
+    def insert(self, op: Operation, *names: str) -> SSAValue:
+        """Append `op`; returns its first result."""
+        op.location = self.location
+        self.block.add_op(op)
+        for result, name in zip(op.results, names, strict=False):
+            result.name_hint = name
+        return op.results[0]
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """The derivative of one operator: from the gradients of its results to those of its operands.
+
+    A rule calls `give` for each operand whose gradient is wanted; sums over what was broadcast and
+    conversions to the operand's type are done there. The other methods append operators.
+    """
+
+    op: Operation
+    backward: Backward
+    d_results: Sequence[SSAValue | None]
+
+    @property
+    def dy(self) -> SSAValue:
+        """The gradient of the only result."""
+        (gradient,) = self.d_results
+        assert gradient is not None
+        return gradient
+
+    def wants(self, operand: SSAValue | None) -> bool:
+        """Whether a gradient of `operand` is of use to anybody."""
+        return operand is not None and operand in self.backward.active
+
+    def give(self, operand: SSAValue, gradient: SSAValue) -> None:
+        """Contribute `gradient` to that of `operand`, which may be smaller or of another type."""
+        if self.wants(operand):
+            self.backward.add(operand, self.fitted(gradient, operand))
+
+    def fitted(self, gradient: SSAValue, operand: SSAValue) -> SSAValue:
+        """`gradient` summed over what `operand` was broadcast along, with its type."""
+        shape, type = shape_of(operand), element_type_of(operand)
+        if summed_dims(shape_of(gradient), shape):
+            return self.insert(coda.SumToOp(gradient, shape, result_element_type=type))
+        gradient = self.cast(gradient, type)
+        # One may state an extent that the other leaves open.
+        return gradient if shape_of(gradient) == shape else self.reshaped(gradient, operand)
+
+    # Operators
+
+    def insert(self, op: Operation, *names: str) -> SSAValue:
+        """Append `op`; returns its first result."""
+        return self.backward.insert(op, *names)
+
+    def cast(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """`value` with another element type, itself where it has that type."""
+        if element_type_of(value) == type:
+            return value
+        names = () if value.name_hint is None else (value.name_hint,)
+        return self.insert(coda.CastOp(value, type), *names)
+
+    def widened(self, value: SSAValue) -> SSAValue:
+        """`value` as float32, as float64 where it is that: what sums and norms compute in."""
+        return self.cast(value, wide_type(value))
+
+    def constant(self, value: float, like: SSAValue) -> SSAValue:
+        """A scalar of the element type of `like`."""
+        return self.insert(coda.ConstantOp(float(value), element_type_of(like)))
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.insert(coda.AddOp(a, b))
+
+    def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.insert(coda.SubOp(a, b))
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.insert(coda.MulOp(a, b))
+
+    def div(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.insert(coda.DivOp(a, b))
+
+    def neg(self, a: SSAValue) -> SSAValue:
+        return self.insert(coda.NegOp(a))
+
+    def scale(self, a: SSAValue, factor: float) -> SSAValue:
+        return self.mul(a, self.constant(factor, a))
+
+    def sum_of(self, a: SSAValue, *names: str) -> SSAValue:
+        """The sum of each row, as a column."""
+        return self.insert(coda.ReduceOp(a, "sum"), *names)
+
+    def mean_of(self, a: SSAValue, *names: str) -> SSAValue:
+        """The mean of each row, as a column."""
+        return self.insert(coda.ReduceOp(a, "mean"), *names)
+
+    def reshaped(self, value: SSAValue, like: SSAValue) -> SSAValue:
+        """`value` with the shape of `like`, which has as many elements."""
+        dims = self.backward.shapes.dims(like)
+        needs_dims = shape_of(like).count(DYNAMIC_INDEX) > 1
+        if needs_dims and not self.backward.shapes.are_declared(dims):
+            return self._reshaped_as(value, like)
+        op = coda.ReshapeOp(value, shape_of(like))
+        if needs_dims:
+            op.attributes["coda.dims"] = dims_attribute(dims)
+        return self.insert(op)
+
+    def _reshaped_as(self, value: SSAValue, like: SSAValue) -> SSAValue:
+        """`value` with the shape of `like`, where no argument has the names of its extents."""
+        arguments = "{0}, {1}"
+        call = CallOp("aten.reshape_as.default", [value, like], arguments, [like.type], view=True)
+        return self.insert(call)
+
+    def broadcast(self, value: SSAValue, like: SSAValue) -> SSAValue:
+        """`value` repeated to the shape of `like`."""
+        known = shape_of(value)
+        padded = (1,) * (len(shape_of(like)) - len(known)) + known
+        pairs = zip(padded, shape_of(like), strict=True)
+        is_open = any(extent == DYNAMIC_INDEX != own for own, extent in pairs)
+        return self.insert(coda.BroadcastOp(value, shape_of(like), like if is_open else None))
+
+    def over_columns(self, value: SSAValue, x: SSAValue) -> SSAValue:
+        """`value` divided by the number of columns of `x`."""
+        columns = shape_of(x)[-1]
+        if columns != DYNAMIC_INDEX:
+            return self.scale(value, 1 / columns)
+        type = wide_type(value)
+        arguments = f"[], size({{0}}, {len(shape_of(x)) - 1}), dtype=torch.{_NAMES[type]}"
+        arguments += ", device=device"
+        call = CallOp("aten.full.default", [x], arguments, [TensorType(type, ())])
+        return self.div(value, self.cast(self.insert(call, "columns"), element_type_of(value)))
+
+
+_NAMES: dict[Attribute, str] = {f32: "float32", f64: "float64"}
+
+
+def wide_type(value: SSAValue) -> Attribute:
+    """The type that sums over elements of `value` are computed in."""
+    return f64 if isinstance(element_type_of(value), Float64Type) else f32
+
+
+Rule: TypeAlias = Callable[[Any, Adjoint], None]
+"""Gives the gradients of the operands of an operator, which is its first argument."""

@@ -1,0 +1,173 @@
+"""Derivatives of gates, rotary embedding, attention, the loss and the embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+
+_UNARY: dict[str, type[coda.UnaryOp]] = {
+    "silu": coda.SiluOp,
+    "relu": coda.ReluOp,
+    "relu2": coda.Relu2Op,
+    "sigmoid": coda.SigmoidOp,
+    "tanh": coda.TanhOp,
+}
+
+
+def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
+    """y = act(g) ⊙ u: dg = act'(g) ⊙ u ⊙ dy and du = act(g) ⊙ dy, side by side as g and u are."""
+    dim, name, dy = len(shape_of(op.x)) - 1, op.activation.data, adjoint.dy
+    gate, up = (_glu_part(op, adjoint, index) for index in (0, 1))
+    activated = adjoint.mul(dy, up)
+    if name != "identity":
+        activated = adjoint.insert(coda.ActivationGradOp(gate, activated, name))
+    d_up = adjoint.mul(dy, _activation(adjoint, gate, name))
+    if op.is_adjacent:
+        adjoint.give(op.x, _interleaved(op, adjoint, [activated, d_up]))
+    else:
+        adjoint.give(op.x, adjoint.insert(coda.ConcatOp([activated, d_up], dim)))
+
+
+def _glu_part(op: coda.GluOp, adjoint: Adjoint, index: int) -> SSAValue:
+    """The gate (0) or the up projection (1)."""
+    dim, columns = len(shape_of(op.x)) - 1, shape_of(op.result)[-1]
+    name = ("gate", "up")[index]
+    if not op.is_adjacent:
+        return adjoint.insert(coda.SliceOp(op.x, dim, index * columns, (index + 1) * columns), name)
+    arguments = f"{{0}}, {dim}, {index}, {2 * columns}, 2"
+    return adjoint.insert(
+        CallOp("aten.slice.Tensor", [op.x], arguments, [op.result.type], view=True), name
+    )
+
+
+def _interleaved(op: coda.GluOp, adjoint: Adjoint, parts: Sequence[SSAValue]) -> SSAValue:
+    """The columns of two tensors in turn."""
+    type = TensorType(element_type_of(op.result), (*shape_of(op.result), 2))
+    stacked = adjoint.insert(CallOp("aten.stack.default", parts, "[{0}, {1}], -1", [type]))
+    return adjoint.reshaped(stacked, op.x)
+
+
+def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
+    """The activation `name` of `x`."""
+    match name:
+        case "identity":
+            return x
+        case "gelu" | "gelu_tanh":
+            return adjoint.insert(coda.GeluOp(x, "none" if name == "gelu" else "tanh"))
+        case _:
+            return adjoint.insert(_UNARY[name](x))
+
+
+def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
+    """A linear map of pairs: the gradient goes back by its adjoint, which turns the other way."""
+    back = op.with_operand(adjoint.dy, transposed=op.transposed is None)
+    adjoint.give(op.x, adjoint.insert(back))
+
+
+def expose_lse(block: Block) -> None:
+    """Let every attention also return the logsumexp of its scores, for its derivative.
+
+    %y = attention(q, k, v)  ->  %y, %y_lse = attention(q, k, v)
+    """
+    for op in list(block.ops):
+        if isinstance(op, coda.AttentionOp) and op.lse is None:
+            both = op.copied(has_lse=True)
+            assert both.lse is not None
+            both.lse.name_hint = f"{op.result.name_hint}_lse" if op.result.name_hint else "lse"
+            Rewriter.replace_op(op, both, (both.result,))
+
+
+def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
+    d_out = adjoint.d_results[0]
+    assert d_out is not None
+    gradient = coda.AttentionGradOp(
+        op,
+        d_out,
+        has_sinks=adjoint.wants(op.sinks),
+        has_mask=adjoint.wants(op.mask),
+    )
+    adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in _qkv(op)))
+    operands = (op.q, op.k, op.v, op.sinks, op.mask)
+    results = (gradient.dq, gradient.dk, gradient.dv, gradient.d_sinks, gradient.d_mask)
+    for operand, result in zip(operands, results, strict=True):
+        if operand is not None and result is not None:
+            adjoint.give(operand, result)
+
+
+def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
+    return ("q", op.q), ("k", op.k), ("v", op.v)
+
+
+def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
+    """(softmax − onehot) · dloss, with the logsumexp of the forward where a GEMM can give it.
+
+    exp(logit − lse) has the rounding error of the logsumexp, which grows with the logits: what the
+    float32 lacks is given, too. A kernel that reads whole rows of other logits needs neither.
+    """
+    row_lse: list[SSAValue] = []
+    if computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits):
+        reduction = coda.ReduceOp(op.logits, "lse", f32, has_rest=True)
+        adjoint.insert(reduction, "lse", "lse_rest")
+        row_lse = list(reduction.results)
+    gradient = coda.CrossEntropyGradOp(
+        op.logits,
+        op.target,
+        adjoint.dy,
+        row_lse,
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+    )
+    adjoint.give(op.logits, adjoint.insert(gradient))
+
+
+def _is_of_gemm(value: SSAValue) -> bool:
+    """Whether `value` is a linear map, or pointwise code on one."""
+    found, seen = [value], set[SSAValue]()
+    while found:
+        value = found.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        match value.owner:
+            case coda.LinearOp() | coda.MatmulOp():
+                return True
+            case coda.ElementwiseOp() | coda.CastOp() | coda.ReshapeOp():
+                found += value.owner.operands
+            case _:
+                pass
+    return False
+
+
+def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:
+    rows = shape_of(op.table)[0]
+    like = op.table if rows == DYNAMIC_INDEX else None
+    gradient = coda.EmbeddingGradOp(op.ids, adjoint.dy, rows, like, padding_idx=op.padding)
+    adjoint.give(op.table, adjoint.insert(gradient))
+
+
+def _embedding_grad(op: coda.EmbeddingGradOp, adjoint: Adjoint) -> None:
+    if op.padding is not None:
+        raise CodaError(
+            "coda.embedding_grad with the property padding_idx has no derivative",
+            "leave padding_idx out where second derivatives are needed",
+        )
+    adjoint.give(op.dy, adjoint.insert(coda.EmbeddingOp(op.ids, adjoint.dy)))
+
+
+BLOCK_RULES: dict[type, Rule] = {
+    coda.GluOp: _glu,
+    coda.RopeOp: _rope,
+    coda.AttentionOp: _attention,
+    coda.CrossEntropyOp: _cross_entropy,
+    coda.EmbeddingOp: _embedding,
+    coda.EmbeddingGradOp: _embedding_grad,
+}

@@ -1,0 +1,116 @@
+"""Derivatives of the norms, as sums over rows.
+
+With x̂ = (x − μ)·r, or x·r for RMSNorm, y = x̂ ⊙ w + b and g = dy ⊙ w, all per row:
+
+    RMSNorm     dx = r · (g − x̂ · mean(x̂ ⊙ g))
+    LayerNorm   dx = r · (g − mean(g) − x̂ · mean(x̂ ⊙ g))
+
+and dw = Σ dy ⊙ x̂, db = Σ dy over all rows. Everything is computed in float32, as the norms are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import f64
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule, wide_type
+
+
+def _rms_norm(op: coda.RMSNormOp, adjoint: Adjoint) -> None:
+    if op.group is None:
+        _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
+        return
+    # Heads as a dimension of their own; the weight is that of a head.
+    shape = shape_of(op.x)
+    group = op.group.value.data
+    heads = (*shape[:-1], shape[-1] if shape[-1] < 0 else shape[-1] // group, group)
+    x, dy = (adjoint.insert(coda.ReshapeOp(value, heads)) for value in (op.x, adjoint.dy))
+    _give_norm(adjoint, op.x, x, dy, [op.weight] if op.weight else [], op)
+
+
+def _layer_norm(op: coda.LayerNormOp, adjoint: Adjoint) -> None:
+    if op.bias is not None:
+        adjoint.give(op.bias, adjoint.dy)
+    _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
+
+
+Norm = coda.RMSNormOp | coda.LayerNormOp
+
+
+def _give_norm(
+    adjoint: Adjoint,
+    operand: SSAValue,
+    x: SSAValue,
+    dy: SSAValue,
+    weights: Sequence[SSAValue],
+    op: Norm,
+) -> None:
+    """Give the gradients of `operand`, which is `x` under another shape, and of the weight."""
+    is_centered = isinstance(op, coda.LayerNormOp)
+    rstd, *mean = _statistics(adjoint, x, op, "layer" if is_centered else "rms")
+    x, dy = adjoint.widened(x), adjoint.widened(dy)
+    centered = adjoint.sub(x, mean[0]) if mean else x
+    normed = adjoint.insert(coda.MulOp(centered, rstd), "normed")
+    d_normed = dy
+    for weight in weights:
+        if adjoint.wants(weight):
+            adjoint.give(weight, adjoint.mul(dy, normed))
+        scaled = coda.MulOp(dy, adjoint.cast(weight, wide_type(x)))
+        d_normed = adjoint.insert(scaled, "d_normed")
+    if not adjoint.wants(operand):
+        return
+    along = adjoint.mean_of(adjoint.mul(normed, d_normed), "along")
+    inner = adjoint.sub(d_normed, adjoint.mean_of(d_normed, "shift")) if mean else d_normed
+    dx = adjoint.mul(adjoint.sub(inner, adjoint.mul(normed, along)), rstd)
+    if len(shape_of(dx)) != len(shape_of(operand)):
+        dx = adjoint.reshaped(dx, operand)
+    adjoint.give(operand, dx)
+
+
+def _statistics(adjoint: Adjoint, x: SSAValue, op: Norm, kind: str) -> Sequence[SSAValue]:
+    """rstd, and the mean of a LayerNorm: columns."""
+    eps = op.eps.value.data
+    if wide_type(x) != f64:
+        stats = coda.NormStatsOp(x, kind, eps)
+        adjoint.insert(stats, "rstd", "mean")
+        return stats.stats
+    mean = [adjoint.mean_of(x, "mean")] if kind == "layer" else []
+    centered = adjoint.sub(x, mean[0]) if mean else x
+    variance = adjoint.mean_of(adjoint.mul(centered, centered), "variance")
+    shifted = adjoint.add(variance, adjoint.constant(eps, variance))
+    return [adjoint.insert(coda.RsqrtOp(shifted), "rstd"), *mean]
+
+
+def _norm_stats(op: coda.NormStatsOp, adjoint: Adjoint) -> None:
+    """dr gives −r³ · (x − μ) · dr / N, and dμ gives dμ / N, to each element of the row."""
+    x = adjoint.widened(op.x)
+    d_rstd, *d_mean = adjoint.d_results
+    rstd, *mean = (adjoint.cast(stat, element_type_of(x)) for stat in op.stats)
+    if d_rstd is not None:
+        cube = adjoint.mul(adjoint.mul(rstd, rstd), rstd)
+        d_rstd = adjoint.cast(d_rstd, element_type_of(x))
+        share = adjoint.over_columns(adjoint.neg(adjoint.mul(d_rstd, cube)), op.x)
+        centered = adjoint.sub(x, mean[0]) if mean else x
+        adjoint.give(op.x, adjoint.mul(centered, share))
+    if d_mean and d_mean[0] is not None:
+        share = adjoint.over_columns(d_mean[0], op.x)
+        adjoint.give(op.x, adjoint.broadcast(share, op.x))
+
+
+def _softmax(op: coda.SoftmaxOp, adjoint: Adjoint) -> None:
+    """dx = y ⊙ (dy − Σ y ⊙ dy), in float32 as PyTorch has it."""
+    y, dy = adjoint.widened(op.result), adjoint.widened(adjoint.dy)
+    total = adjoint.sum_of(adjoint.mul(y, dy))
+    adjoint.give(op.x, adjoint.mul(y, adjoint.sub(dy, total)))
+
+
+NORM_RULES: dict[type, Rule] = {
+    coda.RMSNormOp: _rms_norm,
+    coda.LayerNormOp: _layer_norm,
+    coda.NormStatsOp: _norm_stats,
+    coda.SoftmaxOp: _softmax,
+}

@@ -1,0 +1,69 @@
+"""Derivatives of the operators that move elements: they move gradients back."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+
+
+def _reshape(op: coda.ReshapeOp, adjoint: Adjoint) -> None:
+    adjoint.give(op.x, adjoint.reshaped(adjoint.dy, op.x))
+
+
+def _transpose(op: coda.TransposeOp, adjoint: Adjoint) -> None:
+    inverse = sorted(range(len(op.permutation)), key=op.permutation.__getitem__)
+    adjoint.give(op.x, adjoint.insert(coda.TransposeOp(adjoint.dy, inverse)))
+
+
+def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:
+    """Zeros around; neighbouring slices of one tensor are joined: see `join_pads`."""
+    dim, start, _ = op.range
+    extent = shape_of(op.x)[dim]
+    like = op.x if extent == DYNAMIC_INDEX else None
+    adjoint.give(op.x, adjoint.insert(coda.PadOp(adjoint.dy, dim, start, extent, like)))
+
+
+def _pad(op: coda.PadOp, adjoint: Adjoint) -> None:
+    adjoint.give(op.x, adjoint.insert(coda.SliceOp(adjoint.dy, *op.range)))
+
+
+def _concat(op: coda.ConcatOp, adjoint: Adjoint) -> None:
+    dim = op.dim.value.data
+    extents = [shape_of(part)[dim] for part in op.parts]
+    if DYNAMIC_INDEX in extents:
+        _give_open_parts(op, adjoint)
+        return
+    starts = accumulate(extents, initial=0)
+    for part, start, extent in zip(op.parts, starts, extents, strict=False):
+        if adjoint.wants(part):
+            piece = coda.SliceOp(adjoint.dy, dim, start, start + extent)
+            adjoint.give(part, adjoint.insert(piece))
+
+
+def _give_open_parts(op: coda.ConcatOp, adjoint: Adjoint) -> None:
+    """The parts of dy where extents are known at run time only."""
+    dim = op.dim.value.data
+    for index, part in enumerate(op.parts):
+        if adjoint.wants(part):
+            before = [f"size({{{number}}}, {dim})" for number in range(1, index + 1)]
+            extent = f"size({{{index + 1}}}, {dim})"
+            arguments = f"{{0}}, {dim}, {' + '.join(before) or '0'}, {extent}"
+            inputs: list[SSAValue] = [adjoint.dy, *op.parts[: index + 1]]
+            narrow = CallOp("aten.narrow.default", inputs, arguments, [part.type], view=True)
+            adjoint.give(part, adjoint.insert(narrow))
+
+
+SHAPE_RULES: dict[type, Rule] = {
+    coda.ReshapeOp: _reshape,
+    coda.TransposeOp: _transpose,
+    coda.SliceOp: _slice,
+    coda.PadOp: _pad,
+    coda.ConcatOp: _concat,
+}

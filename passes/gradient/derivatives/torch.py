@@ -1,0 +1,192 @@
+"""Derivatives of calls of PyTorch: PyTorch's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.torch import (
+    ATTENTION,
+    FUSED_ATTENTION,
+    CallOp,
+    VjpOp,
+    fused_attention_call,
+    fused_attention_grad_call,
+)
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.gradient.derivatives.calls import give_call
+from coda_ir.passes.gradient.derivatives.convolution import give_convolution
+from coda_ir.passes.raising.raise_attention import attention_arguments
+
+_DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
+
+_COPY = "aten.copy.default"
+"""The second operand with the shape and the type of the first one."""
+
+_SHAPE_ONLY = re.compile(r"aten\.(\w+_like|new_(empty|full|ones|zeros)|bernoulli)\.\w+")
+"""Calls that take the shape and type of a tensor, or chances: nothing to differentiate."""
+
+_OF_ELEMENTS = re.compile(r"aten\.(clamp|where|view_as|expand_as|reshape_as)\w*\.\w+")
+
+
+def _call(op: CallOp, adjoint: Adjoint) -> None:
+    """By a rule of its own; else the vector-Jacobian product, which computes the call again."""
+    if op.callee.data in _DROPOUTS:
+        _give_dropout(op, adjoint)
+        return
+    if op.callee.data == FUSED_ATTENTION:
+        _give_attention(op, adjoint)
+        return
+    if op.callee.data == _COPY:
+        (dy,) = adjoint.d_results
+        assert dy is not None
+        adjoint.give(op.inputs[1], dy)
+        return
+    if give_convolution(op, adjoint) or give_call(op, adjoint):
+        return
+    positions = op.picks or tuple(range(len(op.outputs)))
+    pairs = zip(positions, adjoint.d_results, strict=True)
+    known = {position: gradient for position, gradient in pairs if gradient is not None}
+    wrt = [number for number in differentiable_inputs(op) if adjoint.wants(op.inputs[number])]
+    vjp = VjpOp(
+        op.callee.data,
+        op.inputs,
+        list(known.values()),
+        op.arguments.data,
+        of=list(known),
+        wrt=wrt,
+    )
+    adjoint.insert(vjp)
+    for number, gradient in zip(wrt, vjp.d_inputs, strict=True):
+        adjoint.give(op.inputs[number], gradient)
+
+
+def differentiable_inputs(op: CallOp) -> list[int]:
+    """The numbers of the inputs on whose elements, floats, the results of the call depend."""
+    name = op.callee.data
+    if _SHAPE_ONLY.fullmatch(name) and not _OF_ELEMENTS.fullmatch(name):
+        return []
+    valued = op.template.valued_operands - ({0} if name == _COPY else set[int]())
+    return [
+        number
+        for number, value in enumerate(op.inputs)
+        if number in valued and is_float(element_type_of(value))
+    ]
+
+
+def refusal_of_call(op: CallOp) -> str | None:
+    """Why a call has no derivative."""
+    if op.random is not None and op.callee.data not in _DROPOUTS:
+        return "it draws random numbers, and would draw others when it is computed again"
+    if op.callee.data.startswith("prims."):
+        return "PyTorch does not differentiate its primitives"
+    return None
+
+
+def expose_dropout(block: Block) -> None:
+    """Let every dropout in training also return which elements it kept, for its derivative.
+
+    aten.dropout(x)  ->  aten.native_dropout(x), whose second result has a use in the backward.
+    """
+    for op in list(block.ops):
+        if not isinstance(op, CallOp) or op.callee.data not in _DROPOUTS or len(op.outputs) > 1:
+            continue
+        (x,) = op.inputs
+        probability, training = _dropout_of(op)
+        call = CallOp(
+            "aten.native_dropout.default",
+            [x],
+            f"{{0}}, {probability}, {training}",
+            [x.type, TensorType(i1, shape_of(x))],
+            random=True,
+        )
+        call.location = op.location
+        call.outputs[0].name_hint = op.outputs[0].name_hint
+        Rewriter.insert_op(call, InsertPoint.before(op))
+        op.outputs[0].replace_all_uses_with(call.outputs[0])
+        Rewriter.erase_op(op)
+
+
+def _dropout_of(op: CallOp) -> tuple[float, bool]:
+    """The probability of a dropout, and whether it is in training."""
+    numbers: list[Any] = op.template.evaluate([None], {}, {})[0]
+    return float(numbers[1]), bool(numbers[2])
+
+
+def _give_dropout(op: CallOp, adjoint: Adjoint) -> None:
+    """dx = dy ⊙ kept / (1 − p)."""
+    probability, training = _dropout_of(op)
+    scale = 1 / (1 - probability) if training and probability < 1 else 1.0
+    dy = adjoint.d_results[0]
+    assert dy is not None
+    inputs: list[SSAValue] = [dy, op.outputs[1]]
+    arguments = f"{{0}}, {{1}}, {scale!r}"
+    back = CallOp("aten.native_dropout_backward.default", inputs, arguments, [dy.type])
+    adjoint.give(op.inputs[0], adjoint.insert(back))
+
+
+_WITH_INDICES = ("aten.topk.default", "aten.sort.default", "aten.max.dim", "aten.min.dim")
+
+
+def expose_indices(block: Block) -> None:
+    """Let what finds largest elements also return where they were, for its derivative."""
+    for op in list(block.ops):
+        if not isinstance(op, CallOp) or op.callee.data not in _WITH_INDICES or op.picks != (0,):
+            continue
+        values = op.outputs[0]
+        places = TensorType(i64, shape_of(values))
+        call = CallOp(op.callee.data, op.inputs, op.arguments.data, [values.type, places])
+        call.attributes.update(op.attributes)
+        call.location, call.outputs[0].name_hint = op.location, values.name_hint
+        Rewriter.insert_op(call, InsertPoint.before(op))
+        values.replace_all_uses_with(call.outputs[0])
+        Rewriter.erase_op(op)
+
+
+def expose_attention(block: Block) -> None:
+    """Let PyTorch's attention of heads also return the logsumexp of its scores, with which its
+    derivative computes no softmax again.
+
+    Attention with dropout draws random numbers, and that of fewer dimensions has no kernels.
+    """
+    for op in list(block.ops):
+        if not isinstance(op, CallOp) or op.callee.data != ATTENTION:
+            continue
+        arguments = attention_arguments(op)
+        if arguments is None or any(len(shape_of(value)) != 4 for value in op.inputs[:3]):
+            continue
+        q, k, v, *masks = op.inputs
+        scale = arguments.get("scale")
+        call = fused_attention_call(
+            q,
+            k,
+            v,
+            masks[0] if masks else None,
+            is_causal=bool(arguments.get("is_causal")),
+            scale=None if scale is None else float(scale),
+        )
+        call.location = op.location
+        name = op.outputs[0].name_hint
+        call.outputs[0].name_hint = name
+        call.outputs[1].name_hint = f"{name}_lse" if name else "lse"
+        Rewriter.insert_op(call, InsertPoint.before(op))
+        op.outputs[0].replace_all_uses_with(call.outputs[0])
+        Rewriter.erase_op(op)
+
+
+def _give_attention(op: CallOp, adjoint: Adjoint) -> None:
+    dy = adjoint.d_results[0]
+    assert dy is not None
+    wants_mask = len(op.inputs) > 3 and adjoint.wants(op.inputs[3])
+    back = fused_attention_grad_call(op, dy, wants_mask=wants_mask)
+    adjoint.insert(back)
+    for value, gradient in zip(op.inputs, back.outputs, strict=False):
+        adjoint.give(value, gradient)
+
+
+TORCH_RULES: dict[type, Rule] = {CallOp: _call}

@@ -1,0 +1,175 @@
+"""Pass `move-norm-gradient-sums`: the row sums of a norm's gradient, where dz is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce as reduce_values
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Layout, PackWeightOp
+from coda_ir.passes.gradient.norm_gradients import (
+    MapGradient,
+    NormGradientSum,
+    find_map_gradients,
+    find_norm_sum,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_rounding_may_move
+from coda_ir.passes.support.norms import OpInserter, replace_value
+from coda_ir.passes.support.order import BlockOrder
+
+
+@dataclass(frozen=True)
+class MoveNormGradientSumsPass(FunctionPass):
+    """The adjoint of a linear map moves a row sum to its other side: <h, dz·Wᵀ> = <h·W, dz>.
+
+        %h  = coda.rms_norm %x, %w                     the forward, with %z = coda.linear %h, %W
+        %dh = coda.matmul %dz, %W
+        %c  = coda.reduce (h ⊙ dh) {kind = "sum"}  ->  %c = coda.reduce (z ⊙ dz) {kind = "sum"}
+
+    The gradient of a norm needs the sum over a row of h ⊙ dh, of which the GEMM that makes dh has
+    only a tile at a time. The same sum over z ⊙ dz is at hand where dz is made, before that GEMM
+    runs. Several maps add up. Where dz is the transposed rotation of dy, <z, dz> = <rotated z, dy>,
+    so that neither has to be rotated. Of a LayerNorm with the bias beta, h − beta is what
+    the sum is of, so that <z − beta·W − b, dz> takes its place, and <w, dh> = <dz, w·W>;
+    the vectors are computed once per weight.
+
+    Legal iff dh is the sum of the gradients of linear maps of h and of nothing else, the results of
+    these maps do not depend on the sum, and the numerics mode lets rounding points move.
+    `pack-weights` allows vectors that are kept between calls; without it LayerNorm is refused.
+    """
+
+    name: ClassVar[str] = "move-norm-gradient-sums"
+
+    pack_weights: bool = True
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.ReduceOp):
+                found = find_norm_sum(op)
+                if found is not None:
+                    self._move(found, rewriter)
+
+    def _move(self, found: NormGradientSum, rewriter: FunctionRewriter) -> None:
+        maps = self._check(found, rewriter.order)
+        if isinstance(maps, Refusal):
+            rewriter.missed(found.reduce, maps)
+            return
+        rewriter.passed(found.reduce, f"taken over the results of {_count(maps)} of the norm")
+        _rewrite(found, maps, rewriter)
+
+    def _check(self, found: NormGradientSum, order: BlockOrder) -> Sequence[MapGradient] | Refusal:
+        refusal = check_rounding_may_move(
+            found.reduce, "the row sum of the norm's gradient stays: eager rounds the gradient"
+        )
+        if refusal is not None:
+            return refusal
+        if found.needs_vectors and not self.pack_weights:
+            return Refusal(
+                "vectors may be computed from weights ahead of time",
+                "the row sum of the norm's gradient stays: it needs products of weights",
+                "allow pack-weights where weights change only in ways that PyTorch counts",
+            )
+        maps = find_map_gradients(found)
+        if isinstance(maps, Refusal) or _make_available(found, maps, order):
+            return maps
+        return Refusal(
+            "the results of the maps do not depend on the row sum",
+            "the row sum of the norm's gradient stays: what would replace it depends on it",
+        )
+
+
+def _make_available(found: NormGradientSum, maps: Sequence[MapGradient], order: BlockOrder) -> bool:
+    """Move the values that replace the row sum ahead of it; false where one depends on the sum.
+
+    They may come later: what looks like a map of the forward may belong to another gradient.
+    """
+    values = [] if found.norm_bias is None else [found.norm_bias]
+    if not found.is_of_weight:
+        for each in maps:
+            values += filter(None, each.rotated() or each.with_bias())
+    return order.hoist(values, found.reduce)
+
+
+def _count(maps: Sequence[MapGradient]) -> str:
+    return f"{len(maps)} linear map{'' if len(maps) == 1 else 's'}"
+
+
+def _rewrite(
+    found: NormGradientSum, maps: Sequence[MapGradient], rewriter: FunctionRewriter
+) -> None:
+    reduce = found.reduce
+    insert = OpInserter(rewriter, reduce, reduce.location)
+    counted = [each for each in maps if found.needs_vectors or not each.is_in_total]
+    products = [(_product(insert, found, each), each.rotated() is not None) for each in counted]
+    total = _sum(insert, [_row_sum(insert, same) for same in _by_shape(products)])
+    for factor in found.outside:
+        total = insert.mul(total, insert.cast(factor, f32))
+    if found.divisor is not None:
+        total = insert.insert(coda.DivOp(total, found.divisor))
+    if reduce.kind.data == "mean":
+        total = insert.mul(total, insert.insert(coda.ConstantOp(1.0 / found.columns, f32)))
+    replace_value(reduce, insert.cast(total, element_type_of(reduce.result)))
+    rewriter.order.erase(reduce)
+
+
+def _by_shape(products: Sequence[tuple[SSAValue, bool]]) -> list[list[SSAValue]]:
+    """Products that have one shape, which are added before they are summed by row.
+
+    At most one product of each group is of what is rotated, so that all that reads a rotated
+    gradient fits one kernel.
+    """
+    groups: list[list[SSAValue]] = []
+    with_rotation: list[bool] = []
+    for value, is_rotated in products:
+        shape = shape_of(value)
+        for index, group in enumerate(groups):
+            same = shape == shape_of(group[0]) and shape[-1] != DYNAMIC_INDEX
+            if same and not (is_rotated and with_rotation[index]):
+                group.append(value)
+                with_rotation[index] |= is_rotated
+                break
+        else:
+            groups.append([value])
+            with_rotation.append(is_rotated)
+    return groups
+
+
+def _row_sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:
+    return insert.insert(coda.ReduceOp(_sum(insert, values), "sum", f32))
+
+
+def _sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:
+    return reduce_values(insert.add, values)
+
+
+def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> SSAValue:
+    """What the columns of the map's result contribute: z ⊙ dz, or dz ⊙ (w·W); where z is counted
+    with another result, what that has too much."""
+    if found.is_of_weight:
+        gradient = insert.cast(each.gradient, f32)
+        return insert.mul(gradient, _pack(insert, found.weight, each.map))
+    if each.is_in_total and found.norm_bias is not None:
+        shift = insert.insert(coda.NegOp(_pack(insert, found.norm_bias, each.map)))
+        return insert.mul(insert.cast(each.gradient, f32), shift)
+    rotated = None if found.norm_bias is not None else each.rotated()
+    result, bias = each.with_bias()
+    result, gradient = (result, each.gradient) if rotated is None else rotated
+    value = insert.cast(result, f32)
+    if bias is not None:
+        value = insert.sub(value, insert.cast(bias, f32))
+    if found.norm_bias is not None:
+        value = insert.sub(value, _pack(insert, found.norm_bias, each.map))
+    return insert.mul(value, insert.cast(gradient, f32))
+
+
+def _pack(insert: OpInserter, vector: SSAValue, gemm: coda.LinearOp | coda.MatmulOp) -> SSAValue:
+    """The product of a vector and the weight of `gemm`."""
+    layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
+    return insert.insert(PackWeightOp(gemm.weight, vector, layout), vector.name_hint)

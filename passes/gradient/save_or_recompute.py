@@ -1,0 +1,337 @@
+"""Pass `save-or-recompute`: a joint function becomes a forward that saves and a backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeGuard
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import coda
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.gradient.min_cut import VertexCut
+from coda_ir.passes.gradient.norm_gradients import stats_of
+from coda_ir.passes.gradient.residual_sums import residual_sums
+from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.groups import is_of_small_groups
+from coda_ir.passes.support.joint import Joint, ops_behind
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.norms import OpInserter, apply_statistics, norm_stats
+from coda_ir.passes.support.split_joint import is_expensive, split
+from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+
+NOMINAL_EXTENT = 256
+"""What a symbolic extent counts as where none is given: sizes have to be compared."""
+
+_RECOMPUTABLE = (
+    coda.ElementwiseOp,
+    coda.CastOp,
+    coda.ConstantOp,
+    coda.GluOp,
+    coda.ReshapeOp,
+    coda.SliceOp,
+    coda.TransposeOp,
+)
+"""What costs next to nothing in the epilogue that needs it again, or only views."""
+
+_ROW_STATISTICS = (coda.NormStatsOp, coda.ReduceOp)
+"""A number per row: the forward has the row on chip, the backward would have to read it again."""
+
+
+@dataclass(frozen=True)
+class SaveOrRecomputePass(ModulePass):
+    """Splits @f_joint into @f_forward, which also returns what it saves, and @f_backward.
+
+        @f_joint(x, w, d_y) -> (y, d_x, d_w)    ->    @f_forward(x, w) -> (y, saved...)
+                                                      @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
+
+    Arguments and results of @f are there in any case. Of what else the backward needs, the pass
+    saves the values that together have the fewest bytes, so that everything else is computed
+    again from them by pointwise code; of equal ones those that leave the least to compute.
+    GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
+    free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
+    over the rows; not those of heads, of which a tile holds whole ones. Residual sums are saved
+    though what was added has fewer bytes (float32 sums of bfloat16 under autocast): the backward,
+    which goes from the last to the first, would have to compute all of them at its beginning, and
+    keep them. Only a budget lets it do so. What locations put in one
+    part with activation checkpointing is computed again, but for random numbers and what the rest
+    of the forward reads, which is saved. `save` and `recompute` name values that are treated so
+    whatever they cost.
+    `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
+
+    The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
+    `d_` and the name of a result.
+    """
+
+    name: ClassVar[str] = "save-or-recompute"
+
+    memory_budget: int | None = None
+    save: tuple[str, ...] = ()
+    recompute: tuple[str, ...] = ()
+    extents: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.memory_budget is not None and self.memory_budget < 0:
+            raise CodaError(
+                f"{self.name}: memory-budget is {self.memory_budget}",
+                "use a number of bytes, 0 or more",
+            )
+        joints = [Joint.of(func) for func in op.walk() if isinstance(func, FuncOp)]
+        for joint in joints:
+            if joint is not None:
+                self._split(joint)
+
+    def _split(self, joint: Joint) -> None:
+        choice = _Choice(joint, self.save, self.recompute, parse_extents(self.extents))
+        choice.name_values()
+        choice.check_names()
+        choice.spell_out_norms()
+        saved = choice.values_to_save(self.memory_budget)
+        choice.report(saved, self.memory_budget)
+        split(joint, saved, choice.instead)
+
+
+def parse_extents(text: str) -> dict[str, int]:
+    """The sizes in `B=8,T=2048`. Raises CodaError for anything else."""
+    extents: dict[str, int] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, number = (word.strip() for word in part.partition("="))
+        if not name.isidentifier() or not number.isdecimal():
+            raise CodaError(
+                f"save-or-recompute: cannot read the extent '{part}'", 'write extents="B=8,T=2048"'
+            )
+        extents[name] = int(number)
+    return extents
+
+
+class _Choice:
+    """What of one joint function is saved."""
+
+    def __init__(
+        self,
+        joint: Joint,
+        save: Sequence[str],
+        recompute: Sequence[str],
+        extents: Mapping[str, int],
+    ):
+        self.joint = joint
+        self.save, self.recompute = set(save), set(recompute)
+        self.extents = extents
+        self.forward = joint.forward_ops()
+        self.free = {*joint.arguments, *joint.results}
+        self.instead: dict[SSAValue, SSAValue] = {}
+        """By the result of a norm of the forward the value that the backward computes for it."""
+
+    def check_names(self) -> None:
+        """Raises CodaError where the options name a value that the forward does not compute."""
+        gradients = self.joint.gradient_values()
+        names = {
+            value.name_hint
+            for op in self.joint.block.ops
+            for value in op.results
+            if value.name_hint and value not in gradients
+        }
+        for option, given in (("save", self.save), ("recompute", self.recompute)):
+            for name in sorted(given - names):
+                raise CodaError(
+                    f"save-or-recompute: {option} names '{name}', which "
+                    f"{self.joint.function} does not compute",
+                    f"it computes {', '.join(sorted(names))}",
+                )
+        for name in sorted(self.save & self.recompute):
+            raise CodaError(
+                f"save-or-recompute: '{name}' is named by save and by recompute", "name it once"
+            )
+
+    def name_values(self) -> None:
+        """Give names to the results of linear maps that have none, for options and for remarks."""
+        for op in self.joint.block.ops:
+            if not isinstance(op, coda.LinearOp | coda.MatmulOp) or op not in self.forward:
+                continue
+            if op.result.name_hint is None and op.weight.name_hint is not None:
+                op.result.name_hint = f"{op.weight.name_hint}_out"
+
+    def spell_out_norms(self) -> None:
+        """Let the backward apply the statistics of norms, where it needs their results."""
+        rewriter = FunctionRewriter(SaveOrRecomputePass.name, self.joint.func)
+        for op in rewriter.ops:
+            if isinstance(op, coda.LayerNormOp) or _normalizes_rows(op):
+                is_there = op.result in self.free or op.result.name_hint in self.save
+                if op in self.forward and not is_there:
+                    self._spell_out(op, rewriter)
+        self.shapes = SymbolicShapes(self.joint.func)
+        self.residual_sums = residual_sums(
+            (op for op in self.joint.block.ops if op in self.forward), _is_light
+        )
+
+    def _spell_out(self, norm: Norm, rewriter: FunctionRewriter) -> None:
+        after = norm.next_op
+        assert after is not None, "a function ends with its return"
+        insert = OpInserter(rewriter, after, norm.location)
+        known = stats_of(norm)
+        if known is not None:
+            rewriter.order.hoist(known.stats, after)
+        stats = norm_stats(insert, norm) if known is None else known.stats
+        value = apply_statistics(insert, norm, stats)
+        value.name_hint = norm.result.name_hint
+        self.instead[norm.result] = value
+
+    def values_to_save(self, budget: int | None) -> list[SSAValue]:
+        """The values to save, in the order in which they are computed."""
+        repeatable: set[Operation] = set()
+        saved = self._cut(repeatable)
+        for ops in self._by_worth() if budget is not None else ():
+            if budget is not None and self.size(saved) <= budget:
+                break
+            repeatable |= ops
+            saved = self._cut(repeatable)
+        return [v for op in self.joint.block.ops for v in op.results if v in saved]
+
+    def size(self, values: Iterable[SSAValue]) -> int:
+        """Bytes of `values`, for the extents that are known."""
+        return sum(self._number(self.shapes.bytes(value)) for value in values)
+
+    def _number(self, size: SymbolicSize) -> int:
+        return size.evaluate(
+            {name: self.extents.get(name, NOMINAL_EXTENT) for name in size.symbols}
+        )
+
+    def _by_worth(self) -> list[set[Operation]]:
+        """What may run again where memory is scarce: residual sums, then GEMMs and attentions of
+        the forward, by the bytes that a FLOP saves."""
+        ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
+        worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
+        return [self.residual_sums, *({op} for op in sorted(ops, key=lambda op: -worth[op]))]
+
+    def _flops(self, op: Operation) -> int:
+        inner = self.shapes.dims(op.operands[0])[-1:]
+        factor = 2
+        if isinstance(op, coda.AttentionOp):
+            inner, factor = self.shapes.dims(op.operands[1])[-2:-1], 4
+        return factor * self._number(self.shapes.numel(op.results[0]) * SymbolicSize.product(inner))
+
+    def _cut(self, repeatable: set[Operation]) -> set[SSAValue]:
+        """The cheapest values from which all that the backward needs can be computed."""
+        needed = self._needed()
+        ops = ops_behind(needed, instead=self.instead)
+        read = {self.instead.get(operand, operand) for op in ops for operand in op.operands}
+        vertices = {*needed, *read, *(result for op in ops for result in op.results)}
+        graph = VertexCut[SSAValue]()
+        for value in vertices:
+            graph.add(value, self._cost(value))
+        for value in vertices:
+            op = value.owner
+            if not isinstance(op, Operation) or not self._is_repeatable(op, repeatable):
+                graph.from_source(value)
+                continue
+            for operand in dict.fromkeys(op.operands):
+                graph.connect(self.instead.get(operand, operand), value)
+        for value in needed:
+            graph.to_sink(value)
+        return graph.cut() - self.free
+
+    def _needed(self) -> set[SSAValue]:
+        """What the operators on gradients read that does not depend on gradients."""
+        gradients = self.joint.gradient_values()
+        wanted = self.joint.argument_gradients
+        on_gradients = [
+            op for op in ops_behind(wanted) if any(result in gradients for result in op.results)
+        ]
+        read = {operand for op in on_gradients for operand in op.operands}
+        return {self.instead.get(value, value) for value in {*read, *wanted} - gradients}
+
+    def _cost(self, value: SSAValue) -> int | None:
+        if value in self.free or value.name_hint in self.save:
+            return 0
+        if value.name_hint in self.recompute:
+            return None
+        if self._is_checkpointed(value.owner):
+            return None if self._is_inside_checkpoint(value) else 0
+        return max(1, self.size([value]))
+
+    def _is_repeatable(self, op: Operation, repeatable: set[Operation]) -> bool:
+        """Whether the backward may compute the results of `op` instead of being given them."""
+        if op in repeatable or any(result.name_hint in self.recompute for result in op.results):
+            return True
+        if self._is_checkpointed(op):
+            return True
+        if isinstance(op, _ROW_STATISTICS):
+            return is_of_small_groups(op)
+        return op not in self.forward or (_is_light(op) and op not in self.residual_sums)
+
+    def _is_checkpointed(self, op: Operation | Block) -> bool:
+        """Whether `op` is in a part with activation checkpointing and gives the same again."""
+        if not isinstance(op, Operation) or op not in self.forward:
+            return False
+        is_random = isinstance(op, CallOp) and op.random
+        return checkpoint_of(op.location) is not None and not is_random
+
+    def _is_inside_checkpoint(self, value: SSAValue) -> bool:
+        """Whether nothing but one checkpointed part of the forward sees `value`."""
+        assert isinstance(value.owner, Operation)
+        region = checkpoint_of(value.owner.location)
+        users = [use.operation for use in value.uses if use.operation in self.forward]
+        return all(checkpoint_of(user.location) == region for user in users)
+
+    def report(self, saved: Sequence[SSAValue], budget: int | None) -> None:
+        """Remarks on what is saved, what is computed again, and whether that fits."""
+        for value in saved:
+            self._emit("analysis", value, "is saved for the backward", self.shapes.bytes(value))
+        there = {*saved, *self.free}
+        backward = ops_behind(self.joint.argument_gradients, there, self.instead)
+        applied = {value.owner for value in self.instead.values()}
+        again = {op for op in backward if op in self.forward or op in applied}
+        for op in self.joint.block.ops:
+            if op in again and not isinstance(op, coda.ConstantOp):
+                size = sum((self.shapes.bytes(v) for v in op.results), SymbolicSize())
+                self._emit("passed", op.results[0], "is computed again in the backward", size)
+        total = sum((self.shapes.bytes(value) for value in saved), SymbolicSize())
+        message = f"{self.joint.function} saves {len(saved)} values of {total} bytes"
+        size = self.size(saved)
+        if budget is not None and size > budget:
+            self._remark(
+                "missed",
+                self.joint.func,
+                f"{message}, {size} of the budget of {budget}: nothing else can be computed again",
+            )
+        else:
+            self._remark("analysis", self.joint.func, message)
+
+    def _emit(self, kind: RemarkKind, value: SSAValue, message: str, size: SymbolicSize) -> None:
+        """A remark on a value with its bytes: the memory that it takes, or does not take."""
+        op = value.owner
+        assert isinstance(op, Operation)
+        emit_remark(
+            Remark(
+                kind,
+                SaveOrRecomputePass.name,
+                op.name,
+                op.location,
+                f"{name_of(value)} {message}",
+                bytes=size,
+                function=self.joint.function,
+            )
+        )
+
+    def _remark(self, kind: RemarkKind, op: Operation, message: str) -> None:
+        name, function = SaveOrRecomputePass.name, self.joint.function
+        emit_remark(Remark(kind, name, op.name, op.location, message, function=function))
+
+
+def _is_light(op: Operation) -> bool:
+    """Whether computing the results of `op` again costs next to nothing."""
+    return isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
+
+
+def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
+    """Whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
+    return isinstance(op, coda.RMSNormOp) and op.group is None

@@ -1,0 +1,214 @@
+"""Pass `stream-logits`: the gradient of a loss without its logits in memory, nor their gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.passes.gradient.logit_stream import LogitStream, Sink, find_logit_stream
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norms import OpInserter, replace_value
+
+TILE_COLUMNS = 128
+"""Parts that are wider than this consist of whole tiles of a GEMM."""
+
+
+@dataclass(frozen=True)
+class StreamLogitsPass(FunctionPass):
+    """The backward of a language-model head takes the vocabulary in parts, one after the other.
+
+        %z  = coda.linear %h, %W                       for each part W' of the rows of W:
+        %dz = coda.cross_entropy_grad %z, ..., %lse      %z  = coda.linear %h, %W'
+        %dh = coda.matmul %dz, %W               ->       %dz = coda.cross_entropy_grad %z, ...
+        %dW = coda.weight_gradient %dz, %h               %dh = (%dh +) coda.matmul %dz, %W'
+                                                         the rows of %dW from %dz and %h
+
+    Logits are computed again, which is one more GEMM of M x V x K, and `coda.barrier` keeps a part
+    from starting before the one before is done: of M x V elements, V / `chunks` columns are in
+    memory at a time, and only of their gradient. The sum over the parts is accumulated in float32
+    and rounded once; the gradients of W and of a bias lie side by side. Parts of more than 128
+    columns are multiples of 128 wide, but for the last.
+
+    Meant for joint functions, before `save-or-recompute`: the forward keeps the logsumexp of each
+    row. Pointwise code between the linear map and the loss (a soft cap, a scale) and the row
+    sums that `move-norm-gradient-sums` makes are computed part by part, too. Legal iff the logits
+    have no other use and V is static; see `find_logit_stream`.
+    """
+
+    name: ClassVar[str] = "stream-logits"
+
+    chunks: int = 8
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        if self.chunks < 1:
+            raise CodaError(
+                f"stream-logits: chunks is {self.chunks}, expected at least 1",
+                "say into how many parts the vocabulary is split",
+            )
+        for op in rewriter.ops:
+            if isinstance(op, coda.CrossEntropyGradOp):
+                stream = find_logit_stream(op, rewriter.order)
+                if isinstance(stream, Refusal):
+                    rewriter.missed(op, stream)
+                else:
+                    parts = split_columns(stream.columns, self.chunks)
+                    rewriter.passed(op, _described(stream, parts))
+                    _Rewrite(stream, rewriter).run(parts)
+
+
+def split_columns(columns: int, chunks: int) -> list[tuple[int, int]]:
+    """At most `chunks` ranges of columns of equal widths; the last may be narrower."""
+    width = -(-columns // chunks)
+    if width > TILE_COLUMNS:
+        width = -(-width // TILE_COLUMNS) * TILE_COLUMNS
+    return [(start, min(start + width, columns)) for start in range(0, columns, width)]
+
+
+def _described(stream: LogitStream, parts: Sequence[tuple[int, int]]) -> str:
+    widest = parts[0][1] - parts[0][0]
+    return (
+        f"the {stream.columns} columns of the logits are computed again in {len(parts)} parts of "
+        f"at most {widest}"
+    )
+
+
+@dataclass
+class _Rewrite:
+    """Puts the parts of a stream in its place."""
+
+    stream: LogitStream
+    rewriter: FunctionRewriter
+    totals: dict[Sink, list[SSAValue]] = field(default_factory=dict[Sink, list[SSAValue]])
+    """What each sink gave so far: a running sum, or the parts that will lie side by side."""
+
+    def run(self, parts: Sequence[tuple[int, int]]) -> None:
+        stream, order = self.stream, self.rewriter.order
+        for sink in stream.sinks:
+            order.sink_users(sink, stream.last)
+        before = [stream.gradient.dloss]
+        for part in parts:
+            before = _Part(self, part, before).compute()
+        for sink in stream.sinks:
+            self._finish(sink)
+        for op in (*reversed(stream.sinks), *reversed(stream.ops)):
+            if not any(result.uses for result in op.results):
+                order.erase(op)
+
+    def inserter(self, op: Operation) -> OpInserter:
+        """Inserts before the end of the stream, at the place of `op` in the source."""
+        return OpInserter(self.rewriter, self.stream.last, op.location)
+
+    def _finish(self, sink: Sink) -> None:
+        """Give the uses of a sink what its parts give together."""
+        insert, values = self.inserter(sink), self.totals[sink]
+        value = values[0]
+        if len(values) > 1:
+            value = insert.insert(coda.ConcatOp(values, 0))
+        replace_value(sink, insert.cast(value, element_type_of(sink.result)))
+
+
+@dataclass
+class _Part:
+    """One range of columns."""
+
+    rewrite: _Rewrite
+    range: tuple[int, int]
+    before: Sequence[SSAValue]
+    """What has to be computed before this part starts."""
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    inputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The inputs of linear maps, which are there only then."""
+
+    def compute(self) -> list[SSAValue]:
+        """Compute the part; returns what has to be there before the next one starts."""
+        for op in self.rewrite.stream.ops:
+            (old,) = op.results
+            self.values[old] = self._insert(op, self._part_of(op))
+        return [self._add(sink) for sink in self.rewrite.stream.sinks]
+
+    def _insert(self, op: Operation, new: Operation) -> SSAValue:
+        return self.rewrite.inserter(op).insert(new, op.results[0].name_hint)
+
+    def _part_of(self, op: Operation) -> Operation:
+        """`op` on this part of its columns."""
+        match op:
+            case coda.LinearOp():
+                x = self._later(op)
+                bias = None if op.bias is None else self._slice(op, op.bias, 0)
+                weight, stored = self._slice(op, op.weight, 0), element_type_of(op.result)
+                return coda.LinearOp(x, weight, bias, result_element_type=stored)
+            case coda.CrossEntropyGradOp():
+                return coda.CrossEntropyGradOp(
+                    self.values[op.logits],
+                    op.target,
+                    op.dloss,
+                    op.row_lse,
+                    ignore_index=op.ignore_index.value.data,
+                    reduction=op.reduction.data,
+                    start=self.range[0],
+                )
+            case _:
+                (result,) = op.results
+                shape = (*shape_of(result)[:-1], self.range[1] - self.range[0])
+                return type(op).create(
+                    operands=[self._operand(op, value) for value in op.operands],
+                    result_types=[TensorType(element_type_of(result), shape)],
+                    properties=op.properties.copy(),
+                )
+
+    def _later(self, op: coda.LinearOp) -> SSAValue:
+        """The input of a linear map, once the part before is done."""
+        if op.x not in self.inputs:
+            barrier = coda.BarrierOp(op.x, self.before)
+            self.inputs[op.x] = self._insert_named(barrier, op, op.x)
+        return self.inputs[op.x]
+
+    def _operand(self, op: Operation, value: SSAValue) -> SSAValue:
+        if value in self.values:
+            return self.values[value]
+        if self.rewrite.stream.is_repeated(value):
+            return self._slice(op, value, len(shape_of(value)) - 1)
+        return value
+
+    def _slice(self, op: Operation, value: SSAValue, dim: int) -> SSAValue:
+        """This part of the columns, which dimension `dim` of `value` has."""
+        start, stop = self.range
+        if stop - start == self.rewrite.stream.columns:
+            return value
+        return self._insert_named(coda.SliceOp(value, dim, start, stop), op, value)
+
+    def _insert_named(self, new: Operation, op: Operation, value: SSAValue) -> SSAValue:
+        return self.rewrite.inserter(op).insert(new, value.name_hint)
+
+    def _add(self, sink: Sink) -> SSAValue:
+        """What `sink` gives together with the parts before, or a part of it."""
+        totals = self.rewrite.totals.setdefault(sink, [])
+        match sink:
+            case coda.MatmulOp():
+                x, weight = self.values[sink.x], self._slice(sink, sink.weight, 0)
+                value = self._insert(sink, coda.MatmulOp(x, weight, result_element_type=f32))
+            case coda.ReduceOp():
+                value = self._insert(sink, coda.ReduceOp(self.values[sink.x], "sum", f32))
+            case coda.WeightGradientOp() | coda.SumToOp():
+                totals.append(self._insert(sink, self._side_by_side(sink)))
+                return totals[-1]
+        if totals:
+            value = self._insert(sink, coda.AddOp(totals[0], value))
+        totals[:] = [value]
+        return value
+
+    def _side_by_side(self, sink: coda.WeightGradientOp | coda.SumToOp) -> Operation:
+        """The part of a sum over rows, which has an element or a row for each column."""
+        element_type = element_type_of(sink.result)
+        if isinstance(sink, coda.WeightGradientOp):
+            dy, x = self.values[sink.dy], self.inputs.get(sink.x, sink.x)
+            return coda.WeightGradientOp(dy, x, result_element_type=element_type)
+        width = (self.range[1] - self.range[0],)
+        return coda.SumToOp(self.values[sink.x], width, result_element_type=element_type)

@@ -1,0 +1,103 @@
+"""Pass `absorb-finalize`: GEMMs combine the partials of their rows themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coda_ir.cost_model import DEVICES, Device
+from coda_ir.cost_model.absorption import absorbed_us, finalize_us
+from coda_ir.cost_model.rows import RowCounts
+from coda_ir.cost_model.workload import NOMINAL_ROWS
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp
+from coda_ir.passes.layout.absorption import AbsorbedCode, check_absorption
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.remarks import fuse_locations
+from coda_ir.symbol_sizes import parse_sizes
+
+
+@dataclass(frozen=True)
+class AbsorbFinalizePass(FunctionPass):
+    """What a finalize computes per row, the GEMMs that read it compute for the rows of a tile.
+
+        %x, %p = gemm.fused ... schedule<...>            %x, %p = gemm.fused ... schedule<...>
+        %r = gemm.finalize row (add %p) {          ->    %z = gemm.fused %x ... partial_add(%p) {
+          yield rsqrt(sum / N + eps)                       ^bb0(%acc, %sum):
+        }                                                  r = rsqrt(sum / N + eps)
+        %z = gemm.fused %x ... col(%r) {                   yield acc * r
+          ^bb0(%acc, %r): yield acc * r                  }
+        }
+
+    One launch less, for partials that every tile reads. Legal after `schedule` and before
+    `plan-buffers`, iff every use of the finalize is a `col` port of a scheduled GEMM, and the
+    number of partials is known and small. Done where the cost model finds that reading them takes
+    less than the launch on `target`; `always` skips that. `sizes` is that of the pass `schedule`.
+    """
+
+    name: ClassVar[str] = "absorb-finalize"
+    target: str = "portable"
+    sizes: str | None = None
+    always: bool = False
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        rows = RowCounts(parse_sizes(self.sizes))
+        for op in rewriter.ops:
+            if not isinstance(op, FinalizeOp):
+                continue
+            users = check_absorption(op)
+            refusal = users if isinstance(users, Refusal) else self._check_cost(op, users, rows)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
+            elif not isinstance(users, Refusal):
+                names = "1 GEMM" if len(users) == 1 else f"{len(users)} GEMMs"
+                rewriter.passed(op, f"absorbed by {names}: one launch less")
+                for user in users:
+                    _absorb(op, user, rewriter)
+                rewriter.order.erase(op)
+
+    @property
+    def device(self) -> Device:
+        if self.target not in DEVICES:
+            raise CodaError(
+                f"absorb-finalize: unknown target '{self.target}'",
+                f"use one of {', '.join(DEVICES)}",
+            )
+        return DEVICES[self.target]
+
+    def _check_cost(
+        self, op: FinalizeOp, users: list[FusedOp], counts: RowCounts
+    ) -> Refusal | None:
+        device = self.device
+        if self.always:
+            return None
+        rows = [counts.of(user) for user in users]
+        cost = sum(
+            absorbed_us(op.partials, user, device, count)
+            for user, count in zip(users, rows, strict=True)
+        )
+        saved = finalize_us(op, device, rows[0] or NOMINAL_ROWS)
+        if cost < saved:
+            return None
+        return Refusal(
+            "reading the partials in every tile takes less than a launch",
+            f"it takes {cost:.1f} us, the finalize {saved:.1f} us",
+            "always=true absorbs it nevertheless",
+        )
+
+
+def _absorb(op: FinalizeOp, user: FusedOp, rewriter: FunctionRewriter) -> None:
+    """Put a GEMM in the place of `user` that computes the results of `op` where it needs them."""
+    segments = user.take_segments()
+    for segment in segments:
+        code = AbsorbedCode(op, segment)
+        for index, output in enumerate(op.outputs):
+            for port in [port for port in segment.ports if port.value is output]:
+                number = segment.ports.index(port)
+                (argument,) = segment.port_args(number)
+                argument.replace_all_uses_with(code.result(index))
+                segment.remove_port(number)
+    new = user.with_segments(segments)
+    new.attributes |= user.attributes
+    new.location = fuse_locations(user.location, op.location)
+    rewriter.order.substitute(user, new)

@@ -1,0 +1,204 @@
+"""Pass `accumulate-in-place`: results take the place of tensors that the caller gives up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import UnitAttr, f32
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    MapOp,
+    Port,
+    PortKind,
+    Result,
+    ResultKind,
+    ResultPortAttr,
+    Segment,
+)
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.editing import EpilogueEditor, segments_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.order import BlockOrder
+from coda_ir.storage import is_donated, overwritten, storage_root
+
+
+@dataclass(frozen=True)
+class AccumulateInPlacePass(FunctionPass):
+    """What is computed from a donated tensor, element by element, is stored in its memory.
+
+        func.func @f(..., %grad {coda.donated})       func.func @f(..., %grad {coda.donated})
+          %sum = gemm.fused ... tile(%grad)       ->    %sum = gemm.fused ... tile(%grad)
+            -> (tile) { yield grad + acc }                -> (accumulate<0>) { yield grad + acc }
+
+    Gradients of several batches add up so without a second tensor. So does a sum in float32 that
+    one GEMM after the other adds its product to (see `stream-logits`): it stays in the memory of
+    the first. Legal iff the argument, or the sum so far, has no other use, and the result has its
+    type and its layout.
+
+    A call of PyTorch with a variant in place, such as the store of new keys in a cache, is that
+    variant iff its first operand is donated, and nothing reads that memory afterwards.
+    """
+
+    name: ClassVar[str] = "accumulate-in-place"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, CallOp):
+                _call_in_place(op, rewriter)
+            if not isinstance(op, FusedOp | MapOp):
+                continue
+            if any(map(is_given_up, ports_of(op))):
+                _store_in_place(op, rewriter)
+            elif isinstance(op, FusedOp) and (found := _running_sum(op)) is not None:
+                rewriter.passed(op, "adds its product to the sum so far, in its memory")
+                _accumulate(EpilogueEditor(op, rewriter.order), *found)
+
+
+def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
+    for segment in segments_of(op):
+        yield from segment.ports
+
+
+def is_given_up(port: Port) -> bool:
+    """Whether a port loads a tile in whose memory a result may be stored."""
+    is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T)
+    return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
+
+
+def _call_in_place(op: CallOp, rewriter: FunctionRewriter) -> None:
+    memory = storage_root(op.inputs[0]) if op.fits_in_place else None
+    if not isinstance(memory, BlockArgument) or not is_donated(memory):
+        return
+    name = name_of(memory)
+    if not _is_whole(op.inputs[0]):
+        rewriter.missed(op, Refusal(_WHOLE, f"it changes a part or another view of {name}"))
+    elif any(storage_root(value) is memory for value in op.inputs[1:]):
+        rewriter.missed(op, Refusal(_NOT_READ, f"it reads {name} while it changes it"))
+    elif (reader := _reader_after(op, memory, rewriter.order)) is not None:
+        found = f"{name} is used by {reader.name} afterwards"
+        rewriter.missed(op, Refusal(_NOT_READ, found))
+    else:
+        rewriter.passed(op, f"{op.callee.data}: stores its result in the memory of {name}")
+        op.in_place = UnitAttr()
+
+
+_WHOLE = "what is overwritten is a whole donated tensor"
+_NOT_READ = "nothing else reads what is overwritten"
+
+
+def _is_whole(value: SSAValue) -> bool:
+    """Whether a value is all of a donated tensor, or what calls in place made of it."""
+    while (before := overwritten(value)) is not None:
+        value = before
+    return isinstance(value, BlockArgument)
+
+
+def _reader_after(op: CallOp, memory: SSAValue, order: BlockOrder) -> Operation | None:
+    """The first operator after `op` that uses the memory as it was before."""
+    users = {use.operation for value in _values_in(memory) for use in value.uses}
+    later = [user for user in users if order.position(user) > order.position(op)]
+    return min(later, key=order.position, default=None)
+
+
+def _values_in(memory: SSAValue) -> set[SSAValue]:
+    """The values that share the memory of `memory`, which is one of them."""
+    found, pending = set[SSAValue](), [memory]
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            results = (result for use in value.uses for result in use.operation.results)
+            pending += [result for result in results if storage_root(result) is memory]
+    return found
+
+
+def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
+    editor = EpilogueEditor(op, rewriter.order)
+    for segment in editor.segments:
+        for index, port in enumerate(segment.ports):
+            if not is_given_up(port):
+                continue
+            number = _result_in_place(segment, index)
+            name = name_of(port.value)
+            if isinstance(number, Refusal):
+                rewriter.missed(op, number)
+            else:
+                rewriter.passed(op, f"stores a result in the memory of {name}")
+                type = segment.results[number].type
+                segment.results[number] = Result(ResultPortAttr.accumulate(index), type)
+    editor.commit()
+
+
+def _running_sum(op: FusedOp) -> tuple[int, int] | None:
+    """The port that loads the sum of products before that of `op`, and the result that is the sum
+    with it; None where `op` computes anything else.
+    """
+    segments = op.segments()
+    if len(segments) > 1 or len(segments[0].results) > 1 or segments[0].pairing is not None:
+        return None
+    (segment,) = segments
+    added = segment.yielded(0)[0].owner
+    if not isinstance(added, arith.AddfOp) or segment.accumulators[0] not in added.operands:
+        return None
+    for index, (kind, value) in enumerate(segment.ports):
+        is_added = kind == PortKind.TILE and segment.port_args(index)[0] in added.operands
+        if is_added and _is_sum_of_products(value) and value.type == segment.results[0].type:
+            return index, 0
+    return None
+
+
+def _is_sum_of_products(value: SSAValue) -> bool:
+    """Whether `value` is a float32 product, or a sum of some, that nothing else needs."""
+    op = value.owner
+    if not isinstance(op, FusedOp) or len(op.outputs) > 1 or value.has_more_than_one_use():
+        return False
+    (segment,) = op.segments()
+    port = segment.results[0].port
+    if element_type_of(value) != f32 or segment.is_stored_transposed(port):
+        return False
+    is_product = not segment.ports and segment.yielded(0)[0] is segment.accumulators[0]
+    return is_product or port.kind.data == ResultKind.ACCUMULATE
+
+
+def _accumulate(editor: EpilogueEditor, port: int, result: int) -> None:
+    segment = editor.segments[0]
+    type = segment.results[result].type
+    segment.results[result] = Result(ResultPortAttr.accumulate(port), type)
+    editor.commit()
+
+
+def _result_in_place(segment: Segment, index: int) -> int | Refusal:
+    """The result that can be stored where port `index` is loaded."""
+    kind, value = segment.ports[index]
+    if value.has_more_than_one_use():
+        return Refusal(
+            "what is overwritten has no other use",
+            f"{name_of(value)} is donated in vain: it is used elsewhere too",
+        )
+    wanted = ResultKind.TILE if kind == PortKind.TILE else ResultKind.TILE_T
+    for number, (port, type) in enumerate(segment.results):
+        if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
+            return number
+    return Refusal(
+        "a result is computed from what it overwrites, and has its type and layout",
+        f"{name_of(value)} is donated in vain: no result fits into its memory",
+    )
+
+
+def _reads(segment: Segment, result: int, port: int) -> bool:
+    """Whether a result is computed from the elements of a port."""
+    arguments = set[SSAValue](segment.port_args(port))
+    pending, seen = list(segment.yielded(result)), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in arguments:
+            return True
+        if value not in seen and isinstance(value.owner, Operation):
+            seen.add(value)
+            pending += value.owner.operands
+    return False

@@ -1,0 +1,257 @@
+"""Pass `schedule`: how each GEMM is computed, from the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.cost_model import (
+    DEVICES,
+    MAIN_LOOPS,
+    Device,
+    Ranked,
+    Space,
+    attention_schedule,
+    explanation,
+    rank,
+)
+from coda_ir.cost_model.configurations import Tile, total_depth
+from coda_ir.cost_model.rows import RowCounts
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
+from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
+from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
+from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
+from coda_ir.passes.layout.unfusing import BY
+from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
+from coda_ir.symbol_sizes import parse_sizes
+
+FORMS = ("fused", *BY)
+
+Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
+"""GEMMs with keys, which are equal where a schedule does not distinguish between them."""
+
+
+@dataclass(frozen=True)
+class SchedulePass(ModulePass):
+    """Gives every `gemm.fused` without a schedule the cheapest one by the cost model, and the
+    backward of attention the tiles that were measured to be the best.
+
+        gemm.fused %x columns(...)
+        ->  gemm.fused %x schedule<pointer, "128x256x64", warps = 8, ...> columns(...)
+
+    A tile has to fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
+    h200, gfx942, interpreter). `tile`, `warps`, `stages`, `group_m` and `split_k` override the
+    choice.
+    `mainloop=tma` is taken where the operator allows it, else `pointer`, with a remark. `sizes`
+    says what symbols stand for, such as "B=1,T=1", so that the last wave of programs counts where
+    there are few rows; by default only extents that the types have are known. `explain` adds a
+    remark with the best configurations and their predicted times.
+
+    `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
+    and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
+    and tuning may find another form to be faster.
+
+    `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
+    `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`).
+    """
+
+    name: ClassVar[str] = "schedule"
+    target: str = "portable"
+    mainloop: str = "pointer"
+    tile: str | None = None
+    warps: int | None = None
+    stages: int | None = None
+    group_m: int = 8
+    split_k: int | None = None
+    sizes: str | None = None
+    explain: bool = False
+    gemms: str | None = None
+    absorb: bool = False
+    pdl: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.check_options()
+        if self.gemms is not None and self.gemms in BY:
+            UnfuseGemmsPass(BY[self.gemms]).apply(ctx, op)
+        gemms = [gemm for gemm in op.walk() if isinstance(gemm, FusedOp) and gemm.schedule is None]
+        rows = RowCounts(parse_sizes(self.sizes))
+        # The layers of a model repeat their GEMMs.
+        keys: list[Hashable] = [(rows.of(gemm), *_structure(gemm)) for gemm in gemms]
+        first: dict[Hashable, FusedOp] = {}
+        for key, gemm in zip(keys, gemms, strict=True):
+            first.setdefault(key, gemm)
+        choices = {key: self._choose(gemm, rows.of(gemm)) for key, gemm in first.items()}
+        self.set_schedules(list(zip(keys, gemms, strict=True)), choices, rows)
+        for sums in op.walk():
+            if isinstance(sums, AttentionSumOp) and sums.schedule is None:
+                self._set_attention(sums)
+        if self.absorb:
+            AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
+        if self.pdl:
+            OverlapLaunchesPass(self.target).apply(ctx, op)
+
+    def _set_attention(self, op: AttentionSumOp) -> None:
+        """Give the backward of attention its schedule."""
+        op.schedule = schedule = attention_schedule(op, self.device, self.mainloop)
+        rows, step, columns = schedule.tile
+        text = (
+            f"tiles of {rows} rows of a head of {columns} columns, {step} rows at a time, "
+            f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} loads"
+        )
+        emit_remark(self._analysis(op, text))
+
+    def set_schedules(
+        self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
+    ) -> None:
+        """Give each GEMM the choice of the cost model for its key."""
+        for key, gemm in gemms:
+            self.set_choice(gemm, choices[key])
+
+    def set_choice(self, op: FusedOp, choice: Ranked) -> None:
+        """Give one GEMM a schedule, and emit a remark that describes it."""
+        op.schedule = choice.schedule
+        emit_remark(self._remark(op, choice))
+
+    def check_options(self) -> None:
+        """Raise CodaError for a value that an option does not have."""
+        if self.target not in DEVICES:
+            raise CodaError(
+                f"schedule: unknown target '{self.target}'", f"use one of {', '.join(DEVICES)}"
+            )
+        if self.mainloop not in MAIN_LOOPS:
+            raise CodaError(
+                f"schedule: unknown main loop '{self.mainloop}'",
+                f"use one of {', '.join(MAIN_LOOPS)}",
+            )
+        if self.gemms is not None and self.gemms not in FORMS:
+            raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
+        loop = MAIN_LOOPS[self.mainloop]
+        if not loop.runs_on(self.device):
+            able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))
+            raise CodaError(
+                f"schedule: target {self.target} has no {loop.title}",
+                f"use {able}, or the {loop.fallback} main loop",
+            )
+
+    @property
+    def device(self) -> Device:
+        return DEVICES[self.target]
+
+    def space(self) -> Space:
+        """What the options leave to choose from."""
+        return Space(
+            main_loops=(self.mainloop,),
+            tile=None if self.tile is None else _parse_tile(self.tile),
+            warps=self.warps,
+            stages=() if self.stages is None else (self.stages,),
+            group_m=(self.group_m,),
+            split_k=() if self.split_k is None else (self.split_k,),
+        )
+
+    def _remedy(self) -> str:
+        """What may help where nothing fits."""
+        asked = {"warps": self.warps, "stages": self.stages, "split_k": self.split_k}
+        given = [f"{name}={value}" for name, value in asked.items() if value is not None]
+        if given:
+            return f"leave {', '.join(given)} to the cost model"
+        return "the groups of gemm.group_reduce may be too wide"
+
+    def _choose(self, op: FusedOp, rows: int | None) -> Ranked:
+        """The fastest that fits. Raises CodaError where none does."""
+        _check_static(op)
+        place = format_location(op.location)
+        try:
+            ranking = rank(op, self.space(), self.device, rows)
+        except ValueError as error:
+            raise CodaError(f"{place}: schedule: {error}", "choose another tile") from error
+        except VerifyException as error:
+            raise CodaError(f"{place}: {error}", "leave the choice to the cost model") from error
+        if not ranking:
+            raise CodaError(
+                f"{place}: schedule: no tile of gemm.fused {'x'.join(gemm_shape(op))} fits "
+                f"{self.target}",
+                self._remedy(),
+            )
+        if self.explain:
+            self.remark(op, explanation(ranking))
+        return ranking[0]
+
+    def _remark(self, op: FusedOp, choice: Ranked) -> Remark:
+        schedule, estimate = choice.schedule, choice.estimate
+        bm, bn, bk = schedule.tile
+        count = estimate.configuration.programs
+        programs = "1 program" if count == 1 else f"{count} programs"
+        text = (
+            f"{' x '.join(gemm_shape(op))} in tiles of {bm} x {bn} x {bk}, "
+            f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} main "
+            f"loop: {programs} per row of tiles, {estimate.padding:.0%} padding"
+        )
+        if schedule.split_k.data > 1:
+            text += f", K split among {schedule.split_k.data} programs"
+        if choice.refused is not None:
+            text += "; no {}: {}".format(*choice.refused)
+        needed, most = estimate.configuration.shared_memory(self.device), self.device.shared_memory
+        if needed > most:
+            text += f"; its stages take {needed >> 10} KiB of shared memory, more than the "
+            text += f"{most >> 10} KiB of {self.target}"
+        return self._analysis(op, text)
+
+    def remark(self, op: FusedOp, text: str) -> None:
+        """Emit a remark about one GEMM."""
+        emit_remark(self._analysis(op, f"{' x '.join(gemm_shape(op))}: {text}"))
+
+    def _analysis(self, op: FusedOp | AttentionSumOp, text: str) -> Remark:
+        function = enclosing_function(op)
+        return Remark("analysis", SchedulePass.name, op.name, op.location, text, function=function)
+
+
+def gemm_shape(op: FusedOp) -> tuple[str, str, str]:
+    n = sum(segment.columns for segment in op.segments())
+    if op.is_transposed:
+        return str(op.row_shape[0]), str(n), "K"
+    return "M", str(n), str(total_depth(op))
+
+
+def _structure(op: FusedOp) -> tuple[Hashable, ...]:
+    """Equal for operators between which a schedule does not distinguish."""
+    number: dict[SSAValue, int] = {}
+    structure: list[Hashable] = [value.type for value in (*op.operands, *op.results)]
+    structure += op.properties.items()
+    for body in op.bodies:
+        for value in body.block.args:
+            number[value] = len(number)
+        for inner in body.block.ops:
+            operands = tuple(number[operand] for operand in inner.operands)
+            structure += [inner.name, operands, *inner.properties.items()]
+            for value in inner.results:
+                number[value] = len(number)
+    return tuple(structure)
+
+
+def _check_static(op: FusedOp) -> None:
+    """Kernels are written for N and K, and M is any number; for M and N where x is transposed."""
+    last = "M" if op.is_transposed else "K"
+    extents = [(last, shape_of(x)[-1]) for x in op.inputs]
+    for name, extent in [*extents, *(("N", part.columns) for part in op.segments())]:
+        if extent == DYNAMIC_INDEX:
+            raise CodaError(
+                f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
+                "give the extents of weights as numbers or consts; only rows may be symbols",
+            )
+
+
+def _parse_tile(text: str) -> Tile:
+    extents = text.split("x")
+    if len(extents) != 3 or not all(extent.isdigit() for extent in extents):
+        raise CodaError(f"schedule: tile is '{text}'", 'write it as "128x256x64"')
+    bm, bn, bk = map(int, extents)
+    return bm, bn, bk

@@ -1,0 +1,141 @@
+"""Pass `coda-to-gemm`: the pipeline from the block level to the GEMM level."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.passes.algebra.align_scales import AlignScalesPass
+from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass
+from coda_ir.passes.algebra.defer_rms_norm import DeferRMSNormPass
+from coda_ir.passes.algebra.move_scales import MoveScalesPass
+from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
+from coda_ir.passes.block.canonicalize import CanonicalizePass
+from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
+from coda_ir.passes.block.drop_detach import DropDetachPass
+from coda_ir.passes.block.pad_vocabulary import PadVocabularyPass
+from coda_ir.passes.block.set_numerics import SetNumericsPass
+from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
+from coda_ir.passes.block.split_concatenation import SplitConcatenationPass
+from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
+from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
+from coda_ir.passes.fusion.fuse_cross_entropy import FuseCrossEntropyPass
+from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
+from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
+from coda_ir.passes.fusion.fuse_pointwise import FusePointwisePass
+from coda_ir.passes.fusion.fuse_qk_norm import FuseQkNormPass
+from coda_ir.passes.fusion.join_pointwise import JoinPointwisePass
+from coda_ir.passes.fusion.merge_gemm_sums import MergeGemmSumsPass
+from coda_ir.passes.fusion.outline_rope import OutlineRopePass
+from coda_ir.passes.fusion.pair_glu import PairGluPass
+from coda_ir.passes.fusion.pair_rope import PairRopePass
+from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
+from coda_ir.passes.pipelines.lower_leftovers import KERNELS, LowerLeftoversPass
+
+FUSION: tuple[ModulePass, ...] = (
+    DropDetachPass(),
+    CanonicalizePass(),
+    CommonSubexpressionElimination(),
+    ConvertFloat64ToTorchPass(),
+    ShareKeyHeadsPass(),
+    # Algebra on the block level.
+    PadVocabularyPass(),
+    SplitPackedLinearPass(),
+    DeferRMSNormPass(),
+    DeferLayerNormPass(),
+    # Norms of the same rows share their statistics.
+    CommonSubexpressionElimination(),
+    PlaceColumnScalePass(),
+    MoveScalesPass(),
+    SplitConcatenationPass(),
+    AlignScalesPass(),
+    # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
+    ConvertLinearToGemmPass(),
+    MergeGemmSumsPass(),
+    FusePointwisePass(),
+    PairGluPass(),
+    FuseQkNormPass(),
+    # What stands between a norm of heads and the rotation.
+    FusePointwisePass(),
+    PairRopePass(),
+    FusePointwisePass(),
+    FuseCrossEntropyPass(),
+    # What is computed from the gradient of logits that are computed again.
+    FusePointwisePass(),
+    # What is computed again on tensors that an epilogue loads.
+    OutlineRopePass(),
+    FuseGroupsPass(),
+    JoinPointwisePass(),
+    # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
+    # those of the pointwise kernels that remain, which also reports what is refused.
+    SplitReductionsPass(report=False),
+    FuseFinalizePass(),
+    DeadCodeElimination(),
+)
+"""The algebra of the block level, the GEMMs, and what runs on their tiles."""
+
+LEFTOVERS = ("kernels", "inductor", "graphs")
+"""The ways to lower the operators that no GEMM takes."""
+
+STEPS = (*FUSION, *KERNELS)
+
+
+@dataclass(frozen=True)
+class CodaToGemmPass(ModulePass):
+    """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
+
+    Operators that cannot be fused stay, each with a remark. `fold-weights` lets
+    `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
+    `set-numerics` does; without it, functions keep the mode that they state. Without
+    `pack-weights`, nothing is computed from weights ahead of time: `defer-layer-norm` leaves norms
+    that would, and nothing can be folded. `leftovers` says what becomes of the operators that no
+    GEMM takes: `kernels`, or with `inductor` a graph where `lower-leftovers` finds it worth it,
+    with `graphs` wherever that is legal.
+    """
+
+    name: ClassVar[str] = "coda-to-gemm"
+
+    fold_weights: bool = False
+    numerics: str | None = None
+    pack_weights: bool = True
+    leftovers: str = "kernels"
+
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes in order, with the options of this one handed on.
+
+        Raises CodaError for options that contradict each other.
+        """
+        if self.fold_weights and not self.pack_weights:
+            raise CodaError(
+                "coda-to-gemm: folded weights are computed ahead of time, which pack-weights=false "
+                "does not allow",
+                "leave out one of the two",
+            )
+        if self.leftovers not in LEFTOVERS:
+            raise CodaError(
+                f"coda-to-gemm: unknown leftovers={self.leftovers}",
+                f"use one of {', '.join(LEFTOVERS)}",
+            )
+        stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
+        last = KERNELS if self.leftovers == "kernels" else (self._lower_leftovers(),)
+        return (*stated, *map(self._configured, FUSION), *last)
+
+    def _lower_leftovers(self) -> ModulePass:
+        return LowerLeftoversPass(always=self.leftovers == "graphs")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PassPipeline(self.steps()).apply(ctx, op)
+
+    def _configured(self, step: ModulePass) -> ModulePass:
+        match step.name:
+            case "place-column-scale":
+                return PlaceColumnScalePass(self.fold_weights)
+            case "defer-layer-norm":
+                return DeferLayerNormPass(self.pack_weights)
+            case _:
+                return step

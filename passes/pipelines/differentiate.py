@@ -1,0 +1,82 @@
+"""Pass `differentiate`: the pipeline from a function to its forward and backward functions."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.passes.block.canonicalize import CanonicalizePass
+from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
+from coda_ir.passes.block.pad_vocabulary import PadVocabularyPass
+from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
+from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
+from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSumsPass
+from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
+from coda_ir.passes.gradient.stream_logits import StreamLogitsPass
+
+
+@dataclass(frozen=True)
+class DifferentiatePass(ModulePass):
+    """Adds @f_forward and @f_backward of a function @f of the block level.
+
+        @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
+                                 @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
+
+    The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
+    `pad-vocabulary`, so that the gradients of logits are aligned, too,
+    `split-packed-linear`, so that parts are saved and fused one by one, `derive-gradient`,
+    which the options `function` and `wrt` go to, algebra on the joint function that it makes,
+    `stream-logits` where a number of parts is given, and
+    `save-or-recompute`, which has the other options. Both new
+    functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
+    backward has the name of an argument or a result of the forward, or `d_` and the name of a
+    result.
+    """
+
+    name: ClassVar[str] = "differentiate"
+
+    function: str | None = None
+    wrt: tuple[str, ...] = ()
+    memory_budget: int | None = None
+    save: tuple[str, ...] = ()
+    recompute: tuple[str, ...] = ()
+    extents: str = ""
+    pack_weights: bool = True
+    stream_logits: int | None = None
+
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes in order, with the options of this one handed on."""
+        return (
+            ConvertFloat64ToTorchPass(),
+            PadVocabularyPass(report=False),
+            SplitPackedLinearPass(),
+            DeriveGradientPass(self.function, self.wrt),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+            MoveNormGradientSumsPass(self.pack_weights),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+            *self._streaming(),
+            SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+        )
+
+    def _streaming(self) -> tuple[ModulePass, ...]:
+        if self.stream_logits is None:
+            return ()
+        return (
+            StreamLogitsPass(self.stream_logits),
+            CanonicalizePass(),
+            CommonSubexpressionElimination(),
+        )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PassPipeline(self.steps()).apply(ctx, op)

@@ -1,0 +1,113 @@
+"""Pass `lower-leftovers`: what no GEMM takes becomes kernels, or stays in a graph of programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.passes.block.canonicalize import CanonicalizePass
+from coda_ir.passes.block.drop_barriers import DropBarriersPass
+from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
+from coda_ir.passes.fusion.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
+from coda_ir.passes.fusion.fuse_attention_grad import FuseAttentionGradPass
+from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
+from coda_ir.passes.fusion.merge_sibling_gemms import MergeSiblingGemmsPass
+from coda_ir.passes.fusion.outline_pointwise import OutlinePointwisePass
+from coda_ir.passes.fusion.repeat_columns import RepeatColumnsPass
+from coda_ir.passes.fusion.report_unfused import ReportUnfusedPass
+from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
+from coda_ir.passes.layout.accumulate_in_place import AccumulateInPlacePass
+from coda_ir.passes.layout.leave_plain_gemms import LeavePlainGemmsPass
+from coda_ir.passes.layout.outline_programs import OutlineProgramsPass, why_no_graph
+from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
+from coda_ir.passes.support.function_pass import FunctionRewriter
+
+_POINTWISE: tuple[ModulePass, ...] = (
+    OutlinePointwisePass(statistics=False),
+    SplitReductionsPass(),
+    FuseFinalizePass(),
+    RepeatColumnsPass(),
+    OutlinePointwisePass(),
+)
+
+_MERGE: tuple[ModulePass, ...] = (
+    # The backward of attention takes the kernels that read its gradients as epilogues.
+    ConvertAttentionGradToGemmPass(),
+    FuseAttentionGradPass(),
+    MergeSiblingGemmsPass(),
+    # Nothing moves any more.
+    DropBarriersPass(),
+    DeadCodeElimination(),
+    DropUnusedResultsPass(),
+    CanonicalizePass(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+)
+
+KERNELS: tuple[ModulePass, ...] = (
+    *_POINTWISE,
+    *_MERGE,
+    AccumulateInPlacePass(),
+    StateReductionOrderPass(),
+    ReportUnfusedPass(),
+)
+"""The passes for a function whose leftovers become kernels."""
+
+GRAPH: tuple[ModulePass, ...] = (
+    *_MERGE,
+    ReportUnfusedPass(graph=True),
+    LeavePlainGemmsPass(),
+    OutlineProgramsPass(),
+    # Memory is reused inside of programs only.
+    AccumulateInPlacePass(),
+)
+"""The passes for a function that becomes a graph, which calls programs."""
+
+
+@dataclass(frozen=True)
+class LowerLeftoversPass(ModulePass):
+    """Each function whose leftovers cost much becomes a graph of programs, the others kernels.
+
+        %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
+        %c = coda.concat %h, %z            ->      %c  = coda.concat %h, %z
+        %s = coda.add %c, %row                     %s  = coda.add %c, %row
+
+    A compiler such as Inductor makes one kernel of connected leftovers, where kernels of this
+    compiler and calls of PyTorch are several. A graph is worth it iff that saves more time than
+    the calls of its programs take, by an estimate of kernels and bytes; `always` makes one wherever
+    it is legal. Legal iff the program
+    leaves rounding between operators to the compiler (`fp32-epilogue`), keeps its arguments, and
+    its sizes follow from the arguments; see `outline-programs`.
+    """
+
+    name: ClassVar[str] = "lower-leftovers"
+    always: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in list(op.ops):
+            func.detach()
+            alone = ModuleOp([func])
+            steps = self._steps(func) if isinstance(func, FuncOp) else ()
+            PassPipeline(steps).apply(ctx, alone)
+            for lowered in list(alone.ops):
+                lowered.detach()
+                op.body.block.add_op(lowered)
+
+    def _steps(self, func: FuncOp) -> tuple[ModulePass, ...]:
+        rewriter = FunctionRewriter(self.name, func)
+        refusal = why_no_graph(rewriter, always=self.always)
+        if refusal is None:
+            rewriter.passed(func, "becomes a graph that calls programs")
+            return GRAPH
+        if refusal.suggestion is None:
+            rewriter.analysis(func, f"has kernels and no graph: {refusal.found}")
+        else:
+            rewriter.missed(func, refusal)
+        return KERNELS

@@ -1,0 +1,65 @@
+"""Pass `lower-to`: whatever passes lead from the level of a module to another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp
+from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
+from coda_ir.passes.layout.schedule import SchedulePass
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+
+Level: TypeAlias = Literal["block", "gemm", "scheduled"]
+
+
+def level_of(module: ModuleOp) -> Level:
+    """The level that a module is on: `scheduled` where all of its GEMMs have a schedule."""
+    ops = [op for op in module.walk() if isinstance(op, FusedOp | MapOp | FinalizeOp)]
+    gemms = [op for op in ops if isinstance(op, FusedOp)]
+    if gemms and all(op.schedule is not None for op in gemms):
+        return "scheduled"
+    return "gemm" if ops else "block"
+
+
+@dataclass(frozen=True)
+class LowerToPass(ModulePass):
+    """Brings a module to `level` (gemm, scheduled); a module that is there already stays as it is.
+
+        coda.linear, coda.silu, ...  ->  gemm.fused with a schedule
+
+    From the block level by `coda-to-gemm`, from the GEMM level by `schedule`, with `target` and
+    `mainloop` as its options, and `plan-buffers`. A level `block` only checks that the module is
+    on the block level, to which no pass leads back.
+    """
+
+    name: ClassVar[str] = "lower-to"
+    level: str = "scheduled"
+    target: str = "portable"
+    mainloop: str = "pointer"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        levels = get_args(Level)
+        if self.level not in levels:
+            raise CodaError(
+                f"lower-to: unknown level '{self.level}'", f"use one of {', '.join(levels)}"
+            )
+        found = level_of(op)
+        if self.level == "block" != found:
+            raise CodaError(
+                "lower-to: the program is not on the block level any more",
+                "run no passes, or start from the .coda file",
+            )
+        for step in self._steps(levels.index(found), levels.index(self.level)):
+            step.apply(ctx, op)
+
+    def _steps(self, first: int, last: int) -> tuple[ModulePass, ...]:
+        """What leads from the level number `first` to `last`; nothing where that is not later."""
+        schedule = SchedulePass(target=self.target, mainloop=self.mainloop)
+        by_level = ((CodaToGemmPass(),), (schedule, PlanBuffersPass()))
+        return tuple(step for steps in by_level[first:last] for step in steps)

@@ -1,0 +1,61 @@
+"""Pass `torch-to-coda`: what a PyTorch model spells out becomes named operators."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from coda_ir.passes.block.canonicalize import CanonicalizePass
+from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
+from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
+from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
+from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
+from coda_ir.passes.raising.raise_convolution import RaiseConvolutionPass
+from coda_ir.passes.raising.raise_elementwise import RaiseElementwisePass
+from coda_ir.passes.raising.raise_linear import RaiseLinearPass
+from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
+from coda_ir.passes.raising.raise_rope import RaiseRopePass
+
+STEPS: tuple[ModulePass, ...] = (
+    RaiseConvolutionPass(),
+    # Before reshapes are merged: the rows that were flattened are seen in pairs of them.
+    RaiseLinearPass(),
+    CanonicalizePass(),
+    CommonSubexpressionElimination(),
+    DropNoOpsPass(),
+    RaiseActivationsPass(),
+    RaiseRMSNormPass(),
+    DeadCodeElimination(),
+    GroupHeadNormsPass(),
+    RaiseRopePass(),
+    # Once more: norms of heads that have been rotated.
+    GroupHeadNormsPass(),
+    RaiseAttentionPass(),
+    # After the passes that read masks and positions.
+    RaiseElementwisePass(),
+    CanonicalizePass(),
+    DropNoOpsPass(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+)
+
+
+@dataclass(frozen=True)
+class TorchToCodaPass(ModulePass):
+    """Raises the operators of an exported model: the passes of `STEPS` in order.
+
+    Patterns match on what is computed, never on names of modules or classes.
+    """
+
+    name: ClassVar[str] = "torch-to-coda"
+
+    def steps(self) -> tuple[ModulePass, ...]:
+        """The passes in order."""
+        return STEPS
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PassPipeline(self.steps()).apply(ctx, op)

@@ -1,0 +1,6 @@
+"""Raising: calls of PyTorch become operators of the block level (`torch-to-coda`).
+
+Convolutions and linear maps come first, so that activations, norms, rotary embeddings and
+attention are found around them; `raise-elementwise` takes the remaining pointwise calls last.
+A pattern matches what is computed, never the name of a module or a class.
+"""

@@ -1,0 +1,313 @@
+"""What attention hides from its queries, and what it adds to its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.weights import is_weight
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
+from coda_ir.passes.support.matching import defined_by, number_of
+from coda_ir.symbolic_shapes import Dim
+
+WHERE, EXPAND = "aten.where.self", "aten.expand.default"
+
+HIDDEN = -65504.0
+"""What is added to a score, or this or less in its place, leaves nothing of it in the softmax."""
+
+FAR = -1e30
+"""What is this or less stays the same where a score is added to it, but for rounding."""
+
+CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
+"""Query i sees the keys up to i."""
+
+OTHER_ROWS = Refusal(
+    "queries and keys are of the same batch, and as many where the mask is causal",
+    "stays with PyTorch: the rows of its operands differ",
+)
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """The properties of `coda.attention` that say what positions hide."""
+
+    causal: bool = False
+    window: int | None = None
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Something that is done to the scores."""
+
+    kind: Literal["see", "fill", "add"]
+    part: Part
+
+
+@dataclass
+class AttentionMask:
+    """All that is done to the scores, from the softmax on inwards."""
+
+    known: IndexValues
+    is_causal: bool = False
+    """Whether query i sees the keys up to i, whatever else is done."""
+    steps: list[_Step] = field(default_factory=list[_Step])
+
+    def see(self, truth: SSAValue) -> None:
+        """Only keys are seen where `truth` is true: others have no weight at all."""
+        self.steps.append(_Step("see", Part(truth)))
+
+    def fill(
+        self,
+        truth: SSAValue,
+        hidden: SSAValue,
+        *,
+        is_negated: bool,
+        is_flat: bool,
+        factor: float = 1.0,
+    ) -> Refusal | None:
+        """`hidden` takes the place of scores where `truth` is not true, or is; then they are
+        multiplied by `factor`, which is positive.
+        """
+        number = scalar_of(hidden)
+        if number is None or number * factor > HIDDEN:
+            return unknown_mask("what it puts in the place of scores does not hide them")
+        if number == -float("inf"):
+            self.steps.append(_Step("see", Part(truth, is_flat, is_negated)))
+        else:
+            self.steps.append(_Step("fill", Part(truth, is_flat, is_negated, hidden, factor)))
+        return None
+
+    def add(self, bias: SSAValue, *, is_flat: bool = False, factor: float = 1.0) -> None:
+        """`bias` is added to the scores, which are then multiplied by `factor`, positive."""
+        self.steps.append(_Step("add", Part(bias, is_flat, factor=factor)))
+
+    def resolve(self, queries: Dim, keys: Dim) -> tuple[Hiding, MaskParts] | Refusal:
+        """What positions alone hide, of queries that are aligned with the last keys, and the rest.
+
+        All is in the rest where positions hide otherwise than `coda.attention` has it.
+        """
+        split = _Resolution(self.known, self.is_causal)
+        refusal = split.take(self.steps) or split.hiding(queries, keys)
+        if isinstance(refusal, Hiding):
+            return refusal, split.parts
+        whole = _Resolution(self.known, self.is_causal, is_split=False)
+        refusal = whole.take(self.steps) or whole.hiding(queries, keys)
+        return (refusal, whole.parts) if isinstance(refusal, Hiding) else refusal
+
+
+class _Resolution:
+    """Tells what positions hide from the rest.
+
+    A number that hides leaves its share to a row in which all others hide too. Positions alone
+    leave each query at least one key, so that they may hide entirely, unless what is added may
+    hide that key.
+    """
+
+    def __init__(self, known: IndexValues, is_causal: bool, *, is_split: bool = True):
+        self._known = known
+        self._is_split = is_split
+        self._positions = CAUSAL if is_causal else Mask(frozenset())
+        self.parts = MaskParts()
+
+    def take(self, steps: Sequence[_Step]) -> Refusal | None:
+        biases = [step.part for step in steps if step.kind == "add"]
+        may_hide = any(_may_hide(term) for bias in biases for term in self._left(bias))
+        for index, (kind, part) in enumerate((step.kind, step.part) for step in steps):
+            if kind == "see":
+                self._see(part)
+            elif kind == "add":
+                self._add(part, is_whole=may_hide)
+            elif not may_hide and self._is_known(part):
+                self._see(part)
+            elif may_hide and any(inner.kind == "add" for inner in steps[index:]):
+                return unknown_mask("it hides scores that others have been added to, by numbers")
+            elif part.hidden is None or (scalar_of(part.hidden) or 0) * part.factor > FAR:
+                return unknown_mask("what it puts in the place of scores is within their reach")
+            else:
+                self.parts.added.append(part)
+        return None
+
+    def _see(self, part: Part) -> None:
+        for leaf in _conjuncts(part) if self._is_split else [part]:
+            mask = self._by_position(leaf)
+            if mask is None:
+                self.parts.seen.append(replace(leaf, hidden=None))
+            else:
+                self._positions = self._positions.both(mask)
+
+    def _add(self, part: Part, *, is_whole: bool) -> None:
+        values = [part.value] if is_whole else self._left(part)
+        self.parts.added += [replace(part, value=unexpanded(value)) for value in values]
+        for term in () if is_whole else _terms(part.value):
+            if (truth := self._hiding_term(term, part.factor)) is not None:
+                self._see(replace(part, value=truth))
+
+    def _is_known(self, part: Part) -> bool:
+        return all(self._by_position(leaf) is not None for leaf in _conjuncts(part))
+
+    def _left(self, bias: Part) -> list[SSAValue]:
+        """The terms of a bias but for those that hide by position; as a whole if it has none."""
+        terms = _terms(bias.value)
+        left = [term for term in terms if self._hiding_term(term, bias.factor) is None]
+        return [bias.value] if len(left) == len(terms) else left
+
+    def _hiding_term(self, term: SSAValue, factor: float) -> SSAValue | None:
+        """Where keys are seen, for a term that is 0 there and hides the others by position."""
+        where = _choice(unexpanded(unconverted(term)))
+        if where is None:
+            return None
+        truth, seen, hidden = where.inputs
+        number = scalar_of(hidden)
+        if scalar_of(seen) != 0 or number is None or number * factor > HIDDEN:
+            return None
+        hides = number == -float("inf") or self._is_known(Part(truth))
+        return truth if hides else None
+
+    def _by_position(self, leaf: Part) -> Mask | None:
+        mask = self._known.spread(leaf.value, max(4, len(shape_of(leaf.value))))
+        if not self._is_split or not isinstance(mask, Mask):
+            return None
+        return mask.negated() if leaf.is_negated else mask
+
+    def hiding(self, queries: Dim, keys: Dim) -> Hiding | Refusal:
+        """What the positions say, of queries that are aligned with the last keys."""
+        if not self._positions.conditions and not self._positions.never:
+            return Hiding()
+        before = _difference(keys, queries)
+        if before is None or before < 0:
+            return OTHER_ROWS
+        bounds = None if self._positions.never else _bounds(self._positions, single=queries == 1)
+        if bounds is None:
+            return unknown_mask("its mask is not one of distances alone")
+        ahead, behind = bounds[0] - before, bounds[1] + before
+        if ahead == 0 and behind >= 0:
+            return Hiding(True, None if behind == float("inf") else int(behind) + 1)
+        if ahead == behind and ahead >= 0:
+            return Hiding(False, int(ahead) + 1)
+        return OTHER_ROWS
+
+
+def _bounds(mask: Mask, *, single: bool) -> tuple[float, float] | None:
+    """How far ahead of a query, and how far behind, the last key is that it sees.
+
+    The conditions are i + ahead >= j and j + behind >= i; None for others. With a `single` query, i
+    is 0 and in no condition.
+    """
+    ahead = behind = float("inf")
+    for condition in mask.conditions:
+        *others, query, key = condition.coefficients
+        if any(others) or (query != -key and not (single and query == 0)):
+            return None
+        if key == -1:
+            ahead = min(ahead, condition.constant)
+        elif key == 1:
+            behind = min(behind, condition.constant)
+        else:
+            return None
+    return ahead, behind
+
+
+def _difference(a: Dim, b: Dim) -> int | None:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return 0 if a == b else None
+
+
+# Values
+
+
+def unconverted(value: SSAValue) -> SSAValue:
+    """`value` before conversions: the scores of `coda.attention` are float32 anyway."""
+    while isinstance(value.owner, coda.CastOp):
+        value = value.owner.operand
+    return value
+
+
+def unexpanded(value: SSAValue) -> SSAValue:
+    """`value` before it was broadcast."""
+    while (call := defined_by(value, CallOp)) and call.callee.data == EXPAND:
+        value = call.inputs[0]
+    return value
+
+
+def scalar_of(value: SSAValue) -> float | None:
+    """The number that `value` is, None where it is something else."""
+    call = defined_by(value, CallOp)
+    if call is None or shape_of(value):
+        return number_of(value)
+    position = {"aten.scalar_tensor.default": 0, "aten.full.default": 1}.get(call.callee.data)
+    number = None if position is None else literal(call.template.call.args[position])
+    return None if number is None else float(number)
+
+
+def _choice(value: SSAValue) -> CallOp | None:
+    """The call that chooses `value` from two tensors, or numbers that are tensors."""
+    call = defined_by(value, CallOp)
+    is_choice = call is not None and call.callee.data == WHERE and len(call.inputs) == 3
+    return call if is_choice else None
+
+
+def _called(value: SSAValue, *names: str) -> CallOp | None:
+    call = defined_by(value, CallOp)
+    return call if call is not None and call.callee.data.split(".")[1] in names else None
+
+
+def _conjuncts(part: Part) -> Iterator[Part]:
+    """The truth values that are all true, or all false, where those of `part` say so."""
+    value, is_negated = unexpanded(part.value), part.is_negated
+    if call := _called(value, "bitwise_not", "logical_not"):
+        yield from _conjuncts(replace(part, value=call.inputs[0], is_negated=not is_negated))
+        return
+    joined = ("bitwise_or", "logical_or") if is_negated else ("bitwise_and", "logical_and")
+    if (call := _called(value, *joined)) and len(call.inputs) == 2:
+        for operand in call.inputs:
+            yield from _conjuncts(replace(part, value=operand))
+    elif (truth := _where_hidden(value)) is not None:
+        yield from _conjuncts(replace(part, value=truth, is_negated=not is_negated))
+    else:
+        yield replace(part, value=value)
+
+
+def _where_hidden(value: SSAValue) -> SSAValue | None:
+    """The truth values of a mask that is added, of which `value` is true where it is not 0."""
+    copied = _called(value, "_to_copy")
+    if copied is None or element_type_of(value) != i1:
+        return None
+    where = _choice(unexpanded(copied.inputs[0]))
+    if where is None:
+        return None
+    truth, seen, hidden = where.inputs
+    return truth if scalar_of(seen) == 0 and scalar_of(hidden) else None
+
+
+def _terms(value: SSAValue) -> list[SSAValue]:
+    add = defined_by(unconverted(value), coda.AddOp)
+    return [*_terms(add.lhs), *_terms(add.rhs)] if add else [value]
+
+
+def _may_hide(bias: SSAValue) -> bool:
+    """Whether large numbers may be in a bias: it has some, or depends on an argument."""
+    pending, seen = [bias], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        number = scalar_of(value)
+        if number is not None and not abs(number) < -HIDDEN:
+            return True
+        if isinstance(value, BlockArgument):
+            if not is_weight(value):
+                return True
+        elif isinstance(value.owner, Operation):
+            pending += value.owner.operands
+    return False

@@ -1,0 +1,255 @@
+"""Pass `raise-attention`: PyTorch's attention of heads becomes `coda.attention`."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.torch import ATTENTION, ATTENTION_PARAMETERS, CallOp
+from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
+from coda_ir.passes.raising.spelled_attention import (
+    AttentionFinder,
+    SpelledAttention,
+)
+from coda_ir.passes.support.column_views import ColumnView
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
+from coda_ir.passes.support.index_values import IndexValues, literal
+from coda_ir.passes.support.matching import as_narrow_as, defined_by
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.symbolic_shapes import dims_attribute
+
+UNKNOWN_CALL = Refusal(
+    "there is no dropout, and all arguments are known",
+    "stays with PyTorch: it has dropout, or an argument that is not a number",
+)
+NOT_HEADS = Refusal(
+    "the operands are heads side by side in the columns of tensors",
+    "stays with PyTorch: its operands are no such heads",
+)
+
+
+@dataclass(frozen=True)
+class RaiseAttentionPass(FunctionPass):
+    """Finds attention of heads that were split off columns, and what is done for it.
+
+        %h = coda.transpose(coda.reshape %q), and so of %k and %v, with heads repeated or not
+        %a = torch.call "aten.scaled_dot_product_attention.default"(%hq, %hk, %hv, %mask)
+        %y = coda.reshape(coda.transpose %a)
+    ->
+        %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
+
+    Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
+    masks that are added or chosen by, the scores of sinks, and a softmax.
+
+    Legal where there is no dropout. What positions alone hide becomes `causal` and `window`; all
+    else, such as padding and ALiBi, becomes the mask. Where a query may see no key, whether the
+    others hide by a number or by minus infinity matters, and is kept.
+    """
+
+    name: ClassVar[str] = "raise-attention"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
+        for op in rewriter.ops:
+            mask = AttentionMask(known)
+            if isinstance(op, CallOp) and op.callee.data == ATTENTION:
+                found = _called(op, mask, rewriter)
+            else:
+                found = _spelled(op, mask, finder, rewriter)
+            if isinstance(found, _Attention):
+                found = _raise(op, found, rewriter)
+            if isinstance(found, Refusal):
+                rewriter.missed(op, found)
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """Attention of heads q, k and v."""
+
+    q: Heads
+    k: Heads
+    v: Heads
+    mask: AttentionMask
+    scale: float | None
+    softcap: float | None = None
+    sinks: SSAValue | None = None
+
+
+def _called(
+    op: CallOp, mask: AttentionMask, rewriter: FunctionRewriter
+) -> _Attention | Refusal | None:
+    arguments = attention_arguments(op)
+    if arguments is None:
+        return UNKNOWN_CALL
+    mask.is_causal = bool(arguments.get("is_causal"))
+    for value in op.inputs[3:]:
+        if element_type_of(value) == i1:
+            mask.see(value)
+        else:
+            mask.add(value)
+    q, k, v = (_heads(value, rewriter) for value in op.inputs[:3])
+    if q is None or k is None or v is None:
+        return NOT_HEADS
+    scale = arguments.get("scale")
+    return _Attention(q, k, v, mask, None if scale is None else float(scale))
+
+
+def _spelled(
+    op: Operation, mask: AttentionMask, finder: AttentionFinder, rewriter: FunctionRewriter
+) -> _Attention | Refusal | None:
+    found = finder.find(op, mask)
+    if not isinstance(found, SpelledAttention):
+        return found
+    q, v = (finder.unmerged(value) for value in (found.q, found.v))
+    k = finder.unmerged(found.transposed_k)
+    heads = (
+        _heads(q, rewriter) or _laid_out(q, HEADS_FIRST, op, rewriter),
+        _transposed_heads(k, v, finder, rewriter) or _laid_out(k, (0, 3, 1, 2), op, rewriter),
+        _heads(v, rewriter) or _laid_out(v, HEADS_FIRST, op, rewriter),
+    )
+    q, k, v = heads
+    if q is None or k is None or v is None:
+        return NOT_HEADS
+    return _Attention(q, k, v, mask, found.scale, found.softcap, found.sinks)
+
+
+def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+    return heads_of(unrepeated(value, rewriter.shapes), rewriter.shapes)
+
+
+def _transposed_heads(
+    value: SSAValue, like: SSAValue, finder: AttentionFinder, rewriter: FunctionRewriter
+) -> Heads | None:
+    """The heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
+    transpose = defined_by(value, coda.TransposeOp)
+    if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
+        return _heads(finder.unmerged(as_narrow_as(transpose.x, element_type_of(like))), rewriter)
+    view = ColumnView.of(value, rewriter.shapes)
+    if len(view.axes) < 2:
+        return None
+    *others, columns, rows = view.axes
+    return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
+
+
+def _laid_out(
+    value: SSAValue, order: tuple[int, ...], op: Operation, rewriter: FunctionRewriter
+) -> Heads | None:
+    """Heads that are no columns of a tensor, copied to be: by `order` (B x T x heads x D).
+
+    Worth it where attention is written out, for the scores are no longer stored.
+    """
+    if len(shape_of(value)) != 4:
+        return None
+    dims = rewriter.shapes.dims(value)
+    batch, rows, count, width = (dims[axis] for axis in order)
+    if not isinstance(count, int) or not isinstance(width, int):
+        return None
+    insert = OpInserter(rewriter, op, op.location)
+    moved = insert.insert(coda.TransposeOp(value, order), value.name_hint)
+    shape = (*shape_of(moved)[:2], count * width)
+    columns = coda.ReshapeOp(moved, shape)
+    columns.attributes["coda.dims"] = dims_attribute((batch, rows, count * width))
+    x = insert.insert(columns, value.name_hint)
+    return Heads(x, (batch, rows), 0, count, width, 0, width, is_before_rows=True)
+
+
+def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refusal | None:
+    q, k, v = found.q, found.k, found.v
+    if not _agree(q, k, v):
+        return NOT_HEADS
+    if q.rows[:-1] != k.rows[:-1] or k.rows != v.rows:
+        return OTHER_ROWS
+    mask = found.mask.resolve(q.rows[-1], k.rows[-1])
+    if isinstance(mask, Refusal):
+        return mask
+    hiding, parts = mask
+    scores = (q.rows[0] if len(q.rows) == 2 else 1, q.count, q.rows[-1], k.rows[-1])
+    if misfit := parts.misfit(rewriter.shapes, scores):
+        return misfit
+    rewriter.passed(op, "raised to coda.attention")
+    insert = OpInserter(rewriter, op, op.location)
+    q_columns, k_columns, v_columns = (heads.own_columns(insert) for heads in (q, k, v))
+    element = element_type_of(q_columns)
+    attention = coda.AttentionOp(
+        q_columns,
+        k_columns,
+        v_columns,
+        head_dim=q.width,
+        causal=hiding.causal,
+        window=hiding.window,
+        scale=found.scale,
+        softcap=found.softcap,
+        sinks=None if found.sinks is None else _sinks(found.sinks, q.count, element, insert),
+        mask=parts.operand(insert, scores, element),
+    )
+    value = insert.insert(attention, op.results[0].name_hint)
+    _replace_heads(op, q.together().of(value, insert), insert)
+    rewriter.order.erase(op)
+    return None
+
+
+def _sinks(sinks: SSAValue, heads: int, element: Attribute, insert: OpInserter) -> SSAValue:
+    """One element for each head, of the type of the queries or float32."""
+    if len(shape_of(sinks)) > 1:
+        sinks = insert.insert(coda.ReshapeOp(sinks, (heads,)), sinks.name_hint)
+    is_wide = element_type_of(sinks) == f32 and computes_in_float32(element)
+    return sinks if is_wide else insert.cast(sinks, element)
+
+
+def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
+    """Put heads in place of the result of `op`, which may have them merged with the batch."""
+    (result,) = op.results
+    shapes = insert.rewriter.shapes
+    dims = shapes.dims(result)
+    if len(dims) == 3:
+        for use in list(result.uses):
+            split = use.operation
+            if isinstance(split, coda.ReshapeOp) and shapes.dims(split.result) == shapes.dims(
+                heads
+            ):
+                split.result.replace_all_uses_with(heads)
+        merged = coda.ReshapeOp(heads, shape_of(result))
+        merged.attributes["coda.dims"] = dims_attribute(dims)
+        heads = insert.insert(merged)
+    result.replace_all_uses_with(heads)
+
+
+def attention_arguments(op: CallOp) -> dict[str, float] | None:
+    """The numbers among the arguments, by name; None for a use that is not understood."""
+    call = op.template.call
+    named: dict[str, ast.expr] = dict(zip(ATTENTION_PARAMETERS, call.args, strict=False))
+    named.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
+    tensors = [_operand(named.pop(name)) for name in ATTENTION_PARAMETERS[:3]]
+    mask = named.pop("attn_mask", None)
+    is_plain = tensors == [0, 1, 2] and _operand(mask) in (None, 3)
+    numbers: dict[str, float] = {}
+    for name, node in named.items():
+        number = literal(node)
+        if number is not None:
+            numbers[name] = number
+        elif not isinstance(node, ast.Constant) or node.value is not None:
+            return None
+    known = {"dropout_p", "is_causal", "scale", "enable_gqa"}
+    return numbers if is_plain and set(numbers) <= known and not numbers.get("dropout_p") else None
+
+
+def _operand(node: ast.expr | None) -> int | None:
+    if not isinstance(node, ast.Set):
+        return None
+    number = literal(node.elts[0])
+    return number if isinstance(number, int) else None
+
+
+def _agree(q: Heads, k: Heads, v: Heads) -> bool:
+    """Whether the operands are moved alike, and k and v have the shape that q goes with."""
+    moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
+    same = q.width == k.width == v.width and k.count == v.count
+    same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1
+    return moved and same and q.count % k.count == 0

@@ -1,0 +1,215 @@
+"""Pass `raise-rope`: rotary embedding that is spelled out becomes `coda.rope`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.passes.raising.rope_tables import joined_table, pair_table
+from coda_ir.passes.raising.rotations import (
+    HALF_SPLIT,
+    Rotation,
+    find_rotation,
+    with_columns_beside,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view
+from coda_ir.passes.support.norms import OpInserter
+
+
+@dataclass(frozen=True)
+class _Rotated:
+    """A rotation of heads, with the tables that it needs."""
+
+    rotation: Rotation
+    heads: Heads
+    """The heads of the result of the rotation."""
+    first: int
+    """The first column of each period that is rotated."""
+    width: int
+    cos: SSAValue
+    sin: SSAValue
+    per_column: bool
+    """Whether these have an entry for each column, and not for each pair."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Rotations with the same key are one operator."""
+        heads = self.heads
+        tables = tuple((shape_of(t)[:-1], element_type_of(t)) for t in (self.cos, self.sin))
+        place = (heads.x, heads.first, heads.count, heads.period)
+        return (*place, self.rotation.layout, self.width, tables, self.per_column)
+
+
+@dataclass(frozen=True)
+class RaiseRopePass(FunctionPass):
+    """Finds the rotation of pairs of columns of heads x, in whatever way it is written.
+
+        %h = coda.transpose(coda.reshape %q)          %c = cos of the first half of the angles
+        %a = coda.mul %h, %cos                        %r = coda.rope %q, %c, %s {head_dim = D}
+        %b = coda.mul (concat(-h2, h1)), %sin   ->    %y = coda.transpose(coda.reshape %r)
+        %y = coda.add %a, %b
+
+    Pairs are the halves of a head or neighbours; where they turn the other way, the sines are
+    negated. The result may also be the join of a·cos − b·sin and b·cos + a·sin. Where only some
+    columns of a head are rotated, the tables have 1 and 0 for the others; queries and keys in the
+    columns of one projection are rotated together.
+
+    Legal where the heads are columns of one tensor, and where both columns of a pair are known to
+    have the same angle. Where they are not, as in tables that are arguments, and whole heads are
+    rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
+    pass through x · 1 − y · 0, which keeps every finite value.
+    """
+
+    name: ClassVar[str] = "raise-rope"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        groups: dict[object, list[_Rotated]] = {}
+        for op in rewriter.ops:
+            rotation = find_rotation(op, rewriter.shapes)
+            if rotation is not None:
+                rotated = _check(with_columns_beside(rotation, rewriter.shapes), rewriter)
+                if isinstance(rotated, Refusal):
+                    rewriter.missed(op, rotated)
+                else:
+                    groups.setdefault(rotated.key, []).append(rotated)
+        for group in groups.values():
+            _raise(group, rewriter)
+
+
+def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal:
+    shapes = rewriter.shapes
+    heads = heads_of_view(rotation.result, shapes)
+    if heads is None:
+        return Refusal(
+            "what is rotated are heads of the columns of a tensor",
+            "the rotation runs by itself: its operand is no split of columns into heads",
+        )
+    inner = rotation.view.axes[-1]
+    first, width = heads.offset + rotation.view.offset - rotation.result.offset, inner.extent
+    assert isinstance(width, int)
+    if rotation.layout == HALF_SPLIT and (heads.period % width or first % width):
+        return Refusal(
+            "the rotated columns are a whole fraction of a head",
+            f"the rotation runs by itself: it rotates {width} columns from {first} on of each "
+            f"{heads.period}",
+        )
+    if heads.period % 2 or first % 2:
+        return Refusal("pairs begin at even columns", "the rotation runs by itself")
+    insert = OpInserter(rewriter, rotation.op, rotation.op.location)
+    tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
+    if tables is None and rotation.is_full and width == heads.period:
+        tables, per_column = _tables(insert, rotation, heads, is_full=False), True
+    if tables is None:
+        return Refusal(
+            "both columns of a pair have the same angle, for all heads",
+            "the rotation runs by itself: its tables are not known to repeat their columns",
+            "compute the angles of half of the columns in the model, and concatenate them",
+        )
+    cos, sin = tables
+    if rotation.is_reversed:
+        sin = insert.insert(coda.NegOp(sin))
+    return _Rotated(rotation, heads, first, width, cos, sin, per_column)
+
+
+def _tables(
+    insert: OpInserter, rotation: Rotation, heads: Heads, *, is_full: bool
+) -> tuple[SSAValue, SSAValue] | None:
+    """Cosines and sines, of one of the columns of each pair where they `is_full`."""
+    layout = rotation.layout
+    cos = pair_table(insert, rotation.cos, heads, layout, is_full=is_full)
+    sin = pair_table(insert, rotation.sin, heads, layout, is_full=is_full) if cos else None
+    return None if cos is None or sin is None else (cos, sin)
+
+
+def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
+    """One `coda.rope` for all rotations of the same columns."""
+    group = _disjoint(group)
+    heads, layout = group[0].heads, group[0].rotation.layout
+    is_alone = len(group) == 1 and heads.is_whole
+    anchor = group[0].rotation.op if is_alone else _first_use(heads.x, rewriter)
+    tables = [table for rotated in group for table in (rotated.cos, rotated.sin)]
+    if not rewriter.order.hoist(tables, anchor):
+        return
+    insert = OpInserter(rewriter, anchor, group[0].rotation.op.location)
+    cos, sin = _joined_tables(group, insert)
+    head_dim = group[0].width if layout == HALF_SPLIT else heads.period
+    rope = coda.RopeOp(
+        heads.columns(insert),
+        cos,
+        sin,
+        head_dim=head_dim,
+        layout=layout,
+        table_heads=heads.period // head_dim,
+        per_column=group[0].per_column,
+    )
+    name = group[0].rotation.op.results[0].name_hint
+    value = insert.insert(rope, name)
+    for rotated in group:
+        _replace(rotated, value, rewriter)
+    if not is_alone:
+        _read_rotated(group, value, rewriter)
+
+
+def _joined_tables(group: Sequence[_Rotated], insert: OpInserter) -> tuple[SSAValue, SSAValue]:
+    """The tables of all columns of the heads, with those of each rotation at its place."""
+    if group[0].per_column:
+        return group[0].cos, group[0].sin
+    pairs, places = group[0].heads.period // 2, [rotated.first // 2 for rotated in group]
+    cos = zip(places, (rotated.cos for rotated in group), strict=True)
+    sin = zip(places, (rotated.sin for rotated in group), strict=True)
+    return joined_table(insert, list(cos), pairs, 1.0), joined_table(insert, list(sin), pairs, 0.0)
+
+
+def _disjoint(group: Sequence[_Rotated]) -> list[_Rotated]:
+    """The rotations in the order of their columns, without those of columns that are rotated by
+    another one already."""
+    found: list[_Rotated] = []
+    position = 0
+    for rotated in sorted(group, key=lambda rotated: rotated.first):
+        if rotated.first >= position:
+            found.append(rotated)
+            position = rotated.first + rotated.width
+    return found
+
+
+def _first_use(value: SSAValue, rewriter: FunctionRewriter) -> Operation:
+    users = [use.operation for use in value.uses]
+    return min(users, key=rewriter.order.position)
+
+
+def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -> None:
+    op = rotated.rotation.op
+    rewriter.passed(op, "raised to coda.rope")
+    insert = OpInserter(rewriter, op, op.location)
+    op.results[0].replace_all_uses_with(rotated.heads.of(columns, insert))
+    rewriter.order.erase(op)
+
+
+def _read_rotated(group: Sequence[_Rotated], columns: SSAValue, rewriter: FunctionRewriter) -> None:
+    """Let other columns of the heads be read from the rotated tensor, where they are the same.
+
+    The tensor before the rotation then has no other use and need not be stored.
+    """
+    heads = group[0].heads
+    for op in rewriter.ops:
+        if not isinstance(op, coda.SliceOp) or op.range[0] != len(shape_of(op.x)) - 1:
+            continue
+        other = heads_of(op.result, rewriter.shapes)
+        if other is None or other.part(0, 1) != heads.part(0, 1) or _meets(other, group):
+            continue
+        insert = OpInserter(rewriter, op, op.location)
+        op.result.replace_all_uses_with(other.of(columns, insert))
+        rewriter.order.erase(op)
+
+
+def _meets(heads: Heads, group: Sequence[_Rotated]) -> bool:
+    return any(
+        heads.offset < rotated.first + rotated.width and rotated.first < heads.offset + heads.width
+        for rotated in group
+    )

@@ -1,0 +1,147 @@
+"""Tables of cosines and sines as `coda.rope` takes them: an entry for each pair of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.raising.rotations import HALF_SPLIT
+from coda_ir.passes.support.heads import Heads
+from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.symbolic_shapes import dims_attribute
+
+POINTWISE_CALLS = ("aten.cos.default", "aten.sin.default")
+"""Calls of PyTorch that tables of angles go through, element by element."""
+
+EXPAND = "aten.expand.default"
+
+
+def pair_table(
+    insert: OpInserter, table: SSAValue, heads: Heads, layout: str, *, is_full: bool
+) -> SSAValue | None:
+    """`table`, which broadcasts to the heads, as (positions x pairs) or (B x positions x pairs).
+
+    None where it differs by head, or where both columns of a pair are not known to have the same
+    entry.
+    """
+    rank = len(heads.rows) + 2
+    shape = (1,) * (rank - len(shape_of(table))) + shape_of(table)
+    rows = [extent for axis, extent in enumerate(shape[:-1]) if axis - rank != heads.axis]
+    expected = heads.row_shape
+    if len(shape) != rank or shape[heads.axis] != 1 or rows[-1] != expected[-1]:
+        return None
+    varies = next((axis for axis, extent in enumerate(rows) if extent != 1), len(rows) - 1)
+    if any(rows[axis] != expected[axis] for axis in range(varies, len(rows))):
+        return None
+    pairs = _one_of_each_pair(insert, table, layout) if is_full else table
+    if pairs is None:
+        return None
+    return insert.insert(coda.ReshapeOp(pairs, (*rows[varies:], shape_of(pairs)[-1])))
+
+
+def _one_of_each_pair(
+    insert: OpInserter, table: SSAValue, layout: str, axis: int | None = None
+) -> SSAValue | None:
+    """`table` computed for the first columns of the pairs, where both columns are equal. Its
+    columns are dimension `axis`, by default the last one.
+    """
+    last = len(shape_of(table)) - 1
+    axis = last if axis is None else axis
+    op = table.owner
+    match op:
+        case coda.ConcatOp() if layout == HALF_SPLIT:
+            twice = len(op.parts) == 2 and op.parts[0] is op.parts[1]
+            return op.parts[0] if twice and op.dim.value.data == axis else None
+        case coda.CastOp():
+            half = _one_of_each_pair(insert, op.operand, layout, axis)
+            return None if half is None else insert.cast(half, element_type_of(table))
+        case coda.MulOp() if not shape_of(op.rhs):
+            half = _one_of_each_pair(insert, op.lhs, layout, axis)
+            return None if half is None else insert.mul(half, op.rhs)
+        case CallOp() if op.callee.data in POINTWISE_CALLS:
+            half = _one_of_each_pair(insert, op.inputs[0], layout, axis)
+            return None if half is None else _call(insert, op, half)
+        case coda.TransposeOp():
+            half = _one_of_each_pair(insert, op.x, layout, op.permutation[axis])
+            order = op.permutation
+            return None if half is None else insert.insert(coda.TransposeOp(half, order))
+        case coda.ReshapeOp() if axis == last and shape_of(op.x)[-1:] == shape_of(table)[-1:]:
+            half = _one_of_each_pair(insert, op.x, layout)
+            shape = (*shape_of(table)[:-1], shape_of(table)[-1] // 2)
+            return None if half is None else insert.insert(coda.ReshapeOp(half, shape))
+        case coda.ReshapeOp() if axis == last and layout != HALF_SPLIT:
+            return _repeated(insert, op)
+        case _:
+            return None
+
+
+def _repeated(insert: OpInserter, op: coda.ReshapeOp) -> SSAValue | None:
+    """f where `op` has each column of f twice, one after the other."""
+    *outer, columns = shape_of(op.result)
+    many = shape_of(op.x)
+    is_flat = _long(many[:-2]) == _long(outer) and many[-2:] == (columns // 2, 2)
+    if not is_flat or columns == DYNAMIC_INDEX:
+        return None
+    source = op.x.owner
+    if isinstance(source, CallOp) and source.callee.data == EXPAND:
+        single = source.inputs[0]
+        if shape_of(single)[-1] != 1 or shape_of(single)[-2:-1] != (columns // 2,):
+            return None
+        return insert.insert(coda.ReshapeOp(single, shape_of(single)[:-1]))
+    stacked = defined_by(op.x, coda.ConcatOp)
+    if stacked is None or len(stacked.parts) != 2 or stacked.parts[0] is not stacked.parts[1]:
+        return None
+    if stacked.dim.value.data != len(many) - 1:
+        return None
+    return insert.insert(coda.ReshapeOp(stacked.parts[0], many[:-1]))
+
+
+def _long(shape: Sequence[int]) -> list[int]:
+    return [extent for extent in shape if extent != 1]
+
+
+def _call(insert: OpInserter, op: CallOp, half: SSAValue) -> SSAValue:
+    return call_on_rows(insert, op.callee.data, half, op.arguments.data, shape_of(half)[-1])
+
+
+def joined_table(
+    insert: OpInserter, parts: Sequence[tuple[int, SSAValue]], pairs: int, rest: float
+) -> SSAValue:
+    """A table of `pairs` columns with each of `parts` at its place and `rest` elsewhere."""
+    filled: list[SSAValue] = []
+    position = 0
+    for index, (start, table) in enumerate(parts):
+        width = shape_of(table)[-1]
+        after = parts[index + 1][0] if index + 1 < len(parts) else pairs
+        before = start - position if index == 0 else 0
+        filled.append(_padded(insert, table, before, after - start - width, rest))
+        position = after
+    if len(filled) == 1:
+        return filled[0]
+    return insert.insert(coda.ConcatOp(filled, len(shape_of(filled[0])) - 1))
+
+
+def _padded(insert: OpInserter, table: SSAValue, before: int, after: int, rest: float) -> SSAValue:
+    if not before and not after:
+        return table
+    arguments = f"{{0}}, [{before}, {after}], {rest}"
+    columns = before + shape_of(table)[-1] + after
+    return call_on_rows(insert, "aten.constant_pad_nd.default", table, arguments, columns)
+
+
+def call_on_rows(
+    insert: OpInserter, callee: str, x: SSAValue, arguments: str, columns: int
+) -> SSAValue:
+    """A call of PyTorch on `x` whose result has the same rows and `columns` columns."""
+    type = TensorType(element_type_of(x), (*shape_of(x)[:-1], columns))
+    call = CallOp(callee, [x], arguments, [type])
+    dims = (*insert.rewriter.shapes.dims(x)[:-1], columns)
+    if insert.rewriter.shapes.are_declared(dims):
+        call.attributes["coda.dims"] = dims_attribute(dims)
+    return insert.insert(call)

@@ -1,0 +1,313 @@
+"""Attention that is spelled out: products, a mask and a softmax over the scores."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.raising.attention_masks import (
+    EXPAND,
+    FAR,
+    WHERE,
+    AttentionMask,
+    scalar_of,
+    unconverted,
+)
+from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.index_values import literal
+from coda_ir.passes.support.matching import as_narrow_as, defined_by, number_of, operand_pairs
+from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+
+PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
+PRODUCT_AND_SUM = "aten.baddbmm.default"
+MAXIMUM, SLICE = "aten.max.dim", "aten.slice.Tensor"
+
+MOST_STEPS = 64
+"""How many operators are looked at between a product and the softmax."""
+
+
+@dataclass
+class SpelledAttention:
+    """softmax(mask(softcap(scale · q kᵀ))) v, of heads (B x heads x T x D), or flat ones."""
+
+    q: SSAValue
+    transposed_k: SSAValue
+    v: SSAValue
+    mask: AttentionMask
+    scale: float = 1.0
+    softcap: float | None = None
+    floor: float | None = None
+    """The least number that a score may be, far below all others, with what is added."""
+    sinks: SSAValue | None = None
+    """A score for each head beside those of the keys: (H), or (.. x H x 1 x 1)."""
+
+
+@dataclass(frozen=True)
+class AttentionFinder:
+    """Finds attention in one function."""
+
+    shapes: SymbolicShapes
+
+    def find(self, op: Operation, mask: AttentionMask) -> SpelledAttention | Refusal | None:
+        """The attention that `op` is the last product of, with what hides in `mask`.
+
+        None where `op` is something else: no product, or one without a softmax of scores that
+        are a product.
+        """
+        product = _product(op)
+        if product is None:
+            return None
+        weights, v = self.through(product[0]), product[1]
+        softmax = defined_by(weights, coda.SoftmaxOp)
+        scores = weights if softmax is None else softmax.x
+        if softmax is None and (part := self._first_part(weights)) is not None:
+            softmax = defined_by(self.through(part), coda.SoftmaxOp)
+            scores = part if softmax is None else softmax.x
+        if softmax is None:
+            changed = any(map(_is_softmax_of_product, _inner(weights)))
+            return _refused("its weights are changed after the softmax") if changed else None
+        if not any(map(_is_product, _inner(scores))):
+            return None
+        found = SpelledAttention(scores, scores, v, mask)
+        return self._from_scores(self.through(scores), weights, found) or found
+
+    def through(self, value: SSAValue) -> SSAValue:
+        """`value` before conversions, and before batch and heads were merged or split."""
+        while True:
+            value = unconverted(value)
+            split = self._other_layout(value)
+            if split is None:
+                return value
+            value = split
+
+    def unmerged(self, value: SSAValue) -> SSAValue:
+        """`value` (B·heads x R x C) before batch and heads were merged; others as they are."""
+        split = self._other_layout(value) if len(shape_of(value)) == 3 else None
+        return value if split is None else split
+
+    def _other_layout(self, value: SSAValue) -> SSAValue | None:
+        """What `value` was reshaped from, with the same rows and columns: batch and heads were
+        one dimension and are two, or the other way round.
+        """
+        source, dims = value, self.shapes.dims
+        while isinstance(source.owner, coda.ReshapeOp):
+            source = source.owner.x
+            short, long = sorted(map(dims, (source, value)), key=len)
+            merged = SymbolicSize.product(long[:2]) == SymbolicSize.product(short[:1])
+            if len(short) == 3 and len(long) == 4 and merged and long[2:] == short[1:]:
+                return source
+            if dims(source) == dims(value):
+                return source
+        return None
+
+    def _from_scores(
+        self, value: SSAValue, weights: SSAValue, found: SpelledAttention
+    ) -> Refusal | None:
+        """Go from what the softmax takes inwards to the product of queries and keys."""
+        value = self.through(self._without_maximum(value))
+        joined = defined_by(value, coda.ConcatOp)
+        is_part = defined_by(weights, coda.SoftmaxOp) is None
+        if joined is not None and is_part and self._takes_sinks(joined, weights, found):
+            value = self.through(joined.parts[0])
+        elif joined is not None or is_part:
+            return _refused("other scores are among those of the keys")
+        while (product := _product(value.owner) or _product_and_sum(value.owner, found)) is None:
+            step = self._step(value, found)
+            if isinstance(step, Refusal):
+                return step
+            value = self.through(step)
+        if isinstance(product, Refusal):
+            return product
+        if found.floor is not None and any(step.kind == "see" for step in found.mask.steps):
+            return _refused("hidden scores are raised to a number")
+        found.q, found.transposed_k = (
+            as_narrow_as(self._unscaled(x, found), element_type_of(found.v)) for x in product
+        )
+        return None
+
+    def _step(self, value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal:
+        """The scores before the operator that computes `value`, which `found` takes note of."""
+        is_flat = len(shape_of(value)) == 3
+        match value.owner:
+            # From the softmax on inwards: a factor is also one of what is added before it.
+            case coda.MulOp() | coda.DivOp() as op:
+                number = number_of(op.rhs)
+                if not number:
+                    return _refused("its scores have a factor that is no number")
+                found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
+                return op.lhs
+            case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
+                found.softcap = op.cap.value.data
+                return op.operand
+            case coda.MaximumOp() as op if (scalar_of(op.rhs) or 0.0) <= FAR and found.scale > 0:
+                found.floor = scalar_of(op.rhs)
+                return op.lhs
+            case coda.AddOp() as op if found.scale > 0 and found.softcap is None:
+                return self._added(op, found, is_flat=is_flat)
+            case CallOp() as op if found.softcap is None:
+                return self._called(op, found, is_flat=is_flat)
+            case _:
+                return _refused(f"its scores go through {_name(value)}")
+
+    def _added(
+        self, op: coda.AddOp, found: SpelledAttention, *, is_flat: bool
+    ) -> SSAValue | Refusal:
+        for scores, bias in operand_pairs(op):
+            is_whole = self.shapes.dims(scores) == self.shapes.dims(op.result)
+            if is_whole and any(map(_is_product, _inner(scores))):
+                number = scalar_of(bias)
+                # The same number for all keys changes no softmax.
+                if number is None or not isfinite(number):
+                    found.mask.add(bias, is_flat=is_flat, factor=found.scale)
+                return scores
+        return _refused("it adds to its scores what does not broadcast to them")
+
+    def _called(self, op: CallOp, found: SpelledAttention, *, is_flat: bool) -> SSAValue | Refusal:
+        if op.callee.data == WHERE and len(op.inputs) == 3 and found.scale > 0:
+            truth, *choice = op.inputs
+            is_negated = scalar_of(choice[0]) is not None
+            hidden, scores = choice if is_negated else choice[::-1]
+            refusal = found.mask.fill(
+                truth, hidden, is_negated=is_negated, is_flat=is_flat, factor=found.scale
+            )
+            return refusal or scores
+        return _refused(f"its scores go through {op.callee.data}")
+
+    def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
+        """A factor of the scores before it was multiplied by a number, which `found` notes."""
+        value = self.unmerged(value)
+        while isinstance(op := value.owner, coda.MulOp | coda.DivOp) and number_of(op.rhs):
+            number = number_of(op.rhs) or 1.0
+            found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
+            value = self.unmerged(op.lhs)
+        return value
+
+    # Sinks
+
+    def _first_part(self, value: SSAValue) -> SSAValue | None:
+        """What `value` are the first columns of."""
+        match value.owner:
+            case coda.SliceOp() as op:
+                dim, start, _ = op.range
+                return op.x if start == 0 and dim == len(shape_of(value)) - 1 else None
+            case CallOp() as op if op.callee.data == SLICE and len(op.inputs) == 1:
+                numbers = [literal(node) for node in op.template.call.args[1:]]
+                last = len(shape_of(value)) - 1
+                is_first = len(numbers) == 3 and numbers[0] in (-1, last) and numbers[1] == 0
+                return op.inputs[0] if is_first else None
+            case _:
+                return None
+
+    def _takes_sinks(
+        self, joined: coda.ConcatOp, weights: SSAValue, found: SpelledAttention
+    ) -> bool:
+        """Whether the scores of the keys are followed by one that each head has for all rows."""
+        if len(joined.parts) != 2 or joined.dim.value.data != len(shape_of(joined.result)) - 1:
+            return False
+        scores, column = joined.parts
+        dims = self.shapes.dims
+        while (call := defined_by(unconverted(column), CallOp)) and call.callee.data == EXPAND:
+            column = call.inputs[0]
+        column = unconverted(column)
+        if len(dims(scores)) != 4 or dims(weights) != dims(scores):
+            return False
+        if dims(column) not in ((dims(scores)[1], 1, 1), (1, dims(scores)[1], 1, 1)):
+            return False
+        reshape = defined_by(column, coda.ReshapeOp)
+        is_vector = reshape is not None and len(shape_of(reshape.x)) == 1
+        found.sinks = reshape.x if reshape is not None and is_vector else column
+        return True
+
+    def _without_maximum(self, value: SSAValue) -> SSAValue:
+        """`value` before the maximum of each row was subtracted, which changes no softmax."""
+        sub = defined_by(value, coda.SubOp)
+        if sub is None:
+            return value
+        reduction, call = defined_by(sub.rhs, coda.ReduceOp), defined_by(sub.rhs, CallOp)
+        if reduction is not None and reduction.kind.data == "max" and reduction.x is sub.lhs:
+            return sub.lhs
+        if call is None or call.callee.data != MAXIMUM or call.inputs[0] is not sub.lhs:
+            return value
+        is_row = [ast.unparse(node) for node in call.template.call.args] == ["{0}", "-1", "True"]
+        return sub.lhs if is_row and call.picks == (0,) else value
+
+
+def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
+    """The factors of a product of matrices with one or two batch dimensions."""
+    if not isinstance(op, CallOp) or op.callee.data not in PRODUCTS or len(op.inputs) != 2:
+        return None
+    arguments = op.template.call.args
+    is_plain = [ast.unparse(node) for node in arguments] == ["{0}", "{1}"]
+    ranks = {len(shape_of(value)) for value in op.inputs}
+    return (op.inputs[0], op.inputs[1]) if is_plain and ranks in ({3}, {4}) else None
+
+
+def _product_and_sum(
+    op: object, found: SpelledAttention
+) -> tuple[SSAValue, SSAValue] | Refusal | None:
+    """The factors of beta · bias + alpha · q kᵀ; `found` takes note of the rest."""
+    if not isinstance(op, CallOp) or op.callee.data != PRODUCT_AND_SUM:
+        return None
+    arguments = op.template.call
+    factors = {k.arg: literal(k.value) for k in arguments.keywords}
+    alpha, beta = factors.pop("alpha", 1), factors.pop("beta", 1)
+    is_plain = [ast.unparse(node) for node in arguments.args] == ["{0}", "{1}", "{2}"]
+    if not is_plain or factors or not alpha or beta not in (0, 1) or found.scale <= 0:
+        return _refused(f"its scores go through {op.callee.data} with other factors")
+    if beta == 1:
+        found.mask.add(op.inputs[0], is_flat=True, factor=found.scale)
+    found.scale *= float(alpha)
+    return op.inputs[1], op.inputs[2]
+
+
+def _inner(value: SSAValue) -> Iterator[SSAValue]:
+    """`value` and what pointwise operators and moves compute it from, without products."""
+    pending, seen = [value], set[SSAValue]()
+    while pending and len(seen) < MOST_STEPS:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        yield value
+        op = value.owner
+        if isinstance(op, _POINTWISE) or (isinstance(op, CallOp) and _is_pointwise(op)):
+            pending += op.operands
+
+
+_POINTWISE = (
+    coda.ElementwiseOp,
+    coda.CastOp,
+    coda.ReshapeOp,
+    coda.TransposeOp,
+    coda.SliceOp,
+    coda.ConcatOp,
+)
+
+
+def _is_pointwise(op: CallOp) -> bool:
+    return op.callee.data in (WHERE, EXPAND, SLICE)
+
+
+def _is_product(value: SSAValue) -> bool:
+    call = defined_by(value, CallOp)
+    return call is not None and call.callee.data in (*PRODUCTS, PRODUCT_AND_SUM)
+
+
+def _is_softmax_of_product(value: SSAValue) -> bool:
+    softmax = defined_by(value, coda.SoftmaxOp)
+    return softmax is not None and any(map(_is_product, _inner(softmax.x)))
+
+
+def _name(value: SSAValue) -> str:
+    return value.owner.name if isinstance(value.owner, Operation) else "an argument"
+
+
+def _refused(found: str) -> Refusal:
+    return Refusal("the scores are products, scaled, capped and masked", f"stays as it is: {found}")
