@@ -21,7 +21,6 @@ from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.compile_options import Options
-from coda_ir.frontends.torch.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
     ModelInput,
@@ -46,6 +45,7 @@ from coda_ir.frontends.torch.training_graphs import (
 )
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
+from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import Leftovers
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
@@ -366,7 +366,7 @@ def _boxed(runner: Runner) -> Any:
 
 
 def _why_not_captured(compiled: CompiledFunction) -> str | None:
-    if compiled.device.type != "cuda" or compiled.target != "triton":
+    if not compiled.executable.has_cuda_graphs:
         return "only programs that run on a GPU have them"
     calls = [op for op in compiled.module("block").walk() if isinstance(op, CallOp)]
     if any(op.random for op in calls):
