@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.launching.executable import Executable, Sizes, TritonExecutable, compile_kernels
 from coda_ir.lowering import Lowering
+from coda_ir.options import Target
 
 if TYPE_CHECKING:
     import torch
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from coda_ir.cache.artifact import Artifact
     from coda_ir.calls.arguments import Signature
     from coda_ir.remarks import Remark
-
-Target: TypeAlias = Literal["triton", "reference"]
 
 
 def start(target: Target, device: torch.device) -> None:

@@ -28,11 +28,10 @@ from coda_ir.calls.results import unpack
 from coda_ir.compiled import CompiledFunction
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
-from coda_ir.executables import Target
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import CompileOptions
+from coda_ir.options import CompileOptions, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
