@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment, is_power_of_two
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
 
 Tile = tuple[int, int, int]
@@ -28,6 +28,9 @@ FEWEST_STEPS = 4
 
 FEW_ROWS = 256
 """Rows with which the multiplications of a GEMM take about as long as reading its weights."""
+
+SPECIALIZED = "warp_specialized"
+"""The main loop with tiles of 192 columns."""
 
 SMALL_ROWS = 32
 """Rows of tiles that are there for few rows: they read weights and hardly multiply."""
@@ -48,7 +51,7 @@ class Space:
     split_k: tuple[int, ...] = ()
     """Programs for the K of a tile; empty for 1 and what uses processors that have no tile."""
     rows_of_tiles: tuple[int, ...] = (128, 64, 32, 16)
-    columns_of_tiles: tuple[int, ...] = (256, 128, 64, 32, 16)
+    columns_of_tiles: tuple[int, ...] = (256, 192, 128, 64, 32, 16)
     all_warps: bool = False
     """Whether each tile is considered with 4 and with 8 warps."""
 
@@ -102,15 +105,14 @@ class Configuration:
 def configurations(
     op: FusedOp, space: Space, device: Device, workload: Workload
 ) -> Iterator[Configuration]:
-    """Those that fit, with the main loop `pointer`: the ranking gives them theirs.
+    """Those that fit, with a main loop that has such tiles: the ranking gives them theirs.
 
     Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
     for tile, warps in _tiles(op, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
-            schedule = ScheduleAttr.get(
-                "pointer", tile, warps=warps, stages=stages, group_m=group_m
-            )
+            loop = "pointer" if is_power_of_two(tile[1]) else SPECIALIZED
+            schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
                 found = Configuration.of(op, schedule)
             except ValueError:
@@ -156,7 +158,9 @@ def _tiles(
     if space.tile is not None:
         tiles: Sequence[Tile] = [space.tile]
     else:
-        shapes = product(space.rows_of_tiles, space.columns_of_tiles)
+        is_any = SPECIALIZED in space.main_loops
+        columns = [bn for bn in space.columns_of_tiles if is_any or is_power_of_two(bn)]
+        shapes = product(space.rows_of_tiles, columns)
         depths = _depths(op, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:

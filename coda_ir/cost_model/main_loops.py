@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from xdsl.utils.exceptions import VerifyException
+
 from coda_ir.cost_model.devices import Device
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.dialects.gemm.tma import tma_obstacle
@@ -100,7 +102,10 @@ def usable_loop(
     Raises ValueError as `column_ranges` does.
     """
     wanted = MAIN_LOOPS[name]
-    reason = wanted.obstacle(op, with_main_loop(schedule, name))
+    try:
+        reason = wanted.obstacle(op, with_main_loop(schedule, name))
+    except VerifyException as error:
+        raise ValueError(str(error)) from error
     if reason is None or wanted.fallback is None:
         return wanted, None
     found, _ = usable_loop(wanted.fallback, op, schedule)

@@ -19,6 +19,7 @@ from coda_ir.dialects.gemm.attrs import (
     ResultPortAttr,
     ScheduleAttr,
     SegmentAttr,
+    is_power_of_two,
 )
 from coda_ir.dialects.gemm.constants import exact_number
 from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE
@@ -118,6 +119,7 @@ __all__ = [
     "TunedAttr",
     "YieldOp",
     "exact_number",
+    "is_power_of_two",
     "is_wide_partial",
     "numerics_mode",
     "partial_arguments",
