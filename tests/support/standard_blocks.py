@@ -386,7 +386,7 @@ BLOCKS: dict[str, Block] = {
         "width=64, head=16",
         unfused=(
             "a pointwise kernel combines results of an argument",
-            "a pointwise kernel combines results of coda.layer_norm, coda.reshape",
+            "a pointwise kernel combines results of coda.reshape",
         ),
     ),
     "t5.t5_block": Block(
