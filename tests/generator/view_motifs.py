@@ -48,7 +48,7 @@ def add_modulated_norm(b: FunctionBuilder) -> None:
     """A norm with the scale and shift of each sample, as its parameters or behind it (adaLN), that
     linear maps read."""
     x = linear(b, b.pick_tile()) if b.choices.chance(60) else b.pick_tile()
-    if not b.style.rows:
+    if len(b.style.rows) < 2:
         b.tiles.append(norm(b, x))
         return
     scale, shift = (row_of_samples(b, x) for _ in range(2))
