@@ -118,10 +118,7 @@ _SAME_TYPE = (
 
 _PYTORCH: dict[str, str] = {
     **{name: _pytorch(f"{name}.default({{0}})") for name in _SAME_TYPE.split()},
-    **{
-        name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})")
-        for name in ("cumsum", "cumprod", "logcumsumexp")
-    },
+    **{name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})") for name in ("cumprod", "logcumsumexp")},
     **{
         name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y")
         for name in ("atan2", "logaddexp", "floor_divide")
@@ -146,15 +143,12 @@ _PYTORCH: dict[str, str] = {
     "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
-    "topk": _pytorch("topk.default({0}, ${y|5})", shape="${lead}${y|5}", more=", positions=[0]"),
-    "sort": _pytorch("sort.default({0}, -1)", more=", positions=[0]"),
     "argsort": _pytorch("argsort.default({0}, -1)", dtype="i64"),
     "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
     "arange": 'torch("aten.arange.default(${x|M}, dtype=torch.float32, device=device)", '
     "dtype=f32, shape=[${x|M}])",
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
-    "group_norm": _pytorch("group_norm.default({0}, ${y|8})"),
 }
 
 FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
@@ -173,7 +167,7 @@ OTHERS = frozenset(
             "conv_transpose1d",
         ),
         *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
-        *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
+        *("fmin", "frexp", "hsplit", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
         *(
             "amp",
@@ -196,7 +190,7 @@ OTHERS = frozenset(
             "reshape_as",
             "rrelu",
         ),
-        *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
+        *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
         *("unique", "vsplit", "xlogy"),
     )
 )

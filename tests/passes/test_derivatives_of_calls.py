@@ -12,8 +12,8 @@ from support.programs import parse_mlir
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.backends.reference import run_function
+from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.dialects.torch import VjpOp
-from coda_ir.dialects.torch.template import ArgumentTemplate
 from coda_ir.passes.gradient.derivatives.calls import CALL_RULES
 
 OPEN = 5
