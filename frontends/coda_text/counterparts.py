@@ -102,6 +102,7 @@ _TENSORS: dict[str, str] = _by_name(
         "minimum($x, $y)": "min/2",
         "sqrt(sum($x * $x))": "norm vector_norm",
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
+        "index($x, $z, ${y|0})": "index_select",
         "$x @ $y": "mm",
         "$y @ $z + $x": "addmm",
         "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
@@ -143,7 +144,6 @@ _PYTORCH: dict[str, str] = {
     "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
-    "argsort": _pytorch("argsort.default({0}, -1)", dtype="i64"),
     "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
     "arange": 'torch("aten.arange.default(${x|M}, dtype=torch.float32, device=device)", '
     "dtype=f32, shape=[${x|M}])",
@@ -191,7 +191,8 @@ OTHERS = frozenset(
             "rrelu",
         ),
         *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
-        *("unique", "vsplit", "xlogy"),
+        *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
+        *("native_group_norm", "scatter_add", "scatter_add_", "short", "slice_scatter"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""
@@ -200,6 +201,8 @@ CALLS: dict[str, str] = {
     "reshape": "reshape($x, [${rest|$shape}])",
     "transpose": "transpose($x) for the last two dimensions, transpose($x, [0, 2, 1]) for others",
     "split": "split($x, [32, 32], dim=-1)",
+    "gather": "gather($x, $z, $y)",
+    "scatter": "scatter($x, $z, values, $y)",
 }
 """Methods whose names are those of operators with other arguments."""
 

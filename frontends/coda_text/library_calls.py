@@ -67,6 +67,13 @@ def sort(call: Invocation) -> Value:
     return _emit(call, coda.SortOp(x.ssa, dim=dim, descending=descending), x)
 
 
+def argsort(call: Invocation) -> Value:
+    """The numbers of the elements in order."""
+    both = sort(call)
+    assert isinstance(both, TupleValue), "sort gives values and numbers"
+    return both.items[1]
+
+
 def cumsum(call: Invocation) -> Value:
     x = call.tensor("x", least_rank=1)
     if not x.type.is_float and x.type.element != "i64":
@@ -157,12 +164,13 @@ def _expect_other_dims(call: Invocation, ids: TensorValue, x: TensorValue, dim: 
 
 
 LIBRARY_CALLS: dict[str, Callable[[Invocation], Value]] = {
-    "index(x, ids, *, dim: integer = 0)": index,
-    "gather(x, ids, *, dim: integer = -1)": gather,
-    "scatter(x, ids, values, *, dim: integer = -1)": scatter,
+    "index(x, ids, dim: integer = 0)": index,
+    "gather(x, ids, dim: integer = -1)": gather,
+    "scatter(x, ids, values, dim: integer = -1)": scatter,
     "one_hot(ids, classes: integer)": one_hot,
-    "topk(x, k: integer, *, dim: integer = -1)": topk,
-    "sort(x, *, dim: integer = -1, descending: boolean = false)": sort,
-    "cumsum(x, *, dim: integer = -1)": cumsum,
+    "topk(x, k: integer, dim: integer = -1)": topk,
+    "sort(x, dim: integer = -1, *, descending: boolean = false)": sort,
+    "argsort(x, dim: integer = -1, *, descending: boolean = false)": argsort,
+    "cumsum(x, dim: integer = -1)": cumsum,
     "group_norm(x, w?, b?, *, groups: integer, eps: number = 1e-5, dim: integer = 1)": group_norm,
 }

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp
+from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp, OneHotOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import (
     ATTENTION,
@@ -204,5 +204,5 @@ def _give_attention(op: CallOp, adjoint: Adjoint) -> None:
 
 TORCH_RULES: dict[type, Rule] = {
     CallOp: _call,
-    **dict.fromkeys(LIBRARY_CALL_OPS, _library_call),
+    **{op: _library_call for op in LIBRARY_CALL_OPS if op is not OneHotOp},
 }
