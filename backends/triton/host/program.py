@@ -12,6 +12,7 @@ from coda_ir.backends.triton.host.buffers import HostBuffers
 from coda_ir.backends.triton.host.extents import Extents
 from coda_ir.backends.triton.host.kernels import HostKernels
 from coda_ir.backends.triton.host.text import torch_type
+from coda_ir.backends.triton.host.views import Step, View
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     indented,
@@ -46,6 +47,8 @@ class HostProgram:
         self.unused = self._hold_arguments() if self.is_boxed else []
         """Arguments without a use that are to be dropped."""
         self._variables: dict[SSAValue, str] = {**self.arguments.variables}
+        self._views: dict[SSAValue, View] = {}
+        """Values that only kernels have read so far, of direct launches."""
         self._dense: dict[SSAValue, str] = {}
         self._temporaries: list[str] = []
         self._counters: str | None = None
@@ -73,6 +76,10 @@ class HostProgram:
 
     def variable(self, value: SSAValue) -> str:
         """The tensor of a value, with whatever strides it has."""
+        view = self._views.pop(value, None)
+        if view is not None:
+            text = view.text(view.root, self.extents.of)
+            self.assign(value, text, is_dense=view.is_dense, hint="view")
         if value not in self._variables:
             assert isinstance(value.owner, ConstantOp), "values are defined before they are used"
             self.assign(value, _constant_tensor(value.owner), is_dense=True, hint="constant")
@@ -80,7 +87,31 @@ class HostProgram:
 
     def is_dense(self, value: SSAValue) -> bool:
         """Whether `variable(value)` is known to be contiguous: it may have a copy that is."""
+        if value in self._views:
+            return self._views[value].is_dense
         return value in self._dense and self._dense[value] == self._variables[value]
+
+    def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
+        """Give a result a view of another value, or a copy where there is no such view."""
+        dims, is_reshape = self.dims(result), step[0] == "reshape"
+        is_dense = is_reshape and self.is_dense(base)
+        if self.is_direct and (is_dense or not is_reshape):
+            around = self._views.get(base)
+            root, steps = (
+                (self.variable(base), ()) if around is None else (around.root, around.steps)
+            )
+            self._views[result] = View(root, (*steps, step), dims, is_dense)
+            return
+        x = self.variable(base)
+        text = View(x, (step,), dims, is_dense).text(x, self.extents.of)
+        self.assign(result, text, is_dense=is_dense, hint=hint)
+
+    def kernel_operand(self, value: SSAValue, *, is_range: bool = False) -> str | View:
+        """What a kernel takes for a value: a contiguous tensor, or one with its own strides."""
+        view = self._views.get(value)
+        if view is not None and (is_range or view.is_dense):
+            return view
+        return self.variable(value) if is_range else self.operand(value)
 
     def operand(self, value: SSAValue) -> str:
         """The tensor of a value, contiguous, as kernels need it."""
@@ -253,9 +284,13 @@ class HostProgram:
             self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored})')
 
     def launch(
-        self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+        self,
+        kernel: EmittedKernel,
+        rows: str,
+        operands: Sequence[str | View],
+        outputs: Sequence[str],
     ) -> None:
-        self.lines += self.kernels.launch(kernel, rows, operands, outputs)
+        self.lines += self.kernels.launch(kernel, rows, operands, outputs, self.extents.of)
 
     def pack(
         self,
