@@ -291,7 +291,7 @@ class SegmentEmitter:
             return self._combine_partials(hint, port, port.kind.combiner)
         place = table_index(port, columns, self.arguments)
         index = None if place is None else self._let(f"{hint}_index", place)
-        return self._let(hint, load_port(port, columns, self.arguments, index=index))
+        return self._let(hint, load_port(port, columns, self.arguments, self.helpers, index=index))
 
     def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
         """The statements of the region; returns the yielded values."""

@@ -87,7 +87,7 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     if reporter.count == errors:
         body.check_unused()
         for result in interface.results:
-            body.result(result.syntax, interface.result_arity(result), result.region_type)
+            body.result(result.syntax, interface.result_arity(result), result.computed)
 
 
 def _ignore(span: Span, message: str, remedy: str) -> None:
@@ -341,7 +341,7 @@ class _EpilogueCall:
         yielded: list[ScalarValue] = []
         for result in self.interface.results:
             arity = self.interface.result_arity(result)
-            items = body.result(result.syntax, arity, result.region_type)
+            items = body.result(result.syntax, arity, result.computed)
             if items is None:
                 return None
             yielded += items

@@ -17,6 +17,7 @@ from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
     INDEX_TYPES,
+    RANGES,
     Dim,
     Dims,
     TensorValue,
@@ -63,9 +64,10 @@ class EpilogueResult:
     element: str | None
 
     @property
-    def region_type(self) -> Attribute:
-        """The type of its elements in the region."""
-        return region_type(ELEMENT_TYPES[self.element or "f32"])
+    def computed(self) -> str:
+        """The element type that the body assigns: floats are rounded where they are stored."""
+        is_float = self.element not in RANGES and self.element != "bool"
+        return "f32" if is_float or self.element is None else self.element
 
     @property
     def per_column(self) -> bool:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.torch import (
     ATTENTION,
     FUSED_ATTENTION,
@@ -75,7 +75,7 @@ def differentiable_inputs(op: CallOp) -> list[int]:
     return [
         number
         for number, value in enumerate(op.inputs)
-        if number in valued and is_float(element_type_of(value))
+        if number in valued and stores_floats(element_type_of(value))
     ]
 
 
