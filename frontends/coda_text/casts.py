@@ -66,8 +66,8 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
         )
     if rounding == "toward_zero" and not to_integer:
         raise Mistake(
-            f"cast: rounding is {rounding}, but {element} takes the nearest number, the even one "
-            "at a tie",
+            f'cast: rounding is "{rounding}", but {element} takes the nearest number, the even '
+            "one at a tie",
             "leave rounding out, or cast to an integer",
             argument="rounding",
         )
@@ -82,12 +82,15 @@ def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:
         largest = LARGEST[element]
         wide = x if x.type.is_float else _converted(call, x, "f32")
         return _clamped(call, wide, -largest, largest)
-    if target is None or x.type.element == "bool":
+    if target is None:
         raise Mistake(
-            f"cast: saturate is given, but {element} holds every number of {x.type}",
+            f"cast: saturate is given for {element}, expected an integer type, "
+            f"{', '.join(LARGEST)}",
             "leave it out",
             argument="saturate",
         )
+    if x.type.element == "bool":
+        return x
     if given is not None:
         return _clamped(call, x, max(target.least, given.least), min(target.largest, given.largest))
     if target.bits < 32:

@@ -187,8 +187,8 @@ class EpilogueBody(Evaluator):
         meaning = self.definition.scope.meanings.get(name)
         if isinstance(meaning, int | float | Poison):
             return meaning
-        if name in ELEMENT_TYPES:
-            return ElementType(name)
+        if name in RESERVED:
+            return ElementType(name) if name in ELEMENT_TYPES else name == "true"
         if meaning is not None or name in SIGNATURES:
             return self.error(node.span, f"'{name}' is not a value", f"call it: {name}(...)")
         known = [*self.variables, *self.definition.scope.meanings]

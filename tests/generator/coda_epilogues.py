@@ -105,7 +105,8 @@ def _code(b: TextBuilder, value: str, columns: int) -> str:
     if groups and b.choices.chance(15):
         name = b.choices.pick(("group_max", "group_sum"))
         return f"{value} - {name}({value}, group={b.choices.pick(groups)})"
-    other = (f"softcap({value}, 2.0)", f"cast({value}, bf16)", f"{value} * 0.5", value)
+    casts = (f"cast({value}, bf16)", f"cast({value}, f8e4m3)")
+    other = (f"softcap({value}, 2.0)", *casts, f"{value} * 0.5", value)
     if b.choices.chance(40):
         return b.choices.pick(other)
     return f"{b.choices.pick(ACTIVATIONS)}({value})"
