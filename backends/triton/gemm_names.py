@@ -266,8 +266,8 @@ def _result_features(segment: Segment) -> list[str]:
                 by_row = port.kind.data == ResultKind.PARTIAL_ROW
                 name = port.combiner.data.value if by_row else f"col{port.combiner.data.value}"
                 features.append("ssq" if _is_square(value) else name.replace("add", "sum"))
-            case ResultKind.SELECT:
-                features.append("select")
+            case ResultKind.SELECT | ResultKind.GROUP:
+                features.append(port.kind.data.value)
             case _:
                 pass
     return features

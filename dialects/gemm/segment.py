@@ -142,8 +142,7 @@ class Segment:
         del self.ports[index]
         for number, (port, type) in enumerate(self.results):
             if isinstance(port.index, IntAttr) and port.index.data > index:
-                moved = ResultPortAttr(port.kind, port.combiner, IntAttr(port.index.data - 1))
-                self.results[number] = Result(moved, type)
+                self.results[number] = Result(port.renumbered(port.index.data - 1), type)
 
     def add_result(self, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]) -> int:
         """Append a result that yields `values`; returns its index."""

@@ -105,14 +105,13 @@ class Gemm:
     columns: Dim
 
     @property
-    def paired(self) -> int | None:
-        """The width of the runs that pairs do not leave; None where it is symbolic."""
+    def paired(self) -> int:
+        """The width of the runs that pairs do not leave; 2 where the run is all columns, of which
+        a group has consecutive pairs.
+        """
         if self.pairing is None:
             return 1
-        if self.pairing.is_adjacent:
-            return 2
-        columns = self.columns if isinstance(self.columns, int) else None
-        return self.pairing.group_size or columns
+        return self.pairing.group_size or 2
 
 
 def call_epilogue(
@@ -365,8 +364,16 @@ class _EpilogueCall:
 def _stored_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str) -> TensorType:
     """The type of a result that is complete."""
     kind = result.port.kind.data
-    half = divided(columns, 2)
-    width = half if kind == ResultKind.HALF and half is not None else columns
+    share = 2 if kind == ResultKind.HALF else 1
+    if kind == ResultKind.GROUP:
+        share = result.port.group_columns
+    width = divided(columns, share)
+    if width is None and kind == ResultKind.GROUP:
+        raise Mistake(
+            f"the result '{result.syntax.name.text}' has one element for each {share} columns, "
+            f"which do not divide {format_dim(columns)}"
+        )
+    width = columns if width is None else width
     dims = rows if kind == ResultKind.SELECT else (*rows, width)
     return TensorType(result.element or element, dims)
 

@@ -53,12 +53,10 @@ SIGNATURES = {
 
 
 class Columns(NamedTuple):
-    """The columns of a call: pairs lie within runs of `paired` columns (1 without pairs, None
-    where the run is all columns and these are symbolic).
-    """
+    """The columns of a call: pairs lie within runs of `paired` columns, 1 without pairs."""
 
     extent: Dim
-    paired: int | None
+    paired: int
 
 
 class EpilogueBody(Evaluator):
@@ -257,7 +255,7 @@ def _group_reduction(
             f"{name}: group is {group}, which does not divide the {columns.extent} columns",
             argument="group",
         )
-    if columns is not None and (columns.paired is None or group % columns.paired):
+    if columns is not None and group % columns.paired:
         raise Mistake(
             f"{name}: group is {group}, which splits the pairs of the call",
             "a group has whole groups of pairs, as in pairs(gemm, group=G)",

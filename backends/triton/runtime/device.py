@@ -333,6 +333,12 @@ def group_max(x, GROUP: tl.constexpr):
 
 
 @triton.jit
+def group_element(x, GROUP: tl.constexpr):
+    """The element of each group of GROUP neighbouring columns, which is the same on all of them."""
+    return reduce_max(tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP)), 2)
+
+
+@triton.jit
 def group_lse(x, GROUP: tl.constexpr):
     """Logsumexp over each group of GROUP neighbouring columns, for every column of the group."""
     groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
