@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
 )
 from coda_ir.dialects.gemm import Port as GemmPort
+from coda_ir.dialects.gemm.verify_groups import columns_alike
 from coda_ir.frontends.coda_text.arguments import (
     Bound,
     Formal,
@@ -172,6 +173,7 @@ class _EpilogueCall:
         segment = self._segment(gemm, values, rows, columns, element)
         if segment is None:
             return POISON
+        self._check_groups(segment)
         op = MapOp(segment) if gemm is None else FusedOp(gemm.x.ssa, [segment])
         try:
             op.verify_()
@@ -183,6 +185,19 @@ class _EpilogueCall:
             for result, ssa in zip(self.interface.results, op.outputs, strict=True)
         ]
         return outputs[0] if len(outputs) == 1 else TupleValue(tuple(outputs))
+
+    def _check_groups(self, segment: Segment) -> None:
+        """Raise Mistake unless what is stored once for a group is the same on all its columns."""
+        for index, result in enumerate(self.interface.results):
+            if result.port.kind.data != ResultKind.GROUP:
+                continue
+            group, name = result.port.group_columns, result.syntax.name.text
+            if columns_alike(segment)[segment.yielded(index)[0]] % group:
+                raise Mistake(
+                    f"the result '{name}' has one element for each {group} columns, but is not "
+                    "the same on all of them",
+                    f"combine it first, as in {name} = group_max(..., group={group})",
+                )
 
     def _operands(self) -> list[TensorValue] | None:
         """The tensors for the ports; None after an error."""
