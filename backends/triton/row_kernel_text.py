@@ -8,7 +8,13 @@ from typing import Literal
 
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, nth_operand, nth_output
+from coda_ir.backends.triton.host_values import (
+    ROW_COUNT,
+    HostValue,
+    joined,
+    nth_operand,
+    nth_output,
+)
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     emitted,
@@ -41,11 +47,18 @@ class Load:
     type: Attribute
     per_row: bool = True
     other: str = "0.0"
+    start: str | None = None
+    """Where its row begins, if some rows share one and others another."""
 
     def lines(self, columns: str) -> list[str]:
         place = "first + column" if self.per_row else "column"
+        lines: list[str] = []
+        if self.start is not None:
+            place = f"{self.name}_first + column"
+            lines.append(f"{self.name}_first = {self.start}")
         mask = "inside" if self.per_row else f"column < {columns}"
-        return [f"{self.name} = {load(f'{self.name}_ptr + {place}', self.type, mask, self.other)}"]
+        loaded = load(f"{self.name}_ptr + {place}", self.type, mask, self.other)
+        return [*lines, f"{self.name} = {loaded}"]
 
 
 @dataclass
@@ -91,6 +104,12 @@ class RowKernelText:
 
     def operand(self, name: str, type: Attribute, index: int) -> None:
         self._pointer(name, type, nth_operand(index))
+
+    def sample_argument(self, name: str, index: int) -> None:
+        """The number of rows of a sample, each of which takes one row of the operand `index`."""
+        table = nth_operand(index)
+        count = joined("max(", table.member("numel()"), " // ", table.shape(-1), ", 1)")
+        self.arguments.append(KernelArgument(name, "i32", joined(ROW_COUNT, " // ", count)))
 
     def result(self, name: str, type: Attribute, index: int = 0) -> None:
         self._pointer(name, type, nth_output(index))
