@@ -18,7 +18,9 @@ from coda_ir.backends.triton.kernel import (
     with_final_names,
 )
 from coda_ir.backends.triton.syntax import without_unused
-from coda_ir.dialects.coda.shapes import is_float
+from coda_ir.dialects.coda.shapes import FLOAT8_TYPES, is_float
+
+NARROW_FLOATS = (BFloat16Type, Float16Type, *FLOAT8_TYPES)
 
 NEGATIVE_INFINITY = 'float("-inf")'
 """In kernels: what has no weight in an exponential, and is no maximum."""
@@ -28,7 +30,7 @@ def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") ->
     """An expression that loads elements of `type` and extends floats to float32."""
     guard = f", mask={mask}, other={other if is_float(type) else '0'}" if mask else ""
     loaded = f"tl.load({pointer}{guard})"
-    return f"{loaded}.to(tl.float32)" if isinstance(type, BFloat16Type | Float16Type) else loaded
+    return f"{loaded}.to(tl.float32)" if isinstance(type, NARROW_FLOATS) else loaded
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:

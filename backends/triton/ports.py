@@ -7,9 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import prod
 from operator import mul
+from types import MappingProxyType
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float32Type,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.backends.triton.host_values import (
@@ -29,8 +36,8 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
 from coda_ir.dialects.gemm.tiling import known_tiles
 
@@ -188,35 +195,44 @@ ROWS = RowIndex()
 
 
 def load_port(
-    port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None = None
+    port: Port,
+    columns: ColumnIndex,
+    arguments: ArgumentList,
+    helpers: set[str],
+    *,
+    index: str | None = None,
 ) -> str:
     """The expression of a port's elements for a tile: float32 or integers, broadcastable.
 
     Loads need no mask: lanes without an element read another one. `index` is the `table_index`
     of a table that has one.
     """
+    loaded = _loaded(port, columns, arguments, index)
+    return extended(loaded, element_type_of(port.value), helpers)
+
+
+def _loaded(port: Port, columns: ColumnIndex, arguments: ArgumentList, index: str | None) -> str:
     kind, value = port
     pointer = arguments.operand(value, kind.value)
-    to_f32 = _extension(element_type_of(value))
     row, column = f"{ROWS.name}[:, None]", f"{columns.name}[None, :]"
     match kind:
         case PortKind.TILE | PortKind.HALF_TILE:
             pitch = arguments.pitches.get(value, columns.extent)
-            return f"tl.load({pointer} + {row} * {pitch} + {column}){to_f32}"
+            return f"tl.load({pointer} + {row} * {pitch} + {column})"
         case PortKind.TILE_T:
-            return f"tl.load({pointer} + {transposed_place(columns)}){to_f32}"
+            return f"tl.load({pointer} + {transposed_place(columns)})"
         case PortKind.ROW | PortKind.HALF_ROW:
-            return f"tl.load({pointer} + {columns.name})[None, :]{to_f32}"
+            return f"tl.load({pointer} + {columns.name})[None, :]"
         case PortKind.COL:
-            return f"tl.load({pointer} + {ROWS.name})[:, None]{to_f32}"
+            return f"tl.load({pointer} + {ROWS.name})[:, None]"
         case PortKind.SCALAR:
-            return f"tl.load({pointer}){to_f32}"
+            return f"tl.load({pointer})"
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise AssertionError("partials are combined by the emitter of the segment")
         case PortKind.TABLE | PortKind.HALF_TABLE:
             if index is None:
-                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]{to_f32}"
-            return f"tl.load({pointer} + {index}){to_f32}"
+                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]"
+            return f"tl.load({pointer} + {index})"
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
@@ -273,18 +289,40 @@ def _table_column(port: Port, columns: ColumnIndex) -> str:
     return columns.name if width == columns.extent else f"({columns.name} % {width})"
 
 
-def _extension(type: Attribute) -> str:
-    return ".to(tl.float32)" if is_float(type) and not isinstance(type, Float32Type) else ""
+_FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
+    {Float8E4M3FNType(): "from_f8e4m3", Float8E5M2Type(): "from_f8e5m2"}
+)
+
+
+def extended(loaded: str, type: Attribute, helpers: set[str]) -> str:
+    """The elements of `type` that are loaded, in the type that kernels compute with."""
+    if type in _FROM_FLOAT8:
+        helper = _FROM_FLOAT8[type]
+        helpers.add(helper)
+        return f"{helper}({loaded})"
+    computed = region_type(type)
+    return loaded if computed == type else f"{loaded}.to({tl_type(computed)})"
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
     """`value`, float32 or an integer, as it is stored in a tensor of `type`."""
     if isinstance(type, Float32Type):
         return value
-    if isinstance(type, BFloat16Type):
-        helpers.add("to_bf16")
-        return f"to_bf16({value})"
-    return f"{value}.to({tl_type(type)})"
+    helper = CONVERSIONS.get(type)
+    if helper is None:
+        return f"{value}.to({tl_type(type)})"
+    helpers.add(helper)
+    return f"{helper}({value})"
+
+
+CONVERSIONS: Mapping[Attribute, str] = MappingProxyType(
+    {
+        BFloat16Type(): "to_bf16",
+        Float8E4M3FNType(): "to_f8e4m3",
+        Float8E5M2Type(): "to_f8e5m2",
+    }
+)
+"""The helpers that round a float32 to narrow types."""
 
 
 def mask_of(columns: ColumnIndex) -> str:
