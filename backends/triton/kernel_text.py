@@ -8,6 +8,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton import ports
 from coda_ir.backends.triton.dependent_launch import Launch
+from coda_ir.backends.triton.host_values import HostValue
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
@@ -39,8 +40,8 @@ def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
     return ports.rounded(value, type, helpers)
 
 
-def pointer_argument(name: str, type: Attribute, value: str) -> KernelArgument:
-    """The argument for a tensor with elements of `type`; `value` is a template for the host."""
+def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgument:
+    """The argument for a tensor with elements of `type`."""
     return KernelArgument(name, pointer_type(type), value)
 
 
@@ -55,7 +56,7 @@ def emitted(
     lines: Sequence[str],
     *,
     summary: str,
-    grid: str,
+    grid: HostValue,
     helpers: Iterable[str] = (),
     docstring: Sequence[str] = (),
     launch: Launch | None = None,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import prod
+from operator import mul
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +19,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from coda_ir.backends.triton.host_values import (
+    HostValue,
+    constant,
+    joined,
+    listed,
+    nth_operand,
+    nth_output,
+)
 from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     KernelArgument,
@@ -52,18 +62,20 @@ class ArgumentList:
     """Elements from one row of a tile or table to the next, where these are not its columns."""
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
-    _by_value: dict[str, str] = field(default_factory=dict[str, str])
+    _by_value: dict[tuple[str, HostValue], str] = field(
+        default_factory=dict[tuple[str, HostValue], str]
+    )
 
-    def place(self, value: SSAValue) -> str:
+    def place(self, value: SSAValue) -> HostValue:
         """The host's tensor of an operand, or of a result that is none."""
         operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
         if value in operands:
-            return f"{{operands[{operands.index(value)}]}}"
-        return f"{{outputs[{results.index(value)}]}}"
+            return nth_operand(operands.index(value))
+        return nth_output(results.index(value))
 
-    def flattened_rows(self, value: SSAValue) -> str:
+    def flattened_rows(self, value: SSAValue) -> HostValue:
         """The host's number of rows of an operand, with all dimensions but the last as one."""
-        return f"{self.place(value)}.numel() // {shape_of(value)[-1]}"
+        return self.place(value).rows_of(shape_of(value)[-1])
 
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
@@ -97,11 +109,11 @@ class ArgumentList:
             return str(prod(rows[first:]))
         place = self.place(self.domain)
         factors = [
-            f"{place}.shape[{axis}]" if extent == DYNAMIC_INDEX else str(extent)
+            place.shape(axis) if extent == DYNAMIC_INDEX else constant(extent)
             for axis, extent in enumerate(rows[first:], first)
             if extent != 1
         ]
-        return self.add(f"{value.name_hint or default}_repeats", "i32", " * ".join(factors))
+        return self.add(f"{value.name_hint or default}_repeats", "i32", reduce(mul, factors))
 
     def has_all_rows(self, value: SSAValue) -> bool:
         """Return whether an operand has a row for each row of the tile."""
@@ -113,11 +125,11 @@ class ArgumentList:
     def descriptor(
         self,
         value: SSAValue,
-        extents: Sequence[str],
+        extents: Sequence[HostValue | int],
         box: Sequence[int],
         default: str,
         *,
-        strides: Sequence[str] = (),
+        strides: Sequence[HostValue | int] = (),
         view: str = "",
         is_never_empty: bool = True,
         layout: Layout | None = None,
@@ -129,22 +141,26 @@ class ArgumentList:
         is that of the box in shared memory, which Gluon states.
         """
         place, boxed = self.place(value), f"[{', '.join(map(str, box))}]"
+        is_itself = is_never_empty and not view
+        passed = place.tensor if is_itself else None
         if not is_never_empty:
-            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
+            other = place.member(f"new_empty(1, {extents[-1]})")
+            place = joined(place, " if ", place.member("numel()"), " else ", other)
         if not strides:
-            sizes = [prod(map(int, extents[axis + 1 :])) for axis in range(len(extents))]
-            strides = [str(size) for size in sizes]
-        arguments = [f"{place}{view}", f"[{', '.join(extents)}]", f"[{', '.join(strides)}]", boxed]
+            columns = [extent for extent in extents[1:] if isinstance(extent, int)]
+            strides = [prod(columns[axis:]) for axis in range(len(extents))]
+        shape = joined(", [", listed(extents), "], [", listed(strides), f"], {boxed}")
         type, made = f"{triton_type(element_type_of(value))}{boxed}", "TensorDescriptor"
         if layout is not None:
             type, made = f"{type.replace(', ', ',')},{layout.text}", "TileDescriptor"
-            arguments.append(layout.name)
+            shape = joined(shape, f", {layout.name}")
         hint = f"{value.name_hint or default}_desc"
-        return self.add(hint, f"tensordesc<{type}>", f"{made}({', '.join(arguments)})")
+        call = joined(f"{made}(", place, view, shape, ")")
+        return self.add(hint, f"tensordesc<{type}>", replace(call, tensor=passed))
 
-    def add(self, hint: str, type: str, value: str) -> str:
+    def add(self, hint: str, type: str, value: HostValue) -> str:
         """The parameter that passes `value`, which is added unless it exists."""
-        key = f"{type}:{value}"
+        key = (type, value)
         if key not in self._by_value:
             name = self.names.fresh(hint)
             self._by_value[key] = name
