@@ -17,9 +17,7 @@ from coda_ir.dialects.gemm.attrs import (
     ResultKind,
     ResultKindAttr,
     ResultPortAttr,
-    ScheduleAttr,
     SegmentAttr,
-    is_power_of_two,
 )
 from coda_ir.dialects.gemm.constants import exact_number
 from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE
@@ -34,6 +32,7 @@ from coda_ir.dialects.gemm.numerics import (
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
+from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
 from coda_ir.dialects.gemm.segment import (
     DomainSegment,
     Port,
