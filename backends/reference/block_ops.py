@@ -259,6 +259,12 @@ def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [operands[0].narrow(dim, start, stop - start)]
 
 
+def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (x,) = operands
+    later = op.distance
+    return [F.pad(x, (0, 0, later, -later))]
+
+
 def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [torch.cat(list(operands), op.dim.value.data)]
 
@@ -289,5 +295,6 @@ BLOCK_HANDLERS: Handlers = {
     coda.BarrierOp: barrier,
     coda.TransposeOp: transpose,
     coda.SliceOp: slice_,
+    coda.ShiftOp: shift,
     coda.ConcatOp: concat,
 }

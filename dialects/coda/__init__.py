@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.block import (
     RopeOp,
 )
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
+from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
@@ -69,16 +70,17 @@ from coda_ir.dialects.coda.gradients import (
 )
 from coda_ir.dialects.coda.library import (
     LIBRARY_CALL_OPS,
+    ConvolutionOp,
     CumsumOp,
     GatherOp,
     GroupNormOp,
     IndexOp,
-    LibraryCallOp,
     OneHotOp,
     ScatterOp,
     SortOp,
     TopkOp,
 )
+from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
@@ -87,7 +89,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
     "coda",
@@ -111,6 +113,7 @@ Coda = Dialect(
         ReshapeOp,
         TransposeOp,
         SliceOp,
+        ShiftOp,
         ConcatOp,
         *LIBRARY_CALL_OPS,
         BarrierOp,
@@ -125,6 +128,7 @@ __all__ = [
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_TAPS",
     "REAL_FUNCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
@@ -141,6 +145,7 @@ __all__ = [
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
+    "ConvolutionOp",
     "CrossEntropyGradOp",
     "CrossEntropyOp",
     "CumsumOp",
@@ -182,6 +187,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "ShiftOp",
     "SigmoidOp",
     "SignOp",
     "SiluOp",
@@ -198,4 +204,5 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "shifted_convolution",
 ]

@@ -55,6 +55,10 @@ def filled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.masked_fill(y, 0.0)
 
 
+def selected(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    return x[ids]
+
+
 def unsqueezed(x: torch.Tensor) -> torch.Tensor:
     return x.unsqueeze(0)
 
@@ -141,7 +145,7 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
     "index_select": (
         "x: f32[M, 64], y: f32[M, 64], z: i64[M]",
         lambda: [torch.randn(M, N), torch.randn(M, N), torch.arange(M).flip(0)],
-        lambda x, z: x[z],
+        selected,
     ),
 }
 ATTENTION = ("scaled_dot_product_attention", "sdpa", "flash_attention", "flash_attn_func")
