@@ -66,7 +66,9 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
         )
     outputs, inputs, taps = w.dims
     if inputs != channels // groups or (isinstance(outputs, int) and outputs % groups):
-        call.expect_dims("w", w, (outputs, channels // groups, taps), "O x C / groups x K")
+        remedy = f"write groups={channels} for each column by itself" if inputs == 1 else None
+        expected = (outputs, channels // groups, taps)
+        call.expect_dims("w", w, expected, "O x C / groups x K", remedy)
         raise Mistake(
             f"conv1d: w is {w.type}, expected a multiple of {groups} channels", argument="w"
         )
