@@ -260,9 +260,9 @@ def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    (x,) = operands
-    later = op.distance
-    return [F.pad(x, (0, 0, later, -later))]
+    (x,), by = operands, op.distance
+    longer = F.pad(x, (0, 0, max(0, by), max(0, -by)))
+    return [longer.narrow(-2, max(0, -by), x.shape[-2])]
 
 
 def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:

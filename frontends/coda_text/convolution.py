@@ -15,6 +15,7 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     Value,
     dims_attribute,
+    divided,
     format_dim,
     simplified,
 )
@@ -156,27 +157,81 @@ def _called(
 def _windows(
     call: Invocation, positions: Dim, taps: Dim, padding: int, stride: int, dilation: int
 ) -> Dim:
-    assert isinstance(taps, int), "windows are constant"
+    if not isinstance(taps, int):
+        raise Mistake(
+            f"{call.name}: a window has {format_dim(taps)} positions, expected a constant number",
+            "give the last dimensions of w as numbers or consts",
+            argument="w",
+        )
     missing = dilation * (taps - 1) - 2 * padding
     if isinstance(positions, int):
         if positions <= missing:
             raise Mistake(
-                f"conv1d: a window reaches over {missing + 1} of {positions} positions",
+                f"{call.name}: a window reaches over {missing + 1} of {positions} positions",
                 "pad x, or take a smaller window",
                 argument="w",
             )
         return (positions - missing - 1) // stride + 1
     if stride != 1:
         raise Mistake(
-            f"conv1d: stride is {stride}, and the positions of x are {format_dim(positions)}",
+            f"{call.name}: stride is {stride}, and the positions of x are {format_dim(positions)}",
             "give x a constant number of positions",
             argument="stride",
         )
     return simplified(SymbolicSize.constant(-missing) + positions)
 
 
+def convolution(call: Invocation) -> Value:
+    """Channels before positions of any number of dimensions, as PyTorch has them."""
+    x, w = call.float_tensor("x", least_rank=3), call.tensor("w")
+    call.expect_element("w", w, x.type.element, "x")
+    count = len(x.dims) - 2
+    steps = {name: _steps(call, name, count) for name in ("stride", "padding", "dilation")}
+    groups = call.integer("groups", 1)
+    channels, (outputs, *_) = x.dims[1], w.dims or (1,)
+    inputs = divided(channels, groups) if groups > 0 else None
+    if inputs is None or len(w.dims) != len(x.dims) or divided(outputs, groups) is None:
+        raise Mistake(
+            f"convolution: groups is {groups}, x is {x.type} and w is {w.type}: expected a divisor "
+            f"of the {format_dim(channels)} channels of x and of those of the result",
+            "x is B x C x positions, w is O x C / groups x windows",
+            argument="w",
+        )
+    call.expect_dims("w", w, (outputs, inputs, *w.dims[2:]), "O x C / groups x windows")
+    b = call.optional_tensor("b")
+    if b is not None:
+        call.expect_dims("b", b, (outputs,), "one element per channel of the result")
+        call.expect_element("b", b, x.type.element, "x")
+    windows = [
+        _windows(call, extent, size, padding, stride, gap)
+        for extent, size, stride, padding, gap in zip(
+            x.dims[2:], w.dims[2:], *steps.values(), strict=True
+        )
+    ]
+    params = [] if b is None else [b.ssa]
+    op = coda.ConvolutionOp(x.ssa, w.ssa, *params, **steps, groups=groups)
+    dims = (x.dims[0], outputs, *windows)
+    op.attributes["coda.dims"] = dims_attribute(dims)
+    return call.emit(op, dims)
+
+
+def _steps(call: Invocation, name: str, count: int) -> list[int]:
+    """One number for each dimension of positions."""
+    least = 0 if name == "padding" else 1
+    steps = list(call.integers(name)) if call.given(name) else [least] * count
+    if len(steps) != count or min(steps) < least:
+        raise Mistake(
+            f"convolution: {name} is {steps}, expected {count} numbers of {least} or more, one for "
+            "each dimension of positions",
+            argument=name,
+        )
+    return steps
+
+
 CONVOLUTIONS: dict[str, Callable[[Invocation], Value]] = {
     "shift(x, by: integer)": shift,
     "conv1d(x, w, b?, *, groups: integer = 1, stride: integer = 1, dilation: integer = 1, "
     "padding: integer = 0, causal: boolean = false)": conv1d,
+    "convolution(x, w, b?, *, stride: sizes?, padding: sizes?, dilation: sizes?, "
+    "groups: integer = 1)": convolution,
 }

@@ -350,7 +350,7 @@ CASES: dict[str, Case] = {
     "group_norm": Case(
         {"x": ("B", 8, "T", 3), "w": (8,), "b": (8,)}, of(coda.GroupNormOp, groups=4, eps=0.1)
     ),
-    "convolution": Case(
+    "coda.convolution": Case(
         {"x": ("B", 4, 5), "w": (6, 2, 3), "b": (6,)},
         of(coda.ConvolutionOp, stride=[2], padding=[1], dilation=[1], groups=2),
     ),

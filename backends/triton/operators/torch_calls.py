@@ -150,8 +150,7 @@ def _shift(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ShiftOp)
     if is_shifted_where_read(op):
         return
-    by = op.distance
-    call = f"torch.nn.functional.pad({host.variable(op.x)}, (0, 0, {by}, {-by}))"
+    call = f"shifted({host.variable(op.x)}, {op.distance})"
     host.assign(op.result, call, is_dense=True, hint="shifted")
 
 
