@@ -159,10 +159,9 @@ class GraphCompiler:
         captured = DynamoGraph(graph, self._inputs, updated, is_backward=self._is_backward)
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
+        choices["fold_weights"] = self.options.fold_weights
         with _tensors_with_data():
-            compiled: CompiledFunction = compile(
-                imported.module, **choices, fold_weights=self.options.fold_weights
-            )
+            compiled: CompiledFunction = compile(imported.module, **choices)
             self._expect_faster(compiled, graph)
             compiled.prepare(captured.size_hints)
             self._report(graph, compiled, [*remarks, *compiled.remarks])

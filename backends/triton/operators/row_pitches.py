@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.ports import Moved
-from coda_ir.dialects.coda import ReshapeOp, ShiftOp, SliceOp
+from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
 from coda_ir.storage import ALIGNMENT, is_shifted_where_read, overwritten
@@ -66,6 +66,14 @@ def _column(value: SSAValue) -> Moved | None:
     if not is_column or not inner or DYNAMIC_INDEX in inner or shape_of(value) != (rows,):
         return None
     return Moved(part.x, stride=inner[-1], offset=start)
+
+
+def parameter_pitches(host: HostProgram, op: RMSNormOp | LayerNormOp) -> dict[SSAValue, int]:
+    """The parameters of a norm, one row for each sample, that are such ranges, with the elements
+    between the starts of their rows."""
+    tables = [value for value in op.operands[1:] if value is not op.x and len(shape_of(value)) > 1]
+    pitches = {value: row_pitch(host, value) for value in tables}
+    return {value: pitch for value, pitch in pitches.items() if pitch is not None}
 
 
 def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
