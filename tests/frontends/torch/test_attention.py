@@ -23,7 +23,7 @@ class Chosen(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         heads = [part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1)]
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        found = kernel(*heads, 0.0, True, scale=self.scale)
+        found = kernel(*heads, 0.0, self.scale is None, scale=self.scale)
         rows = [found[0].transpose(1, 2).flatten(2), found[1]]
         return tuple(rows[result] for result in self.results)
 
