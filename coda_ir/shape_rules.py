@@ -21,6 +21,7 @@ from coda_ir.dialects.coda import (
     EmbeddingOp,
     GluOp,
     LayerNormOp,
+    LibraryCallOp,
     LinearOp,
     MatmulOp,
     NormStatsOp,
@@ -46,6 +47,7 @@ from coda_ir.dialects.gemm import (
     PackWeightOp,
     PortKind,
     ResultKind,
+    ResultPortAttr,
     ScaleWeightOp,
     Segment,
 )
@@ -233,6 +235,11 @@ def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
 
 
+def _library_call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, LibraryCallOp)
+    return op.result_extents(operands)
+
+
 def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, VjpOp)
     return [operands[number] for number in op.differentiated]
@@ -326,10 +333,13 @@ def _results(
         ResultKind.TILE_T: (columns, *rows),
         ResultKind.ACCUMULATE: (*rows, columns),
     }
-    return [
-        by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
-        for port, _ in segment.results
-    ]
+
+    def dims_of(port: ResultPortAttr) -> Dims:
+        if port.kind.data == ResultKind.GROUP:
+            return (*rows, _quotient((columns,), port.group_columns))
+        return by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
+
+    return [dims_of(port) for port, _ in segment.results]
 
 
 COLUMN_TILES = "?tiles0"
@@ -400,6 +410,7 @@ RULES: dict[type, Rule] = {
     AttentionGradOp: _attention_grad,
     CrossEntropyGradOp: _cross_entropy_grad,
     EmbeddingGradOp: _embedding_grad,
+    LibraryCallOp: _library_call,
     CallOp: _call,
     VjpOp: _vjp,
     FusedOp: _fused,

@@ -59,6 +59,8 @@ _CLASSES: dict[str, type] = {
     "transpose": coda.TransposeOp,
     "slice": coda.SliceOp,
     "concat": coda.ConcatOp,
+    "argsort": coda.SortOp,
+    **{op.name.removeprefix("coda."): op for op in coda.LIBRARY_CALL_OPS},
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
 
@@ -103,6 +105,7 @@ RESULT_KINDS = {
     "partial_row": "combined over the columns; `finalize` gives [..., 1] in f32",
     "partial_col": "combined over the rows; `finalize` gives [N] in f32",
     "select": "the element in the column that an integer `col` port names",
+    "group": "M x N/G in f32: one element for each group of G columns, `group<128>`",
 }
 
 COMBINERS = {
