@@ -37,6 +37,7 @@ _CLASSES: dict[str, type] = {
     **dict.fromkeys(COMPARISONS, coda.CompareOp),
     "where": coda.WhereOp,
     "elu": coda.EluOp,
+    "pow": coda.PowOp,
     "logical_not": coda.LogicalNotOp,
     NEGATION: coda.NegOp,
     "@": coda.MatmulOp,
