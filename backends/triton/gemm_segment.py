@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
-from coda_ir.backends.triton.epilogue import RegionEmitter
+from coda_ir.backends.triton.epilogue import RegionEmitter, stored_values
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.names import LocalNames
@@ -312,7 +312,7 @@ class SegmentEmitter:
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers)
-        region = emitter.emit(segment.block, values)
+        region = emitter.emit(segment.block, values, stored_values(segment))
         self.lines += region.lines
         return list(region.yields)
 

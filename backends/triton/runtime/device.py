@@ -138,6 +138,18 @@ def round_even(x):
 
 
 @triton.jit
+def power(x, EXPONENT: tl.constexpr):
+    """x to a constant power, through a float64: in it an error of the logarithm is small enough."""
+    size = tl.exp2(tl.log2(tl.abs(x).to(tl.float64)) * EXPONENT).to(tl.float32)
+    if EXPONENT % 1 != 0:
+        return tl.where((x < 0.0) & (x > float("-inf")), float("nan"), size)
+    elif EXPONENT % 2 != 0:
+        return tl.where(x.to(tl.int32, bitcast=True) < 0, -size, size)
+    else:
+        return size
+
+
+@triton.jit
 def log1p(x):
     """log(1 + x) to a few ulp: the logarithm of the rounded sum, times what the rounding lost."""
     total = 1.0 + x
