@@ -49,6 +49,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ScaleWeightOp,
     Segment,
+    kept_dims,
 )
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
 from coda_ir.dialects.torch import (
@@ -327,15 +328,24 @@ def _results(
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),
         ResultKind.PARTIAL_ROW: (*rows, column_tiles),
-        ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (columns, *rows),
         ResultKind.ACCUMULATE: (*rows, columns),
     }
     return [
         by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
-        for port, _ in segment.results
+        if port.kind.data != ResultKind.PARTIAL_COL
+        else _partial_col(rows, columns, row_tile, len(type.get_shape()) - 2)
+        for port, type in segment.results
     ]
+
+
+def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -> Dims:
+    """The dims of partials of all rows, or of those of each sample, for which the host counts the
+    tiles that a sample has rows of."""
+    if samples:
+        return (*rows[:samples], "?sample_tiles", columns)
+    return (_tiles(_product(rows), row_tile, "?row_tiles"), columns)
 
 
 COLUMN_TILES = "?tiles0"
@@ -368,9 +378,10 @@ def _product(dims: Dims) -> Dim:
 
 
 def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (tiles, N) becomes N."""
+    """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (..., tiles, N) becomes
+    (..., N)."""
     assert isinstance(op, FinalizeOp)
-    kept = operands[0][:-1] if op.axis.data == "row" else operands[0][1:]
+    kept = kept_dims(operands[0], op.axis.data)
     return [kept if len(shape_of(result)) == len(kept) else (*kept, 1) for result in op.results]
 
 

@@ -14,6 +14,7 @@ from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.backends.triton.ports import (
+    ROWS,
     ArgumentList,
     ColumnIndex,
     Extent,
@@ -456,12 +457,27 @@ class SegmentEmitter:
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
+        if self.segment.results[index].samples:
+            self._store_sample_sums(index, pointer, columns, value)
+            return
         combined = self._reduce(index, value, 0, "row_mask[:, None]")
         address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         if columns.mask is None:
             self.lines.append(f"tl.store({address}, {combined})")
         else:
             self._store(address, combined, columns.mask)
+
+    def _store_sample_sums(
+        self, index: int, pointer: str, columns: ColumnIndex, value: str
+    ) -> None:
+        """The sums of the rows of each sample, of which a tile may have some of several."""
+        length = self.arguments.sample_rows(self.segment.results[index].samples)
+        tiles = self.arguments.sample_tiles(self.segment.outputs[index])
+        self.helpers.add("store_sample_sums")
+        places = f"{pointer} + {columns.name}"
+        extents = f"M, {length}, {tiles}, {columns.extent}"
+        call = f"{places}, {columns.mask}, {value}, {ROWS.numbers}, tile_m, {extents}"
+        self.lines.append(f"store_sample_sums({call})")
 
     def _full_row_vector(self, value: str) -> str:
         """The same value for each row."""
