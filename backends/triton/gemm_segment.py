@@ -470,7 +470,15 @@ class SegmentEmitter:
     def _store_sample_sums(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
-        """The sums of the rows of each sample, of which a tile may have some of several."""
+        """The sums of the rows of each sample, of which a tile may have some of several.
+
+        Raises CodaError where the order of the rows is stated, which the tiles would change.
+        """
+        if self.is_ordered:
+            raise CodaError(
+                "the rows of a sample are added up tile by tile, which is no stated order",
+                "use coda.sum_to in the mode deterministic",
+            )
         length = self.arguments.sample_rows(self.segment.results[index].samples)
         tiles = self.arguments.sample_tiles(self.segment.outputs[index])
         self.helpers.add("store_sample_sums")

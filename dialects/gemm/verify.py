@@ -325,12 +325,13 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
             _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
             continue
         shape = type.get_shape()
-        expected = expected_shapes.get(kind) or _partial_col_shape(shape, rows, n)
+        is_col = kind == ResultKind.PARTIAL_COL
+        expected = _partial_col_shape(shape, rows, n) if is_col else expected_shapes[kind]
         if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
             raise VerifyException(
                 f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
             )
-        if len(shape) > 2 and kind == ResultKind.PARTIAL_COL:
+        if is_col and len(shape) > 2:
             _verify_sum(what, port.combiner)
         if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
             _verify_wide(what, port.combiner)
