@@ -28,6 +28,7 @@ from coda_ir.backends.triton.ports import (
     transposed_place,
 )
 from coda_ir.backends.triton.split_k import SplitK
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     Combiner,
