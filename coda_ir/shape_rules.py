@@ -47,6 +47,7 @@ from coda_ir.dialects.gemm import (
     PackWeightOp,
     PortKind,
     ResultKind,
+    ResultPortAttr,
     ScaleWeightOp,
     Segment,
     kept_dims,
@@ -332,12 +333,17 @@ def _results(
         ResultKind.TILE_T: (columns, *rows),
         ResultKind.ACCUMULATE: (*rows, columns),
     }
-    return [
-        by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
-        if port.kind.data != ResultKind.PARTIAL_COL
-        else _partial_col(rows, columns, row_tile, len(type.get_shape()) - 2)
-        for port, type in segment.results
-    ]
+
+    def dims_of(port: ResultPortAttr, samples: int) -> Dims:
+        match port.kind.data:
+            case ResultKind.GROUP:
+                return (*rows, _quotient((columns,), port.group_columns))
+            case ResultKind.PARTIAL_COL:
+                return _partial_col(rows, columns, row_tile, samples)
+            case kind:
+                return by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else kind]
+
+    return [dims_of(result.port, result.samples) for result in segment.results]
 
 
 def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -> Dims:

@@ -86,6 +86,10 @@ def elu(op: coda.EluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [F.elu(operands[0], op.alpha.value.data)]
 
 
+def power(op: coda.PowOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [operands[0].pow(op.exponent.value.data)]
+
+
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     cap, type = op.cap.value.data, op.result.type
     inside = numerics.step(operands[0] / cap, type)
@@ -272,6 +276,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.SoftcapOp: softcap,
     coda.CompareOp: compare,
     coda.EluOp: elu,
+    coda.PowOp: power,
     coda.CastOp: cast,
     coda.ConstantOp: constant,
     coda.LinearOp: linear,

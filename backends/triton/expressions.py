@@ -8,7 +8,6 @@ from math import isinf, isnan
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    BFloat16Type,
     Float32Type,
     FloatAttr,
     IndexType,
@@ -19,9 +18,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import tl_type
+from coda_ir.backends.triton.ports import CONVERSIONS, extended, rounded
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import is_float
-from coda_ir.dialects.gemm import CheckedIndexOp
+from coda_ir.dialects.coda.shapes import is_float, is_float8
+from coda_ir.dialects.gemm import CheckedIndexOp, exact_number
 from coda_ir.remarks import format_location
 
 # Binding strength of Python's operators, from `a < b` to a name.
@@ -150,6 +150,16 @@ def _function(name: str, *, helper: bool = False) -> Writer:
     return write
 
 
+def _write_power(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+    """A power with an exponent that is known, and not rounded to float32."""
+    _require_f32(op)
+    exponent = op.operands[1].owner
+    if not isinstance(exponent, arith.ConstantOp):
+        raise _unsupported(op, "an exponent that is not constant")
+    helpers.add("power")
+    return call("power", operands[0].text, repr(exact_number(exponent)))
+
+
 def _negate(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
     _require_f32(op)
     return Expression(f"-{operands[0].inside(UNARY)}", UNARY)
@@ -226,13 +236,14 @@ def _write_select(op: Operation, operands: Sequence[Expression], _: set[str]) ->
 
 
 def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
-    """A conversion by value; to bf16 it rounds to nearest even, in the interpreter too."""
-    target, source = op.results[0].type, operands[0]
-    if isinstance(target, BFloat16Type):
-        helpers.add("to_bf16")
-        if isinstance(op.operands[0].type, Float32Type):
-            return call("to_bf16", source.text)
-        return call("to_bf16", f"{source.inside(ATOM)}.to(tl.float32)")
+    """A conversion by value; floats round to nearest even, in the interpreter too."""
+    target, given, source = op.results[0].type, op.operands[0].type, operands[0]
+    if is_float8(given):
+        return atom(extended(source.inside(ATOM), given, helpers))
+    if target in CONVERSIONS:
+        if isinstance(given, Float32Type):
+            return atom(rounded(source.text, target, helpers))
+        return atom(rounded(f"{source.inside(ATOM)}.to(tl.float32)", target, helpers))
     return atom(f"{source.inside(ATOM)}.to({_dtype(target)})")
 
 
@@ -303,6 +314,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "math.log": _function("tl.log"),
     "math.log1p": _function("log1p", helper=True),
     "math.log2": _function("tl.log2"),
+    "math.powf": _write_power,
     "math.roundeven": _function("round_even", helper=True),
     "math.rsqrt": _function("tl.rsqrt"),
     "math.sin": _function("tl.sin"),

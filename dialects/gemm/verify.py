@@ -41,6 +41,7 @@ from coda_ir.dialects.gemm.segment import (
     region_type,
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
+from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 
 if TYPE_CHECKING:
@@ -326,7 +327,12 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
             continue
         shape = type.get_shape()
         is_col = kind == ResultKind.PARTIAL_COL
-        expected = _partial_col_shape(shape, rows, n) if is_col else expected_shapes[kind]
+        if kind == ResultKind.GROUP:
+            verify_group_result(what, segment, index, n)
+            expected_shapes[kind] = group_shape(port, rows, n)
+        elif is_col:
+            expected_shapes[kind] = _partial_col_shape(shape, rows, n)
+        expected = expected_shapes[kind]
         if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
             raise VerifyException(
                 f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"

@@ -261,6 +261,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GeluOp: OperatorWriter.gelu,
     coda.SoftcapOp: OperatorWriter.softcap,
     coda.EluOp: OperatorWriter.with_properties,
+    coda.PowOp: OperatorWriter.with_properties,
     coda.CompareOp: OperatorWriter.compare,
     coda.WhereOp: OperatorWriter.where,
     coda.LogicalNotOp: OperatorWriter.logical_not,

@@ -114,6 +114,7 @@ UNARY: dict[str, Build] = {
     "gelu_tanh": of(coda.GeluOp, "tanh"),
     "softcap": of(coda.SoftcapOp, 1.5),
     "elu": of(coda.EluOp, 0.7),
+    "pow": of(coda.PowOp, 3.0),
     "softmax": of(coda.SoftmaxOp),
 }
 
