@@ -19,7 +19,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, Moved
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
@@ -221,15 +221,19 @@ def emit_map(
     names: NameAllocator,
     hint: str | None = None,
     pitches: Mapping[SSAValue, int] | None = None,
+    moved: Mapping[SSAValue, Moved] | None = None,
 ) -> EmittedKernel:
     """The kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
 
     All tensors are dense but for those in `pitches`, which has the elements between the starts of
-    their rows; row ports have N elements, and M is the number of rows of the domain.
+    their rows, and those whose elements are `moved`; row ports have N elements, and M is the number
+    of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
     domain = _value_over(segment)
-    arguments = ArgumentList(op, LocalNames(), pitches=pitches or {}, domain=domain)
+    arguments = ArgumentList(
+        op, LocalNames(), pitches=pitches or {}, moved=moved or {}, domain=domain
+    )
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
     launch = Launch.of(op)

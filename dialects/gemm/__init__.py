@@ -32,7 +32,7 @@ from coda_ir.dialects.gemm.numerics import (
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
-from coda_ir.dialects.gemm.schedules import ScheduleAttr
+from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
 from coda_ir.dialects.gemm.segment import (
     DomainSegment,
     Port,
@@ -119,6 +119,7 @@ __all__ = [
     "TunedAttr",
     "YieldOp",
     "exact_number",
+    "is_power_of_two",
     "is_wide_partial",
     "kept_dims",
     "numerics_mode",
