@@ -39,6 +39,8 @@ from coda_ir.remarks import format_location
 TILE_ELEMENTS = 2048
 WIDEST_TILE = 512
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
+WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
+"""Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
 ROWS_OF_A_SUM = 32
 """Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
 sums are small beside the tensors that the kernel reads."""
@@ -150,7 +152,8 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     extent = segment.columns // paired
     group = max(1, max(group_sizes(segment), default=1) // paired)
     padded_group = next_power_of_2(group)
-    lanes = max(min(next_power_of_2(extent), WIDEST_TILE), padded_group)
+    widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else WIDEST_TILE
+    lanes = max(min(next_power_of_2(extent), widest), padded_group)
     block_m = max(1, TILE_ELEMENTS // lanes)
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
@@ -159,8 +162,14 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     return MapTiling(block_m, columns, steps)
 
 
+def _adds_up_samples(segment: Segment) -> bool:
+    return any(result.samples for result in segment.results)
+
+
 def _adds_up_rows(segment: MapSegment) -> bool:
-    """Whether there are sums of columns, in an order of the backend's choice."""
+    """Whether there are sums of columns, over all rows and in an order of the backend's choice."""
+    if _adds_up_samples(segment):
+        return False
     combiners = {
         result.port.combiner
         for result in segment.results

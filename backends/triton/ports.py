@@ -118,8 +118,18 @@ class ArgumentList:
         behind = repeated_dims(shape_of(value))
         if self.domain is None or not behind:
             return "1"
+        first = max(0, len(shape_of(self.domain)) - 1 - behind)
+        return self._product_of_rows(first, f"{value.name_hint or default}_repeats")
+
+    def sample_rows(self, samples: int) -> str:
+        """The rows of each sample, where the first `samples` dimensions are those of the samples:
+        a literal, or a parameter where it is dynamic.
+        """
+        return self._product_of_rows(samples, "sample_rows")
+
+    def _product_of_rows(self, first: int, hint: str) -> str:
+        assert self.domain is not None, "rows of samples have dimensions"
         rows = shape_of(self.domain)[:-1]
-        first = max(0, len(rows) - behind)
         if DYNAMIC_INDEX not in rows[first:]:
             return str(prod(rows[first:]))
         place = self.place(self.domain)
@@ -128,7 +138,12 @@ class ArgumentList:
             for axis, extent in enumerate(rows[first:], first)
             if extent != 1
         ]
-        return self.add(f"{value.name_hint or default}_repeats", "i32", reduce(mul, factors))
+        return self.add(hint, "i32", reduce(mul, factors))
+
+    def sample_tiles(self, output: SSAValue) -> str:
+        """The number of partials that each sample has of a column, a parameter."""
+        hint = f"{output.name_hint or 'partial'}_tiles"
+        return self.add(hint, "i32", self.place(output).shape(-2))
 
     def positions(self, value: SSAValue) -> str:
         """The number of positions of a sample: a literal, or a parameter where it is dynamic."""
