@@ -6,6 +6,7 @@ from inspect import getdoc
 
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
+from coda_ir.frontends.coda_text.casts import ROUNDINGS
 from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, UNARY
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
@@ -85,6 +86,7 @@ _TEXTS = {
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     **{(name, "activation"): tuple(coda.ACTIVATIONS) for name in ("glu", "activate")},
     ("rope", "layout"): tuple(coda.ROPE_LAYOUTS),
+    ("cast", "rounding"): ROUNDINGS,
     ("cross_entropy", "reduction"): tuple(coda.LOSS_REDUCTIONS),
 }
 """The strings that an argument of an operator takes."""
