@@ -263,6 +263,12 @@ def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [operands[0].narrow(dim, start, stop - start)]
 
 
+def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (x,), by = operands, op.distance
+    longer = F.pad(x, (0, 0, max(0, by), max(0, -by)))
+    return [longer.narrow(-2, max(0, -by), x.shape[-2])]
+
+
 def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [torch.cat(list(operands), op.dim.value.data)]
 
@@ -294,5 +300,6 @@ BLOCK_HANDLERS: Handlers = {
     coda.BarrierOp: barrier,
     coda.TransposeOp: transpose,
     coda.SliceOp: slice_,
+    coda.ShiftOp: shift,
     coda.ConcatOp: concat,
 }
