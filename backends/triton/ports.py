@@ -19,6 +19,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import PositionsOp, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
@@ -45,6 +46,8 @@ class ArgumentList:
     """Elements from one row of a tile or table to the next, where these are not its columns."""
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
+    has_positions: bool = False
+    """Whether positions are computed, and not loaded."""
     _by_value: dict[str, str] = field(default_factory=dict[str, str])
 
     def place(self, value: SSAValue) -> str:
@@ -75,7 +78,22 @@ class ArgumentList:
         leading = shape_of(value)[:-1]
         if DYNAMIC_INDEX not in leading:
             return str(prod(leading))
+        if self.positions(value) is not None:
+            return self.add("positions", "i32", self._rows_in_domain(leading))
         return self.add(f"{value.name_hint or default}_rows", "i32", self.flattened_rows(value))
+
+    def positions(self, value: SSAValue) -> PositionsOp | None:
+        """What computes the elements of an operand that no tensor has."""
+        return positions_in(value) if self.has_positions else None
+
+    def _rows_in_domain(self, leading: Sequence[int]) -> str:
+        """The host's number of rows of a table whose `leading` dimensions are not 1 where they are
+        those of the domain.
+        """
+        assert self.domain is not None
+        first, place = len(shape_of(self.domain)) - 1 - len(leading), self.place(self.domain)
+        sizes = [f"{place}.shape[{first + axis}]" for axis, n in enumerate(leading) if n != 1]
+        return " * ".join(sizes)
 
     def table_repeats(self, value: SSAValue, default: str) -> str:
         """The number of consecutive rows that take the same row of a table: a literal, or a
@@ -155,6 +173,14 @@ class ColumnIndex:
     """Columns of a tensor that is indexed so."""
     mask: str | None
     """The lanes that have a column; None where all have."""
+    lanes: str = "[None, :]"
+    """How the vector is broadcast to the tile: along its rows, unless these hold the columns."""
+    count: str | None = None
+    """The parameter with the number of columns, where `extent` is dynamic."""
+
+    def pitch(self, width: int) -> int | str:
+        """The elements from one row of a tensor with `width` columns to the next."""
+        return self.count if width == DYNAMIC_INDEX and self.count else width
 
 
 @dataclass(frozen=True)
@@ -172,35 +198,66 @@ ROWS = RowIndex()
 
 
 def load_port(
-    port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None = None
+    port: Port,
+    columns: ColumnIndex,
+    arguments: ArgumentList,
+    *,
+    index: str | None = None,
+    rows: RowIndex = ROWS,
 ) -> str:
     """The expression of a port's elements for a tile: float32 or integers, broadcastable.
 
     Loads need no mask: lanes without an element read another one. `index` is the `table_index`
     of a table that has one.
     """
-    kind, value = port
-    pointer = arguments.operand(value, kind.value)
-    to_f32 = _extension(element_type_of(value))
-    row, column = f"{ROWS.name}[:, None]", f"{columns.name}[None, :]"
-    match kind:
+    place = _place_in(port, columns, arguments, index=index, rows=rows)
+    positions = arguments.positions(port.value)
+    if positions is not None:
+        return _position(positions, place)
+    pointer = arguments.operand(port.value, port.kind.value)
+    to_f32 = _extension(element_type_of(port.value))
+    if place is None:
+        return f"tl.load({pointer}){to_f32}"
+    offset, lanes = place
+    return f"tl.load({pointer} + {offset}){lanes}{to_f32}"
+
+
+def _place_in(
+    port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None, rows: RowIndex
+) -> tuple[str, str] | None:
+    """Where the elements of a port are in its tensor, and how a vector of them is broadcast to the
+    tile; None for a single element."""
+    row, column = f"{rows.name}[:, None]", f"{columns.name}{columns.lanes}"
+    match port.kind:
         case PortKind.TILE | PortKind.HALF_TILE:
-            pitch = arguments.pitches.get(value, columns.extent)
-            return f"tl.load({pointer} + {row} * {pitch} + {column}){to_f32}"
+            pitch = arguments.pitches.get(port.value, columns.extent)
+            return f"{row} * {pitch} + {column}", ""
         case PortKind.TILE_T:
-            return f"tl.load({pointer} + {transposed_place(columns)}){to_f32}"
+            return transposed_place(columns), ""
         case PortKind.ROW | PortKind.HALF_ROW:
-            return f"tl.load({pointer} + {columns.name})[None, :]{to_f32}"
+            return columns.name, columns.lanes
         case PortKind.COL:
-            return f"tl.load({pointer} + {ROWS.name})[:, None]{to_f32}"
+            return rows.name, "[:, None]"
         case PortKind.SCALAR:
-            return f"tl.load({pointer}){to_f32}"
+            return None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise AssertionError("partials are combined by the emitter of the segment")
         case PortKind.TABLE | PortKind.HALF_TABLE:
             if index is None:
-                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]{to_f32}"
-            return f"tl.load({pointer} + {index}){to_f32}"
+                return _table_column(port, columns), columns.lanes
+            return index, ""
+
+
+def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
+    """start + step times the place of an element, which nothing is loaded for."""
+    start, step = positions.first_and_step
+    type = tl_type(element_type_of(positions.result))
+    if place is None:
+        return f"tl.full((1, 1), {start}, {type})"
+    offset, lanes = place
+    number = f"({offset}){lanes}.to({type})"
+    scaled = number if step == 1 else f"{number} * {step}"
+    return f"{start} + {scaled}" if start else scaled
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
@@ -223,38 +280,42 @@ def transposed_place(columns: ColumnIndex) -> str:
     return f"{columns.name}[None, :].to(tl.int64) * M + {ROWS.name}[:, None]"
 
 
-def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> str | None:
+def table_index(
+    port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex = ROWS
+) -> str | None:
     """The index of element ((m // inner) mod R, n mod C) of a table of R x C; None where R is 1,
     and for other ports. Where C is 1, all columns have the same index.
     """
     if not port.kind.is_table:
         return None
-    row = _table_row(port.value, arguments)
+    row = _table_row(port.value, arguments, rows)
     width, column = shape_of(port.value)[-1], _table_column(port, columns)
     if row is None:
         return None
-    pitch = arguments.pitches.get(port.value, width)
+    pitch = arguments.pitches.get(port.value, columns.pitch(width))
     start = f"{row}[:, None]" if pitch == 1 else f"{row}[:, None] * {pitch}"
-    return start if width == 1 else f"{start} + {column}[None, :]"
+    return start if width == 1 else f"{start} + {column}{columns.lanes}"
 
 
-def _table_row(table: SSAValue, arguments: ArgumentList) -> str | None:
+def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str | None:
     """The rows of a table for the rows of the tile; None where it has one row for all."""
     if arguments.has_all_rows(table):
-        return ROWS.name
+        return rows.name
     height = arguments.table_rows(table, "table")
     if height == "1":
         return None
     repeats = arguments.table_repeats(table, "table")
-    numbers = ROWS.numbers if repeats == "1" else f"{ROWS.numbers} // {repeats}"
+    numbers = rows.numbers if repeats == "1" else f"{rows.numbers} // {repeats}"
     return f"({numbers} % {height}).to(tl.int64)"
 
 
 def _table_column(port: Port, columns: ColumnIndex) -> str:
     width = shape_of(port.value)[-1]
+    if width == columns.extent:
+        return columns.name
     if width == DYNAMIC_INDEX:
         raise CodaError("the triton backend needs a table with a static last dimension")
-    return columns.name if width == columns.extent else f"({columns.name} % {width})"
+    return f"({columns.name} % {width})"
 
 
 def _extension(type: Attribute) -> str:

@@ -40,9 +40,14 @@ _PRODUCTS = {
 """Calls that are products of activations or convolutions, unless they multiply single elements."""
 
 _GEMMS = (coda.LinearOp, coda.MatmulOp, coda.AttentionOp, gemm.FusedOp, gemm.LibraryOp)
-_VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.DetachOp, coda.BarrierOp)
+_VIEWS = (
+    *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp),
+    *(coda.BroadcastOp, coda.DetachOp, coda.BarrierOp),
+)
 _INSIDE = (gemm.FusedOp, gemm.FinalizeOp, gemm.PackWeightOp, gemm.ScaleWeightOp)
 _LIBRARY = (coda.EmbeddingOp, coda.ConcatOp, coda.PadOp)
+_IN_CODE = (gemm.MapOp,)
+"""Kernels that compute positions and do not load them."""
 
 
 @dataclass
@@ -121,7 +126,7 @@ def count_ends(module: ModuleOp, result: Ends) -> None:
     for tag, end in ends.items():
         result.counts[end][operators[tag]] += 1
     result.gemms = sum(map(_is_product, lowered))
-    result.launches = sum(not _is_free(op) for op in lowered)
+    result.launches = sum(not _is_free(op) and not _is_in_code(op) for op in lowered)
 
 
 def _end(op: Operation) -> str:
@@ -129,7 +134,16 @@ def _end(op: Operation) -> str:
         return "call"
     if isinstance(op, _INSIDE):
         return "epilogue"
-    return "library" if isinstance(op, _LIBRARY) else "kernel"
+    is_tensor = isinstance(op, coda.PositionsOp) and not _is_in_code(op)
+    return "library" if isinstance(op, _LIBRARY) or is_tensor else "kernel"
+
+
+def _is_in_code(op: Operation) -> bool:
+    """Return whether positions are computed by all that read them."""
+    if not isinstance(op, coda.PositionsOp | coda.ReshapeOp):
+        return False
+    readers = {use.operation for result in op.results for use in result.uses}
+    return all(isinstance(reader, _IN_CODE) or _is_in_code(reader) for reader in readers)
 
 
 def _is_counted(op: Operation) -> bool:

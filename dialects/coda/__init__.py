@@ -19,6 +19,7 @@ from coda_ir.dialects.coda.block import (
 )
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import (
+    BY_OVERLOAD,
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
     AbsOp,
@@ -68,6 +69,7 @@ from coda_ir.dialects.coda.gradients import (
     WeightGradientOp,
 )
 from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
+from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -83,6 +85,7 @@ Coda = Dialect(
         *ELEMENTWISE_OPS,
         CastOp,
         ConstantOp,
+        PositionsOp,
         LinearOp,
         MatmulOp,
         RMSNormOp,
@@ -108,6 +111,7 @@ Coda = Dialect(
 
 __all__ = [
     "ACTIVATIONS",
+    "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
     "GRADIENT_OPS",
     "LOSS_REDUCTIONS",
@@ -153,6 +157,7 @@ __all__ = [
     "NegOp",
     "NormStatsOp",
     "PadOp",
+    "PositionsOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",
@@ -175,4 +180,5 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "positions_in",
 ]

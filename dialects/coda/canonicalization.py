@@ -10,12 +10,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
-from coda_ir.dialects.coda.elementwise import DivOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
 from coda_ir.dialects.coda.reductions import ReduceOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
 
 
 def _at(op: Operation, new: Operation) -> Operation:
@@ -144,6 +144,18 @@ class FoldNeg(RewritePattern):
             rewriter.replace(op, (), (op.operand.owner.operand,))
 
 
+class FoldAddOfZero(RewritePattern):
+    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
+        for kept, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            is_zero = isinstance(added.owner, ConstantOp) and added.owner.number == 0
+            if is_zero and kept.type == op.result.type and not is_float(element_type_of(kept)):
+                rewriter.replace(op, (), (kept,))
+                return
+
+
 class FoldMulByOne(RewritePattern):
     """x * 1 -> x, with the constant on either side."""
 
@@ -238,6 +250,7 @@ CANONICALIZATIONS.extend(
         FoldConcat(),
         ConcatBeforeViews(),
         FoldNeg(),
+        FoldAddOfZero(),
         FoldMulByOne(),
         FoldDivByOne(),
         FoldSumTo(),
