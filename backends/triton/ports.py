@@ -59,7 +59,10 @@ class ArgumentList:
 
     def flattened_rows(self, value: SSAValue) -> str:
         """The host's number of rows of an operand, with all dimensions but the last as one."""
-        return f"{self.place(value)}.numel() // {shape_of(value)[-1]}"
+        place, columns = self.place(value), shape_of(value)[-1]
+        if columns == DYNAMIC_INDEX:
+            return f"{place}.shape[:-1].numel()"
+        return f"{place}.numel() // {columns}"
 
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
@@ -255,7 +258,8 @@ def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
     if place is None:
         return f"tl.full((1, 1), {start}, {type})"
     offset, lanes = place
-    number = f"({offset}){lanes}.to({type})"
+    index = offset if offset.isidentifier() else f"({offset})"
+    number = f"{index}{lanes}.to({type})"
     scaled = number if step == 1 else f"{number} * {step}"
     return f"{start} + {scaled}" if start else scaled
 

@@ -59,6 +59,7 @@ _CLASSES: dict[str, type] = {
     "transpose": coda.TransposeOp,
     "slice": coda.SliceOp,
     "concat": coda.ConcatOp,
+    "arange": coda.PositionsOp,
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
 

@@ -46,7 +46,7 @@ class ElementwiseCall:
         None where one is neither a tensor nor a number, or of a type without kernels.
         """
         (result,) = op.outputs
-        if not all(_has_kernels(element_type_of(value)) for value in (*op.inputs, result)):
+        if not all(has_kernels(element_type_of(value)) for value in (*op.inputs, result)):
             return None
         template = op.template.call
         found: list[Argument] = []
@@ -122,7 +122,7 @@ def _width(type: Attribute) -> int:
     return type.width.data if isinstance(type, IntegerType) else 0
 
 
-def _has_kernels(type: Attribute) -> bool:
+def has_kernels(type: Attribute) -> bool:
     """Whether regions compute with elements of `type`."""
     is_signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
     return computes_in_float32(type) or is_signless

@@ -13,9 +13,9 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.elementwise_call import ElementwiseCall
+from coda_ir.passes.raising.elementwise_call import ElementwiseCall, has_kernels
 from coda_ir.passes.raising.made_tensors import ARANGE, raised_positions, read_through
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
 
 
@@ -39,6 +39,8 @@ class RaiseElementwisePass(FunctionPass):
             raised = _raised(op, rewriter) if isinstance(op, CallOp) else None
             if raised is not None:
                 _replace(op, raised, rewriter)
+            elif isinstance(op, CallOp) and op.callee.data in _REPORTED:
+                rewriter.missed(op, _why_not(op))
         for op in rewriter.ops:
             if isinstance(op, CallOp):
                 read_through(op, rewriter)
@@ -171,6 +173,8 @@ def _outer_product(call: ElementwiseCall) -> Operation | None:
     return coda.MulOp(*operands) if is_outer else None
 
 
+_PRODUCTS = ("matmul.default", "bmm.default")
+
 _MAKERS: dict[str, Maker] = {
     **{
         overload: _of(operator)
@@ -186,8 +190,25 @@ _MAKERS: dict[str, Maker] = {
     "softplus.default": _softplus,
     "elu.default": _elu,
     "_to_copy.default": _cast,
-    **dict.fromkeys(("matmul.default", "bmm.default"), _outer_product),
+    **dict.fromkeys(_PRODUCTS, _outer_product),
     **dict.fromkeys((coda.WhereOp.ATEN, *coda.WhereOp.ALIASES), _where),
     **dict.fromkeys(("masked_fill.Scalar", "masked_fill.Tensor"), _masked_fill),
 }
 """By the overload of ATen."""
+
+_REPORTED = {*ARANGE, *(f"aten.{name}" for name in _MAKERS if name not in _PRODUCTS)}
+
+
+def _why_not(op: CallOp) -> Refusal:
+    """Why a call with a counterpart stays."""
+    values = (*op.inputs, *op.outputs)
+    strange = [type for type in map(element_type_of, values) if not has_kernels(type)]
+    if strange:
+        condition, found = "kernels compute with its element types", f"it computes in {strange[0]}"
+    elif op.callee.data in ARANGE:
+        condition = "its numbers are whole, and as many as a dimension of an argument has"
+        found = f"its arguments are {op.arguments.data}"
+    else:
+        condition = "PyTorch converts its operands exactly, and its options are the defaults"
+        found = f"its arguments are {op.arguments.data}"
+    return Refusal(condition, f"{op.callee.data} runs through PyTorch: {found}")
