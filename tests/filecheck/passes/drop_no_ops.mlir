@@ -124,4 +124,3 @@ func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> t
 // CHECK-NEXT:   %a = coda.transpose %angles {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<1x8x?xf32>) -> tensor<1x?x8xf32>
 // CHECK-NEXT:   func.return %a : tensor<1x?x8xf32>
 // CHECK-NEXT: }
-// CHECK-NEXT: 
