@@ -69,7 +69,7 @@ def _rms_norm(host: HostProgram, op: Operation) -> None:
         rows = (
             host.extents.size((*dims[:-1], columns // group))
             if isinstance(columns, int)
-            else f"({operands[0]}.numel() // {group})"
+            else f"({host.operand(op.x)}.numel() // {group})"
         )
     launch(host, op, kernel, rows, operands)
 

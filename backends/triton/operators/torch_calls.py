@@ -105,9 +105,11 @@ def _reshape(host: HostProgram, op: Operation) -> None:
             f"{', '.join(map(str, unknown))} cannot be told from the arguments",
             "use dimensions that an argument has",
         )
+    if not unknown:
+        host.view(op.result, op.x, ("reshape", dims), hint="reshaped")
+        return
     extents = ["-1" if dim in unknown else host.extents.of(dim) for dim in dims]
-    x = host.variable(op.x)
-    call = f"{x}.reshape({', '.join(extents)})" if extents else f"{x}.reshape(())"
+    call = f"{host.variable(op.x)}.reshape({', '.join(extents)})"
     host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
 
 
@@ -120,15 +122,13 @@ def _barrier(host: HostProgram, op: Operation) -> None:
 
 def _transpose(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TransposeOp)
-    call = f"{host.variable(op.x)}.permute({', '.join(map(str, op.permutation))})"
-    host.assign(op.result, call, is_dense=False, hint="transposed")
+    host.view(op.result, op.x, ("permute", tuple(op.permutation)), hint="transposed")
 
 
 def _slice(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SliceOp)
     dim, start, stop = op.range
-    call = f"{host.variable(op.x)}.narrow({dim}, {start}, {stop - start})"
-    host.assign(op.result, call, is_dense=False, hint="part")
+    host.view(op.result, op.x, ("narrow", (dim, start, stop - start)), hint="part")
 
 
 WRITERS: Mapping[type, Writer] = {
