@@ -117,10 +117,12 @@ func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> t
 
 // CHECK-LABEL: func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> tensor<1x?x8xf32> {
 // CHECK-NEXT:   %column = coda.reshape %f : (tensor<8xbf16>) -> tensor<1x8x1xbf16>
-// CHECK-NEXT:   %wide = coda.cast %column : (tensor<1x8x1xbf16>) -> tensor<1x8x1xf32>
 // CHECK-NEXT:   %row = coda.reshape %p {coda.dims = [1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x?xi64>
-// CHECK-NEXT:   %numbers = coda.cast %row : (tensor<1x1x?xi64>) -> tensor<1x1x?xf32>
-// CHECK-NEXT:   %angles = coda.mul %wide, %numbers : (tensor<1x8x1xf32>, tensor<1x1x?xf32>) -> tensor<1x8x?xf32>
-// CHECK-NEXT:   %a = coda.transpose %angles {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<1x8x?xf32>) -> tensor<1x?x8xf32>
+// CHECK-NEXT:   %column_1 = coda.reshape %column {coda.dims = [1 : i64, 1 : i64, 8 : i64]} : (tensor<1x8x1xbf16>) -> tensor<1x1x8xbf16>
+// CHECK-NEXT:   %column_2 = coda.cast %column_1 : (tensor<1x1x8xbf16>) -> tensor<1x1x8xf32>
+// CHECK-NEXT:   %row_1 = coda.reshape %row {coda.dims = [1 : i64, "T", 1 : i64]} : (tensor<1x1x?xi64>) -> tensor<1x?x1xi64>
+// CHECK-NEXT:   %row_2 = coda.cast %row_1 : (tensor<1x?x1xi64>) -> tensor<1x?x1xf32>
+// CHECK-NEXT:   %a = coda.mul %column_2, %row_2 : (tensor<1x1x8xf32>, tensor<1x?x1xf32>) -> tensor<1x?x8xf32>
 // CHECK-NEXT:   func.return %a : tensor<1x?x8xf32>
 // CHECK-NEXT: }
+// CHECK-NEXT: 
