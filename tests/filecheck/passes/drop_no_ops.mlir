@@ -125,4 +125,3 @@ func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> t
 // CHECK-NEXT:   %a = coda.mul %column_2, %row_2 : (tensor<1x1x8xf32>, tensor<1x?x1xf32>) -> tensor<1x?x8xf32>
 // CHECK-NEXT:   func.return %a : tensor<1x?x8xf32>
 // CHECK-NEXT: }
-// CHECK-NEXT: 
