@@ -60,6 +60,8 @@ _CLASSES: dict[str, type] = {
     "slice": coda.SliceOp,
     "concat": coda.ConcatOp,
     "arange": coda.PositionsOp,
+    "argsort": coda.SortOp,
+    **{op.name.removeprefix("coda."): op for op in coda.LIBRARY_CALL_OPS},
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
 

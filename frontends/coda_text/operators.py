@@ -28,6 +28,7 @@ from coda_ir.frontends.coda_text.elementwise import (
 )
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
@@ -361,7 +362,8 @@ _RULES: dict[str, Rule] = {
 
 def _table() -> dict[str, Operator]:
     operators = [Operator(signature(text), rule) for text, rule in _RULES.items()]
-    operators += [Operator(signature(text), rule) for text, rule in SHAPE_OPERATORS.items()]
+    more = {**LIBRARY_CALLS, **SHAPE_OPERATORS}
+    operators += [Operator(signature(text), rule) for text, rule in more.items()]
     return {operator.signature.name: operator for operator in operators}
 
 

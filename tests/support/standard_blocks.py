@@ -402,10 +402,11 @@ BLOCKS: dict[str, Block] = {
         top_k,
         "experts=4, k=2",
         unfused=(
-            "aten.topk",
+            "runs as a library call: PyTorch's topk",
             "softmax runs",
-            "aten.scatter",
-            "a pointwise kernel combines results of torch.call",
+            "aten.expand",
+            "runs as a library call: PyTorch's scatter",
+            "a pointwise kernel combines results of coda.scatter",
         ),
     ),
     "moe.dense_experts": Block(

@@ -20,6 +20,7 @@ from coda_ir.dialects.coda import (
     BarrierOp,
     ConcatOp,
     EmbeddingOp,
+    LibraryCallOp,
     ReshapeOp,
     SliceOp,
     TransposeOp,
@@ -75,6 +76,18 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
             host.assign_all(op.outputs, call, hint=hint)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _call_library(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, LibraryCallOp)
+    operands = [host.variable(operand) for operand in op.operands]
+    call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
+    hint = op.name.removeprefix("coda.")
+    with repeatable(host, op):
+        if len(op.results) == 1:
+            host.assign(op.results[0], call, is_dense=False, hint=hint)
+        else:
+            host.assign_all(op.results, call, hint=hint)
 
 
 def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAttention) -> None:
@@ -134,6 +147,7 @@ def _slice(host: HostProgram, op: Operation) -> None:
 WRITERS: Mapping[type, Writer] = {
     AttentionOp: _attention,
     EmbeddingOp: _embedding,
+    LibraryCallOp: _call_library,
     CallOp: _call_torch,
     ConcatOp: _concat,
     ReshapeOp: _reshape,

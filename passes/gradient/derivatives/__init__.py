@@ -67,6 +67,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
         "its result is a truth value",
     ),
     coda.PositionsOp: "its result is an integer",
+    coda.OneHotOp: "its result is integers",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""
