@@ -45,7 +45,7 @@ _VIEWS = (
     *(coda.BroadcastOp, coda.DetachOp, coda.BarrierOp),
 )
 _INSIDE = (gemm.FusedOp, gemm.FinalizeOp, gemm.PackWeightOp, gemm.ScaleWeightOp)
-_LIBRARY = (coda.EmbeddingOp, coda.ConcatOp, coda.PadOp)
+_LIBRARY = (coda.EmbeddingOp, coda.ConcatOp, coda.PadOp, coda.SumToOp, coda.LibraryCallOp)
 _IN_CODE = (gemm.MapOp,)
 """Kernels that compute positions and do not load them."""
 

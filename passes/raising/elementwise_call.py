@@ -88,9 +88,7 @@ class ElementwiseCall:
     def _operand(self, value: Argument, element: Attribute) -> SSAValue | None:
         if isinstance(value, SSAValue):
             return self._converted(value, element)
-        if not is_float(element) and (
-            not float(value).is_integer() or (element == i1) != isinstance(value, bool)
-        ):
+        if not is_float(element) and not _is_element(value, element):
             return None
         number = float(value) if is_float(element) else int(value)
         return self._insert(coda.ConstantOp(number, element))
@@ -116,6 +114,13 @@ def argument_of(node: ast.expr, op: CallOp) -> Argument | None:
         assert isinstance(number, ast.Constant) and isinstance(number.value, int)
         return op.inputs[number.value]
     return literal(node)
+
+
+def _is_element(value: float, type: Attribute) -> bool:
+    """Whether a number is one of an integer type, or 0 or 1 for truth values."""
+    if type == i1:
+        return value in (0, 1)
+    return float(value).is_integer() and not isinstance(value, bool)
 
 
 def _width(type: Attribute) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i32
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.elementwise_call import ElementwiseCall
 from coda_ir.passes.support.function_pass import FunctionRewriter
@@ -16,7 +18,7 @@ from coda_ir.symbolic_shapes import Dim
 
 ARANGE = ("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
 EXPAND = "aten.expand.default"
-_FULL = "aten.full.default"
+FULL, FULL_LIKE = "aten.full.default", "aten.full_like.default"
 
 _EXACT = 2**24
 """Whole numbers up to here are exact in float32."""
@@ -25,11 +27,11 @@ _EXACT = 2**24
 def raised_positions(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """`coda.positions` for a vector of whole numbers, and a conversion to floats.
 
-    None where the numbers are not whole, or where no argument of the function has the extent.
+    None where the numbers are not whole, or where no dimension of another value has the extent.
     """
     call, result = ElementwiseCall.of(op, arguments=()), op.outputs[0]
     first_and_step = _first_and_step(op)
-    extent = _extent(rewriter.shapes.dims(result)[0], rewriter)
+    extent = _extent(rewriter.shapes.dims(result)[0], op, rewriter)
     if call is None or not call.makes_tensor or first_and_step is None or extent is None:
         return None
     start, step = first_and_step
@@ -56,14 +58,14 @@ def _first_and_step(op: CallOp) -> tuple[int, int] | None:
     return int(start), int(step)
 
 
-def _extent(dim: Dim, rewriter: FunctionRewriter) -> int | tuple[SSAValue, int] | None:
-    """A number, or an argument and its dimension that has the extent."""
+def _extent(dim: Dim, op: CallOp, rewriter: FunctionRewriter) -> int | tuple[SSAValue, int] | None:
+    """A number, or a value and its dimension that has the extent."""
     if isinstance(dim, int):
         return dim
-    for argument in rewriter.func.args:
-        dims = rewriter.shapes.dims(argument)
+    for value in _values_before(op, rewriter):
+        dims = rewriter.shapes.dims(value)
         if dim in dims:
-            return argument, dims.index(dim)
+            return value, dims.index(dim)
     return None
 
 
@@ -84,20 +86,12 @@ def _repeated(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
     """The tensor, or the number, that a call repeats along dimensions."""
     if op.callee.data == EXPAND:
         return op.inputs[0]
-    if op.callee.data != _FULL:
+    number = _number(op) if op.callee.data in (FULL, FULL_LIKE) else None
+    if number is None:
         return None
-    call = ElementwiseCall.of(op, arguments=op.template.call.args[1:])
-    if call is None or not call.makes_tensor:
-        return None
-    (number,) = call.arguments
-    if isinstance(number, SSAValue):
-        return None
-    constant = coda.ConstantOp(
-        float(number) if is_float(call.element_type) else int(number), call.element_type
-    )
-    constant.location = op.location
-    rewriter.order.insert_before(constant, op)
-    return constant.result
+    number.location = op.location
+    rewriter.order.insert_before(number, op)
+    return number.result
 
 
 def _broadcasts_itself(
@@ -107,3 +101,43 @@ def _broadcasts_itself(
     operands = [x if number == index else value for number, value in enumerate(op.operands)]
     dims = broadcast_dims([rewriter.shapes.dims(value) for value in operands])
     return dims == rewriter.shapes.dims(op.result)
+
+
+def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
+    """`coda.broadcast` of a number, which other operators than elementwise ones read.
+
+    None where another tensor than the result is needed to tell its extents, and there is none.
+    """
+    number, shape = _number(op), shape_of(op.outputs[0])
+    if number is None or not shape:
+        return None if number is None else [number]
+    if DYNAMIC_INDEX not in shape:
+        return [number, coda.BroadcastOp(number, shape)]
+    like = op.inputs[0] if op.callee.data == FULL_LIKE else _tensor_like(op, rewriter)
+    return None if like is None else [number, coda.BroadcastOp(number, shape, like)]
+
+
+def _number(op: CallOp) -> coda.ConstantOp | None:
+    """The number that a call fills a tensor with."""
+    call = ElementwiseCall.of(op, arguments=op.template.call.args[1:])
+    if call is None or not call.makes_tensor:
+        return None
+    (number,) = call.arguments
+    if isinstance(number, SSAValue):
+        return None
+    type = call.element_type
+    return coda.ConstantOp(float(number) if is_float(type) else int(number), type)
+
+
+def _tensor_like(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """An argument, or else a value before `op`, with the dimensions of its result."""
+    dims = rewriter.shapes.dims(op.outputs[0])
+    return next((x for x in _values_before(op, rewriter) if rewriter.shapes.dims(x) == dims), None)
+
+
+def _values_before(op: CallOp, rewriter: FunctionRewriter) -> Iterator[SSAValue]:
+    yield from rewriter.func.args
+    for earlier in rewriter.ops:
+        if earlier is op:
+            return
+        yield from earlier.results

@@ -14,7 +14,15 @@ from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.elementwise_call import ElementwiseCall, has_kernels
-from coda_ir.passes.raising.made_tensors import ARANGE, raised_positions, read_through
+from coda_ir.passes.raising.made_tensors import (
+    ARANGE,
+    FULL,
+    FULL_LIKE,
+    raised_number,
+    raised_positions,
+    read_through,
+)
+from coda_ir.passes.raising.plain_calls import PLAIN
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
 
@@ -43,7 +51,16 @@ class RaiseElementwisePass(FunctionPass):
                 rewriter.missed(op, _why_not(op))
         for op in rewriter.ops:
             if isinstance(op, CallOp):
-                read_through(op, rewriter)
+                _read_through(op, rewriter)
+
+
+def _read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Have readers repeat what `op` repeats, and let an operator do that for the others."""
+    read_through(op, rewriter)
+    if op.callee.data in (FULL, FULL_LIKE) and op.outputs[0].uses:
+        raised = raised_number(op, rewriter)
+        if raised is not None:
+            _replace(op, raised, rewriter)
 
 
 def _replace(op: Operation, raised: list[Operation], rewriter: FunctionRewriter) -> None:
@@ -60,10 +77,14 @@ def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
     None where there are none, or a condition does not hold.
     """
+    if op.in_place is not None or op.picks is not None or len(op.outputs) != 1:
+        return None
     if op.callee.data in ARANGE:
         return raised_positions(op, rewriter)
+    if op.callee.data in PLAIN:
+        return PLAIN[op.callee.data](op, rewriter)
     make = _MAKERS.get(op.callee.data.removeprefix("aten."))
-    if make is None or len(op.outputs) != 1 or op.in_place is not None:
+    if make is None:
         return None
     call = ElementwiseCall.of(op)
     made = None if call is None else make(call)

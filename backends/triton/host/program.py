@@ -90,7 +90,7 @@ class HostProgram:
     def _assign_known(self, value: SSAValue) -> None:
         """Make the tensor of a constant or of positions, which kernels have in their code."""
         if isinstance(value.owner, ConstantOp):
-            self.assign(value, _constant_tensor(value.owner), is_dense=True, hint="constant")
+            self.assign(value, filled_tensor(value.owner, "()"), is_dense=True, hint="constant")
             return
         positions = positions_in(value)
         assert positions is not None, "values are defined before they are used"
@@ -383,10 +383,10 @@ def _positions_tensor(op: PositionsOp, extent: str) -> str:
     return f"torch.arange({start}, {stop}, {step}, dtype={dtype}, device=device)"
 
 
-def _constant_tensor(op: ConstantOp) -> str:
-    """A tensor with a constant, for what does not have it in its kernel."""
+def filled_tensor(op: ConstantOp, shape: str) -> str:
+    """A tensor of a constant, for what does not have it in its kernel."""
     type = element_type_of(op.result)
     literal = repr(float(op.number) if is_float(type) else int(op.number))
     if literal in ("inf", "-inf", "nan"):
         literal = f'float("{literal}")'
-    return f"torch.full((), {literal}, dtype={torch_type(type)}, device=device)"
+    return f"torch.full({shape}, {literal}, dtype={torch_type(type)}, device=device)"

@@ -65,3 +65,39 @@ func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %frequ
 // CHECK-NEXT:   %mask = coda.logical_and %seen, %2 : (tensor<?x8xi1>, tensor<i1>) -> tensor<?x8xi1>
 // CHECK-NEXT:   func.return %cos, %mask : tensor<?x4xf32>, tensor<?x8xi1>
 // CHECK-NEXT: }
+
+// -----
+
+// Repeated extents of 1 are views, elements in order a reshape, sums and running sums operators of
+// their own; what other operators read of one number is a broadcast of it.
+
+func.func @plain(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %ids: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> (tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>) {
+  %one = coda.reshape %ids {coda.dims = [1 : i64, "B*T"]} : (tensor<?x?xi64>) -> tensor<1x?xi64>
+  %total = torch.call "aten.sum.dim_IntList"(%x) {coda.dims = ["B", 1 : i64, 8 : i64], arguments = "{0}, [1], True"} : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+  %three = torch.call "aten.repeat.default"(%total) {coda.dims = ["B", 3 : i64, 8 : i64], arguments = "{0}, [1, 3, 1]"} : (tensor<?x1x8xf32>) -> tensor<?x3x8xf32>
+  %b = torch.call "aten.arange.default"() {coda.dims = ["B"], arguments = "B"} : () -> tensor<?xi64>
+  %rows = coda.reshape %b {coda.dims = ["B", 1 : i64, 1 : i64]} : (tensor<?xi64>) -> tensor<?x1x1xi64>
+  %t = torch.call "aten.arange.default"() {coda.dims = ["T"], arguments = "T"} : () -> tensor<?xi64>
+  %columns = coda.reshape %t {coda.dims = [1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x?xi64>
+  %view = torch.call "aten.index.Tensor"(%ids, %rows, %columns) {coda.dims = ["B", 1 : i64, "T"], arguments = "{0}, [{1}, {2}]"} : (tensor<?x?xi64>, tensor<?x1x1xi64>, tensor<1x1x?xi64>) -> tensor<?x1x?xi64>
+  %sum = torch.call "aten.sum.dim_IntList"(%x) {coda.dims = ["B", 8 : i64], arguments = "{0}, [-2]"} : (tensor<?x?x8xf32>) -> tensor<?x8xf32>
+  %seen = torch.call "aten.ne.Scalar"(%ids) {coda.dims = ["B", "T"], arguments = "{0}, 0"} : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %count = torch.call "aten.cumsum.default"(%seen) {coda.dims = ["B", "T"], arguments = "{0}, -1"} : (tensor<?x?xi1>) -> tensor<?x?xi64>
+  %full = torch.call "aten.full.default"() {coda.dims = ["B", "T"], arguments = "[B, T], 7, dtype=torch.int64"} : () -> tensor<?x?xi64>
+  func.return %three, %view, %sum, %count, %full : tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>
+}
+
+// CHECK-LABEL: func.func @plain(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %ids: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> (tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>) {
+// CHECK-NEXT:   %total = coda.sum_to %x : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %three = torch.call "aten.expand.default"(%total) {coda.dims = ["B", 3 : i64, 8 : i64], arguments = "{0}, [B, 3, 8]", view} : (tensor<?x1x8xf32>) -> tensor<?x3x8xf32>
+// CHECK-NEXT:   %view = coda.reshape %ids {coda.dims = ["B", 1 : i64, "T"]} : (tensor<?x?xi64>) -> tensor<?x1x?xi64>
+// CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %sum = coda.reshape %0 {coda.dims = ["B", 8 : i64]} : (tensor<?x1x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.constant {value = 0 : i64} : tensor<i64>
+// CHECK-NEXT:   %seen = coda.compare %ids, %1 {relation = "ne"} : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi1>
+// CHECK-NEXT:   %2 = coda.cast %seen : (tensor<?x?xi1>) -> tensor<?x?xi64>
+// CHECK-NEXT:   %count = torch.call "aten.cumsum.default"(%2) {coda.dims = ["B", "T"], arguments = "{0}, -1"} : (tensor<?x?xi64>) -> tensor<?x?xi64>
+// CHECK-NEXT:   %3 = coda.constant {value = 7 : i64} : tensor<i64>
+// CHECK-NEXT:   %full = coda.broadcast %3, %ids : (tensor<i64>, tensor<?x?xi64>) -> tensor<?x?xi64>
+// CHECK-NEXT:   func.return %three, %view, %sum, %count, %full : tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>
+// CHECK-NEXT: }
