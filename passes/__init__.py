@@ -41,6 +41,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "split-packed-linear": "SplitPackedLinearPass",
     },
     "algebra": {
+        "absorb-modulation": "AbsorbModulationPass",
         "align-scales": "AlignScalesPass",
         "defer-layer-norm": "DeferLayerNormPass",
         "defer-rms-norm": "DeferRMSNormPass",

@@ -11,10 +11,10 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    ceiling,
     indented,
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
@@ -203,7 +203,7 @@ class _MapEmitter(SegmentEmitter):
         """The row and the column of each element of a flat domain."""
         domain = self.arguments.domain
         assert domain is not None
-        self.count = self.arguments.add("N", "i32", f"{self.arguments.place(domain)}.shape[-1]")
+        self.count = self.arguments.add("N", "i32", self.arguments.place(domain).shape(-1))
         return [
             "place = tl.minimum(rows, M - 1)",
             f"domain_row = place // {self.count}",
@@ -217,7 +217,8 @@ class _MapEmitter(SegmentEmitter):
         columns = ColumnIndex("domain_column", DYNAMIC_INDEX, None, "[:, None]", self.count)
         place = table_index(port, columns, self.arguments, rows)
         index = None if place is None else self._let(f"{hint}_index", place)
-        return self._let(hint, load_port(port, columns, self.arguments, index=index, rows=rows))
+        value = load_port(port, columns, self.arguments, self.helpers, index=index, rows=rows)
+        return self._let(hint, value)
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
@@ -256,8 +257,8 @@ def emit_map(
     launch = Launch.of(op)
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
     lines = [*launch.wait_and_start_next(emitter.helpers), *lines]
-    parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
-    grid = ceiling("{rows}", tiling.rows)
+    parameters = (*arguments.arguments, KernelArgument("M", "i32", ROW_COUNT))
+    grid = ROW_COUNT.ceiling(tiling.rows)
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
     summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
     return emitted(
@@ -265,7 +266,7 @@ def emit_map(
         parameters,
         lines,
         summary=summary,
-        grid=f"{grid} * {tiles}" if tiles > 1 else grid,
+        grid=grid * tiles if tiles > 1 else grid,
         helpers=emitter.helpers,
         launch=launch,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import prod
+from operator import mul
+from types import MappingProxyType
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float32Type,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from coda_ir.backends.triton.host_values import (
+    HostValue,
+    constant,
+    joined,
+    listed,
+    nth_operand,
+    nth_output,
+)
 from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     KernelArgument,
@@ -20,8 +37,8 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import PositionsOp, positions_in
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
 from coda_ir.dialects.gemm.tiling import known_tiles
 
@@ -48,21 +65,23 @@ class ArgumentList:
     """An operand or a result with the row dimensions of the tile; None where it has one."""
     has_positions: bool = False
     """Whether positions are computed, and not loaded."""
-    _by_value: dict[str, str] = field(default_factory=dict[str, str])
+    _by_value: dict[tuple[str, HostValue], str] = field(
+        default_factory=dict[tuple[str, HostValue], str]
+    )
 
-    def place(self, value: SSAValue) -> str:
+    def place(self, value: SSAValue) -> HostValue:
         """The host's tensor of an operand, or of a result that is none."""
         operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
         if value in operands:
-            return f"{{operands[{operands.index(value)}]}}"
-        return f"{{outputs[{results.index(value)}]}}"
+            return nth_operand(operands.index(value))
+        return nth_output(results.index(value))
 
-    def flattened_rows(self, value: SSAValue) -> str:
+    def flattened_rows(self, value: SSAValue) -> HostValue:
         """The host's number of rows of an operand, with all dimensions but the last as one."""
         place, columns = self.place(value), shape_of(value)[-1]
         if columns == DYNAMIC_INDEX:
-            return f"{place}.shape[:-1].numel()"
-        return f"{place}.numel() // {columns}"
+            return place.member("shape[:-1].numel()")
+        return place.rows_of(columns)
 
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
@@ -89,14 +108,13 @@ class ArgumentList:
         """What computes the elements of an operand that no tensor has."""
         return positions_in(value) if self.has_positions else None
 
-    def _rows_in_domain(self, leading: Sequence[int]) -> str:
+    def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
         """The host's number of rows of a table whose `leading` dimensions are not 1 where they are
         those of the domain.
         """
         assert self.domain is not None
         first, place = len(shape_of(self.domain)) - 1 - len(leading), self.place(self.domain)
-        sizes = [f"{place}.shape[{first + axis}]" for axis, n in enumerate(leading) if n != 1]
-        return " * ".join(sizes)
+        return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
 
     def table_repeats(self, value: SSAValue, default: str) -> str:
         """The number of consecutive rows that take the same row of a table: a literal, or a
@@ -111,11 +129,11 @@ class ArgumentList:
             return str(prod(rows[first:]))
         place = self.place(self.domain)
         factors = [
-            f"{place}.shape[{axis}]" if extent == DYNAMIC_INDEX else str(extent)
+            place.shape(axis) if extent == DYNAMIC_INDEX else constant(extent)
             for axis, extent in enumerate(rows[first:], first)
             if extent != 1
         ]
-        return self.add(f"{value.name_hint or default}_repeats", "i32", " * ".join(factors))
+        return self.add(f"{value.name_hint or default}_repeats", "i32", reduce(mul, factors))
 
     def has_all_rows(self, value: SSAValue) -> bool:
         """Return whether an operand has a row for each row of the tile."""
@@ -127,11 +145,11 @@ class ArgumentList:
     def descriptor(
         self,
         value: SSAValue,
-        extents: Sequence[str],
+        extents: Sequence[HostValue | int],
         box: Sequence[int],
         default: str,
         *,
-        strides: Sequence[str] = (),
+        strides: Sequence[HostValue | int] = (),
         view: str = "",
         is_never_empty: bool = True,
         layout: Layout | None = None,
@@ -143,22 +161,26 @@ class ArgumentList:
         is that of the box in shared memory, which Gluon states.
         """
         place, boxed = self.place(value), f"[{', '.join(map(str, box))}]"
+        is_itself = is_never_empty and not view
+        passed = place.tensor if is_itself else None
         if not is_never_empty:
-            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
+            other = place.member(f"new_empty(1, {extents[-1]})")
+            place = joined(place, " if ", place.member("numel()"), " else ", other)
         if not strides:
-            sizes = [prod(map(int, extents[axis + 1 :])) for axis in range(len(extents))]
-            strides = [str(size) for size in sizes]
-        arguments = [f"{place}{view}", f"[{', '.join(extents)}]", f"[{', '.join(strides)}]", boxed]
+            columns = [extent for extent in extents[1:] if isinstance(extent, int)]
+            strides = [prod(columns[axis:]) for axis in range(len(extents))]
+        shape = joined(", [", listed(extents), "], [", listed(strides), f"], {boxed}")
         type, made = f"{triton_type(element_type_of(value))}{boxed}", "TensorDescriptor"
         if layout is not None:
             type, made = f"{type.replace(', ', ',')},{layout.text}", "TileDescriptor"
-            arguments.append(layout.name)
+            shape = joined(shape, f", {layout.name}")
         hint = f"{value.name_hint or default}_desc"
-        return self.add(hint, f"tensordesc<{type}>", f"{made}({', '.join(arguments)})")
+        call = joined(f"{made}(", place, view, shape, ")")
+        return self.add(hint, f"tensordesc<{type}>", replace(call, tensor=passed))
 
-    def add(self, hint: str, type: str, value: str) -> str:
+    def add(self, hint: str, type: str, value: HostValue) -> str:
         """The parameter that passes `value`, which is added unless it exists."""
-        key = f"{type}:{value}"
+        key = (type, value)
         if key not in self._by_value:
             name = self.names.fresh(hint)
             self._by_value[key] = name
@@ -204,6 +226,7 @@ def load_port(
     port: Port,
     columns: ColumnIndex,
     arguments: ArgumentList,
+    helpers: set[str],
     *,
     index: str | None = None,
     rows: RowIndex = ROWS,
@@ -218,11 +241,9 @@ def load_port(
     if positions is not None:
         return _position(positions, place)
     pointer = arguments.operand(port.value, port.kind.value)
-    to_f32 = _extension(element_type_of(port.value))
-    if place is None:
-        return f"tl.load({pointer}){to_f32}"
-    offset, lanes = place
-    return f"tl.load({pointer} + {offset}){lanes}{to_f32}"
+    offset, lanes = ("", "") if place is None else (f" + {place[0]}", place[1])
+    loaded = f"tl.load({pointer}{offset}){lanes}"
+    return extended(loaded, element_type_of(port.value), helpers)
 
 
 def _place_in(
@@ -322,18 +343,40 @@ def _table_column(port: Port, columns: ColumnIndex) -> str:
     return f"({columns.name} % {width})"
 
 
-def _extension(type: Attribute) -> str:
-    return ".to(tl.float32)" if is_float(type) and not isinstance(type, Float32Type) else ""
+_FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
+    {Float8E4M3FNType(): "from_f8e4m3", Float8E5M2Type(): "from_f8e5m2"}
+)
+
+
+def extended(loaded: str, type: Attribute, helpers: set[str]) -> str:
+    """The elements of `type` that are loaded, in the type that kernels compute with."""
+    if type in _FROM_FLOAT8:
+        helper = _FROM_FLOAT8[type]
+        helpers.add(helper)
+        return f"{helper}({loaded})"
+    computed = region_type(type)
+    return loaded if computed == type else f"{loaded}.to({tl_type(computed)})"
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
     """`value`, float32 or an integer, as it is stored in a tensor of `type`."""
     if isinstance(type, Float32Type):
         return value
-    if isinstance(type, BFloat16Type):
-        helpers.add("to_bf16")
-        return f"to_bf16({value})"
-    return f"{value}.to({tl_type(type)})"
+    helper = CONVERSIONS.get(type)
+    if helper is None:
+        return f"{value}.to({tl_type(type)})"
+    helpers.add(helper)
+    return f"{helper}({value})"
+
+
+CONVERSIONS: Mapping[Attribute, str] = MappingProxyType(
+    {
+        BFloat16Type(): "to_bf16",
+        Float8E4M3FNType(): "to_f8e4m3",
+        Float8E5M2Type(): "to_f8e5m2",
+    }
+)
+"""The helpers that round a float32 to narrow types."""
 
 
 def mask_of(columns: ColumnIndex) -> str:

@@ -6,12 +6,14 @@ they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
+from coda_ir.backends.triton.host_values import ROW_COUNT, constant, nth_operand, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
     emitted,
@@ -31,6 +33,9 @@ from coda_ir.dialects.coda import (
 )
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
+Pitches: TypeAlias = Mapping[SSAValue, int]
+"""The elements between the starts of the rows of operands that are ranges of larger tensors."""
+
 
 def _columns(value: SSAValue) -> int | None:
     extent = shape_of(value)[-1]
@@ -45,21 +50,27 @@ def _start(name: str, x: SSAValue, columns: int | None) -> tuple[RowKernelText, 
 
 
 def _parameters(
-    text: RowKernelText, values: Sequence[SSAValue], names: Sequence[str]
+    text: RowKernelText, values: Sequence[SSAValue], names: Sequence[str], pitches: Pitches
 ) -> list[Load]:
-    """Row parameters, which are the operands from number 1 on."""
+    """The parameters of a norm, which are the operands from number 1 on."""
     loads: list[Load] = []
     for index, (value, name) in enumerate(zip(values, names, strict=False), 1):
         text.operand(name, element_type_of(value), index)
-        loads.append(Load(name, element_type_of(value), per_row=False))
+        start = None
+        if any(extent != 1 for extent in shape_of(value)[:-1]):
+            text.sample_argument(f"{name}_repeats", index)
+            # Rows past the end have the sample of the last one: the load needs no other mask.
+            sample = f"(tl.minimum(row, M - 1) // {name}_repeats).to(tl.int64)"
+            start = f"{sample} * {pitches.get(value, text.extent)}"
+        loads.append(Load(name, element_type_of(value), per_row=False, start=start))
     return loads
 
 
-def rms_norm_kernel(op: RMSNormOp, name: str) -> EmittedKernel:
+def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of `group` columns."""
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
     text, x = _start(name, op.x, columns)
-    weights = _parameters(text, [op.weight] if op.weight else [], ["weight"])
+    weights = _parameters(text, [op.weight] if op.weight else [], ["weight"], pitches)
     text.result("out", element_type_of(op.result))
     text.begin()
     _emit_rms(text, x, op.eps.value.data)
@@ -92,12 +103,12 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
     return text.store_elements("out", "y", element_type_of(result))
 
 
-def layer_norm_kernel(op: LayerNormOp, name: str) -> EmittedKernel:
+def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """(x − mean) · rstd (⊙ weight) (+ bias)."""
     text, x = _start(name, op.x, _columns(op.x))
     given = {"weight": op.weight, "bias": op.bias}
     names = [name for name, value in given.items() if value is not None]
-    parameters = _parameters(text, op.params, names)
+    parameters = _parameters(text, op.params, names, pitches)
     text.result("out", element_type_of(op.result))
     text.begin()
     _emit_moments(text, x, op.eps.value.data)
@@ -257,12 +268,12 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     One program in a fixed order: deterministic.
     """
     mean, block = op.reduction.data == "mean", 1024
-    arguments = [pointer_argument("loss_ptr", f32, "{operands[0]}")]
+    arguments = [pointer_argument("loss_ptr", f32, nth_operand(0))]
     if mean:
         target = element_type_of(op.target)
-        arguments.append(pointer_argument("target_ptr", target, "{operands[1]}"))
-    arguments.append(pointer_argument("out_ptr", f32, "{outputs[0]}"))
-    arguments.append(KernelArgument("M", "i32", "{rows}"))
+        arguments.append(pointer_argument("target_ptr", target, nth_operand(1)))
+    arguments.append(pointer_argument("out_ptr", f32, nth_output(0)))
+    arguments.append(KernelArgument("M", "i32", ROW_COUNT))
     ignored = op.ignore_index.value.data
     body = [
         f"row = start + tl.arange(0, {block})",
@@ -280,23 +291,23 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
         "tl.store(out_ptr, result)",
     ]
     summary = f"{op.reduction.data} of the losses of the rows"
-    return emitted(name, arguments, lines, summary=summary, grid="1")
+    return emitted(name, arguments, lines, summary=summary, grid=constant(1))
 
 
 def _pack_arguments(
     weight: Attribute, vector: Attribute | None, n_axis: int
 ) -> list[KernelArgument]:
     """The tensors and strides of a weight whose dimension `n_axis` is N."""
-    w, v = pointer_argument("w_ptr", weight, "{operands[0]}"), "{operands[1]}"
+    w, v = pointer_argument("w_ptr", weight, nth_operand(0)), nth_operand(1)
     pointers = [] if vector is None else [pointer_argument("v_ptr", vector, v)]
-    strides = [] if vector is None else [KernelArgument("stride_v", "i32", f"{v}.stride(0)")]
+    strides = [] if vector is None else [KernelArgument("stride_v", "i32", v.stride(0))]
     return [
         w,
         *pointers,
-        pointer_argument("out_ptr", f32, "{outputs[0]}"),
-        KernelArgument("N", "i32", "{rows}"),
-        KernelArgument("stride_n", "i32", f"{{operands[0]}}.stride({n_axis})"),
-        KernelArgument("stride_k", "i32", f"{{operands[0]}}.stride({1 - n_axis})"),
+        pointer_argument("out_ptr", f32, nth_output(0)),
+        KernelArgument("N", "i32", ROW_COUNT),
+        KernelArgument("stride_n", "i32", nth_operand(0).stride(n_axis)),
+        KernelArgument("stride_k", "i32", nth_operand(0).stride(1 - n_axis)),
         *strides,
     ]
 
@@ -309,7 +320,7 @@ def pack_weight_kernel(
     extent = "K" if depth is None else str(depth)
     arguments = _pack_arguments(weight, vector, n_axis)
     if depth is None:
-        arguments.append(KernelArgument("K", "i32", f"{{operands[0]}}.shape[{1 - n_axis}]"))
+        arguments.append(KernelArgument("K", "i32", nth_operand(0).shape(1 - n_axis)))
     body = [
         f"k = (start + tl.arange(0, {block_k})[None, :]).to(tl.int64)",
         f"inside = (n < N) & (k < {extent})",
@@ -326,5 +337,5 @@ def pack_weight_kernel(
     ]
     summary = "sums of a weight" if vector is None else "weight times vector"
     summary += ", in float32"
-    grid = ceiling("{rows}", block_n)
+    grid = ROW_COUNT.ceiling(block_n)
     return emitted(name, arguments, lines, summary=summary, grid=grid)

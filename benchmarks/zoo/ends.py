@@ -46,6 +46,8 @@ _VIEWS = (
 )
 _INSIDE = (gemm.FusedOp, gemm.FinalizeOp, gemm.PackWeightOp, gemm.ScaleWeightOp)
 _LIBRARY = (coda.EmbeddingOp, coda.ConcatOp, coda.PadOp, coda.SumToOp, coda.LibraryCallOp)
+_NUMBERS = tuple(kind for kind in NOT_EXECUTED if kind is not coda.PositionsOp)
+"""What makes no tensor in a call. Positions may: where something else than a kernel reads them."""
 _IN_CODE = (gemm.MapOp,)
 """Kernels that compute positions and do not load them."""
 
@@ -120,7 +122,7 @@ def count_ends(module: ModuleOp, result: Ends) -> None:
     lowered = list(find_entry(Lowering(tagged).module("gemm")).body.block.ops)
     ends = dict.fromkeys(operators, ENDS[0])
     for op in lowered:
-        if not isinstance(op, NOT_EXECUTED):
+        if not isinstance(op, _NUMBERS):
             end = _end(op)
             ends |= {tag: max(end, ends[tag], key=ENDS.index) for tag in _tags_in(op)}
     for tag, end in ends.items():
@@ -153,7 +155,7 @@ def _is_counted(op: Operation) -> bool:
 def _is_free(op: Operation) -> bool:
     """Return whether an operator costs nothing: a number, a view, the end of the function."""
     is_view = isinstance(op, CallOp) and op.view is not None
-    return is_view or isinstance(op, (*_VIEWS, *NOT_EXECUTED, ReturnOp))
+    return is_view or isinstance(op, (*_VIEWS, *_NUMBERS, ReturnOp))
 
 
 def _is_product(op: Operation) -> bool:

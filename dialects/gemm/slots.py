@@ -14,7 +14,12 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ResultPortAttr, ScheduleAttr
+from coda_ir.dialects.gemm.attrs import (
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+)
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 
 if TYPE_CHECKING:

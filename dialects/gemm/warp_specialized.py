@@ -14,9 +14,9 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
     ResultKind,
-    ScheduleAttr,
 )
 from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,

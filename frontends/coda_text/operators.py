@@ -8,9 +8,11 @@ from typing import NamedTuple
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import serves_each_sample
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
+from coda_ir.frontends.coda_text.casts import cast
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     LOGICAL,
@@ -37,13 +39,11 @@ from coda_ir.frontends.coda_text.values import (
     FLOAT_TYPES,
     Dim,
     Dims,
-    Number,
     TensorValue,
     Value,
     describe,
     divided,
     format_dim,
-    is_number,
 )
 
 Rule = Callable[[Invocation], Value]
@@ -100,11 +100,12 @@ def _dtype(call: Invocation) -> Attribute | None:
     return None if name is None else ELEMENT_TYPES[name]
 
 
-def _row_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
-    """The weight or bias of a norm, one element per normalized column."""
+def _norm_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
+    """The weight or bias of a norm, one element per normalized column, or one and sample."""
     value = call.optional_tensor(name)
     if value is not None:
-        call.expect_dims(name, value, dims, "one element per normalized column")
+        if dims != x.dims[-1:] or not serves_each_sample(value.dims, x.dims):
+            call.expect_dims(name, value, dims, "one element per normalized column")
         call.expect_element(name, value, x.type.element, "x")
     return value
 
@@ -114,7 +115,7 @@ def rms_norm(call: Invocation) -> TensorValue:
     group = call.integer("group", 0) if call.given("group") else None
     if group is not None:
         call.expect_heads("group", group, "x", x)
-    w = _row_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
+    w = _norm_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
     op = coda.RMSNormOp(x.ssa, w and w.ssa, eps=call.epsilon(1e-6), group=group)
     return call.emit(op, x.dims)
 
@@ -124,7 +125,7 @@ def layer_norm(call: Invocation) -> TensorValue:
     dims = x.dims
     if call.given("group"):
         x = _in_groups(call, x, call.integer("group", 0))
-    weight, bias = (_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
+    weight, bias = (_norm_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
     given = [param.ssa for param in (weight, bias) if param is not None]
     bias_only = weight is None and bias is not None
     op = coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5), bias_only=bias_only)
@@ -209,25 +210,6 @@ def softcap(call: Invocation) -> TensorValue:
     x, cap = call.float_tensor("x"), call.positive("cap")
     assert cap is not None, "cap is required"
     return call.emit(coda.SoftcapOp(x.ssa, cap), x.dims)
-
-
-def cast(call: Invocation) -> TensorValue:
-    element, number = call.element_type("dtype"), call.value("x")
-    assert element is not None, "dtype is required"
-    if isinstance(number, int | float) and is_number(number):
-        return _constant(call, number, element)
-    x = call.tensor("x")
-    if element == x.type.element:
-        return x
-    return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
-
-
-def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
-    """A tensor of one element and no dimension."""
-    if element not in FLOAT_TYPES and (element == "bool" or not isinstance(number, int)):
-        raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
-    value = float(number) if element in FLOAT_TYPES else number
-    return call.emit(coda.ConstantOp(value, ELEMENT_TYPES[element]), ())
 
 
 def rope(call: Invocation) -> TensorValue:
@@ -327,6 +309,7 @@ ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(a, b)": compare for name in COMPARISONS},
     **{f"{name}(a, b)": logical for name in LOGICAL},
     "logical_not(x)": logical_not,
+    "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,
 }
 """Operators on tensors that elements of epilogues have, too."""
 
@@ -348,7 +331,6 @@ _RULES: dict[str, Rule] = {
     "reglu(x)": glu("relu"),
     **ELEMENTWISE,
     "detach(x)": unary,
-    "cast(x, dtype: type)": cast,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
     "table_heads: integer = 1, per_column: boolean = false)": rope,
     ATTENTION: attention,

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
+from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import definition, indented
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.syntax import names_in, without_unused
@@ -311,8 +312,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
-        rows = str(shape_of(value)[0]) if is_matrix else "{rows}"
-        extents = (rows, str(shape_of(value)[-1]))
+        rows = shape_of(value)[0] if is_matrix else ROW_COUNT
+        extents = (rows, shape_of(value)[-1])
         return self.descriptors.matrix(value, extents, slot[:2], default)
 
     def _store_tile(
