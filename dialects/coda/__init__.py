@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.block import (
     RopeOp,
 )
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
+from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
     BY_OVERLOAD,
     ELEMENTWISE_OPS,
@@ -38,6 +39,7 @@ from coda_ir.dialects.coda.elementwise import (
     MinimumOp,
     MulOp,
     NegOp,
+    PowOp,
     Relu2Op,
     ReluOp,
     RsqrtOp,
@@ -70,16 +72,17 @@ from coda_ir.dialects.coda.gradients import (
 )
 from coda_ir.dialects.coda.library import (
     LIBRARY_CALL_OPS,
+    ConvolutionOp,
     CumsumOp,
     GatherOp,
     GroupNormOp,
     IndexOp,
-    LibraryCallOp,
     OneHotOp,
     ScatterOp,
     SortOp,
     TopkOp,
 )
+from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
 from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
@@ -89,7 +92,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
     "coda",
@@ -114,6 +117,7 @@ Coda = Dialect(
         ReshapeOp,
         TransposeOp,
         SliceOp,
+        ShiftOp,
         ConcatOp,
         *LIBRARY_CALL_OPS,
         BarrierOp,
@@ -129,6 +133,7 @@ __all__ = [
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_TAPS",
     "REAL_FUNCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
@@ -145,6 +150,7 @@ __all__ = [
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
+    "ConvolutionOp",
     "CrossEntropyGradOp",
     "CrossEntropyOp",
     "CumsumOp",
@@ -178,6 +184,7 @@ __all__ = [
     "OneHotOp",
     "PadOp",
     "PositionsOp",
+    "PowOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",
@@ -187,6 +194,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "ShiftOp",
     "SigmoidOp",
     "SignOp",
     "SiluOp",
@@ -204,4 +212,5 @@ __all__ = [
     "WeightGradientOp",
     "WhereOp",
     "positions_in",
+    "shifted_convolution",
 ]

@@ -13,6 +13,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
 from coda_ir.frontends.coda_text.casts import cast
+from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     LOGICAL,
@@ -344,7 +345,7 @@ _RULES: dict[str, Rule] = {
 
 def _table() -> dict[str, Operator]:
     operators = [Operator(signature(text), rule) for text, rule in _RULES.items()]
-    more = {**LIBRARY_CALLS, **SHAPE_OPERATORS}
+    more = {**LIBRARY_CALLS, **CONVOLUTIONS, **SHAPE_OPERATORS}
     operators += [Operator(signature(text), rule) for text, rule in more.items()]
     return {operator.signature.name: operator for operator in operators}
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, Signedness, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
+from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.index_values import literal
 
@@ -46,7 +47,7 @@ class ElementwiseCall:
         None where one is neither a tensor nor a number, or of a type without kernels.
         """
         (result,) = op.outputs
-        if not all(has_kernels(element_type_of(value)) for value in (*op.inputs, result)):
+        if not all(is_scalar(element_type_of(value)) for value in (*op.inputs, result)):
             return None
         template = op.template.call
         found: list[Argument] = []
@@ -125,9 +126,3 @@ def _is_element(value: float, type: Attribute) -> bool:
 
 def _width(type: Attribute) -> int:
     return type.width.data if isinstance(type, IntegerType) else 0
-
-
-def has_kernels(type: Attribute) -> bool:
-    """Whether regions compute with elements of `type`."""
-    is_signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
-    return computes_in_float32(type) or is_signless

@@ -10,8 +10,8 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.elementwise_call import has_kernels
 from coda_ir.passes.raising.made_tensors import EXPAND
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.index_values import literal
@@ -95,7 +95,7 @@ def added_up(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     (x,), result = op.inputs, op.outputs[0]
     before, after = element_type_of(x), element_type_of(result)
     axes = op.template.call.args[1:]
-    if before == after or after != i64 or len(axes) != 1 or not has_kernels(before):
+    if before == after or after != i64 or len(axes) != 1 or not is_scalar(before):
         return None
     numbers = coda.CastOp(x, after)
     call = CallOp(op.callee.data, [numbers.result], f"{{0}}, {ast.unparse(axes[0])}", [result.type])

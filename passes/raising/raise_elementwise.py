@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.elementwise_call import ElementwiseCall, has_kernels
+from coda_ir.passes.raising.elementwise_call import ElementwiseCall
 from coda_ir.passes.raising.made_tensors import (
     ARANGE,
     FULL,
@@ -101,12 +103,19 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
     count = 1 if issubclass(operator, coda.UnaryOp) else 2
 
     def make(call: ElementwiseCall) -> Operation | None:
-        operands = None if call.options else call.operands(call.element_type, count=count)
+        if call.options or _wraps_early(call.element_type):
+            return None
+        operands = call.operands(call.element_type, count=count)
         chosen = _of_truth_values(operator) if call.element_type == i1 else operator
         fits = operands and chosen.ELEMENTS.includes(call.element_type)
         return chosen(*operands) if operands and fits else None  # pyright: ignore
 
     return make
+
+
+def _wraps_early(type: Attribute) -> bool:
+    """Whether regions compute with more bits than PyTorch does, so that overflows differ."""
+    return isinstance(type, IntegerType) and type.width.data in (8, 16)
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
@@ -169,6 +178,17 @@ def _elu(call: ElementwiseCall) -> Operation | None:
     return None if call.options else coda.EluOp(x, float(alpha))
 
 
+def _pow(call: ElementwiseCall) -> Operation | None:
+    """A constant power of x; that of 0 is 1 whatever x is."""
+    x, *exponents = call.arguments
+    if len(exponents) != 1 or call.options or not isinstance(x, SSAValue):
+        return None
+    (exponent,) = exponents
+    if isinstance(exponent, SSAValue) or not exponent or not isfinite(exponent):
+        return None
+    return coda.PowOp(x, float(exponent)) if is_float(element_type_of(x)) else None
+
+
 def _cast(call: ElementwiseCall) -> Operation | None:
     """A conversion of truth values or integers; `coda.cast` of floats is there before."""
     (x,) = call.arguments
@@ -210,6 +230,7 @@ _MAKERS: dict[str, Maker] = {
     "scalar_tensor.default": _constant,
     "softplus.default": _softplus,
     "elu.default": _elu,
+    "pow.Tensor_Scalar": _pow,
     "_to_copy.default": _cast,
     **dict.fromkeys(_PRODUCTS, _outer_product),
     **dict.fromkeys((coda.WhereOp.ATEN, *coda.WhereOp.ALIASES), _where),
@@ -223,7 +244,7 @@ _REPORTED = {*ARANGE, *(f"aten.{name}" for name in _MAKERS if name not in _PRODU
 def _why_not(op: CallOp) -> Refusal:
     """Why a call with a counterpart stays."""
     values = (*op.inputs, *op.outputs)
-    strange = [type for type in map(element_type_of, values) if not has_kernels(type)]
+    strange = [type for type in map(element_type_of, values) if not is_scalar(type)]
     if strange:
         condition, found = "kernels compute with its element types", f"it computes in {strange[0]}"
     elif op.callee.data in ARANGE:
