@@ -83,7 +83,7 @@ from coda_ir.dialects.coda.library import (
     TopkOp,
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
-from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
+from coda_ir.dialects.coda.linear import PATCHES, LinearOp, MatmulOp
 from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
@@ -134,6 +134,7 @@ __all__ = [
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
     "MAX_TAPS",
+    "PATCHES",
     "REAL_FUNCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
