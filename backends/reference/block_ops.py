@@ -86,6 +86,10 @@ def elu(op: coda.EluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [F.elu(operands[0], op.alpha.value.data)]
 
 
+def power(op: coda.PowOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [operands[0].pow(op.exponent.value.data)]
+
+
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     cap, type = op.cap.value.data, op.result.type
     inside = numerics.step(operands[0] / cap, type)
@@ -259,6 +263,12 @@ def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [operands[0].narrow(dim, start, stop - start)]
 
 
+def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (x,), by = operands, op.distance
+    longer = F.pad(x, (0, 0, max(0, by), max(0, -by)))
+    return [longer.narrow(-2, max(0, -by), x.shape[-2])]
+
+
 def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [torch.cat(list(operands), op.dim.value.data)]
 
@@ -272,6 +282,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.SoftcapOp: softcap,
     coda.CompareOp: compare,
     coda.EluOp: elu,
+    coda.PowOp: power,
     coda.CastOp: cast,
     coda.ConstantOp: constant,
     coda.LinearOp: linear,
@@ -289,5 +300,6 @@ BLOCK_HANDLERS: Handlers = {
     coda.BarrierOp: barrier,
     coda.TransposeOp: transpose,
     coda.SliceOp: slice_,
+    coda.ShiftOp: shift,
     coda.ConcatOp: concat,
 }

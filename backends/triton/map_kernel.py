@@ -19,7 +19,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, Moved
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
@@ -39,6 +39,8 @@ from coda_ir.remarks import format_location
 TILE_ELEMENTS = 2048
 WIDEST_TILE = 512
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
+WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
+"""Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
 ROWS_OF_A_SUM = 32
 """Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
 sums are small beside the tensors that the kernel reads."""
@@ -150,7 +152,8 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     extent = segment.columns // paired
     group = max(1, max(group_sizes(segment), default=1) // paired)
     padded_group = next_power_of_2(group)
-    lanes = max(min(next_power_of_2(extent), WIDEST_TILE), padded_group)
+    widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else WIDEST_TILE
+    lanes = max(min(next_power_of_2(extent), widest), padded_group)
     block_m = max(1, TILE_ELEMENTS // lanes)
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
@@ -159,8 +162,14 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     return MapTiling(block_m, columns, steps)
 
 
+def _adds_up_samples(segment: Segment) -> bool:
+    return any(result.samples for result in segment.results)
+
+
 def _adds_up_rows(segment: MapSegment) -> bool:
-    """Whether there are sums of columns, in an order of the backend's choice."""
+    """Whether there are sums of columns, over all rows and in an order of the backend's choice."""
+    if _adds_up_samples(segment):
+        return False
     combiners = {
         result.port.combiner
         for result in segment.results
@@ -212,15 +221,19 @@ def emit_map(
     names: NameAllocator,
     hint: str | None = None,
     pitches: Mapping[SSAValue, int] | None = None,
+    moved: Mapping[SSAValue, Moved] | None = None,
 ) -> EmittedKernel:
     """The kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
 
     All tensors are dense but for those in `pitches`, which has the elements between the starts of
-    their rows; row ports have N elements, and M is the number of rows of the domain.
+    their rows, and those whose elements are `moved`; row ports have N elements, and M is the number
+    of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
     domain = _value_over(segment)
-    arguments = ArgumentList(op, LocalNames(), pitches=pitches or {}, domain=domain)
+    arguments = ArgumentList(
+        op, LocalNames(), pitches=pitches or {}, moved=moved or {}, domain=domain
+    )
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
     launch = Launch.of(op)

@@ -51,6 +51,19 @@ class Layout(NamedTuple):
     """As Gluon prints it."""
 
 
+class Moved(NamedTuple):
+    """Where the elements of an operand are in another tensor, which the kernel gets for it."""
+
+    source: SSAValue
+    """The other tensor."""
+    shift: int = 0
+    """The positions by which the rows of a tile are later than those of the other tensor."""
+    stride: int = 1
+    """Elements of the other tensor from one of a row to the next."""
+    offset: int = 0
+    """Elements before the first one of a row."""
+
+
 @dataclass
 class ArgumentList:
     """The run-time arguments of a kernel of `op`; each operand and output gets one pointer."""
@@ -60,6 +73,8 @@ class ArgumentList:
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Elements from one row of a tile or table to the next, where these are not its columns."""
+    moved: Mapping[SSAValue, Moved] = field(default_factory=dict["SSAValue", "Moved"])
+    """Operands whose elements lie elsewhere in the tensor that the kernel gets for them."""
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
     _by_value: dict[tuple[str, HostValue], str] = field(
@@ -103,8 +118,18 @@ class ArgumentList:
         behind = repeated_dims(shape_of(value))
         if self.domain is None or not behind:
             return "1"
+        first = max(0, len(shape_of(self.domain)) - 1 - behind)
+        return self._product_of_rows(first, f"{value.name_hint or default}_repeats")
+
+    def sample_rows(self, samples: int) -> str:
+        """The rows of each sample, where the first `samples` dimensions are those of the samples:
+        a literal, or a parameter where it is dynamic.
+        """
+        return self._product_of_rows(samples, "sample_rows")
+
+    def _product_of_rows(self, first: int, hint: str) -> str:
+        assert self.domain is not None, "rows of samples have dimensions"
         rows = shape_of(self.domain)[:-1]
-        first = max(0, len(rows) - behind)
         if DYNAMIC_INDEX not in rows[first:]:
             return str(prod(rows[first:]))
         place = self.place(self.domain)
@@ -113,7 +138,20 @@ class ArgumentList:
             for axis, extent in enumerate(rows[first:], first)
             if extent != 1
         ]
-        return self.add(f"{value.name_hint or default}_repeats", "i32", reduce(mul, factors))
+        return self.add(hint, "i32", reduce(mul, factors))
+
+    def sample_tiles(self, output: SSAValue) -> str:
+        """The number of partials that each sample has of a column, a parameter."""
+        hint = f"{output.name_hint or 'partial'}_tiles"
+        return self.add(hint, "i32", self.place(output).shape(-2))
+
+    def positions(self, value: SSAValue) -> str:
+        """The number of positions of a sample: a literal, or a parameter where it is dynamic."""
+        extent = shape_of(value)[-2]
+        if extent != DYNAMIC_INDEX:
+            return str(extent)
+        over = value if self.domain is None else self.domain
+        return self.add("positions", "i32", self.place(over).shape(len(shape_of(over)) - 2))
 
     def has_all_rows(self, value: SSAValue) -> bool:
         """Return whether an operand has a row for each row of the tile."""
@@ -218,11 +256,17 @@ def _loaded(port: Port, columns: ColumnIndex, arguments: ArgumentList, index: st
     match kind:
         case PortKind.TILE | PortKind.HALF_TILE:
             pitch = arguments.pitches.get(value, columns.extent)
+            if value in arguments.moved:
+                return _load_shifted(value, pointer, pitch, column, arguments)
             return f"tl.load({pointer} + {row} * {pitch} + {column})"
         case PortKind.TILE_T:
             return f"tl.load({pointer} + {transposed_place(columns)})"
         case PortKind.ROW | PortKind.HALF_ROW:
-            return f"tl.load({pointer} + {columns.name})[None, :]"
+            place = columns.name
+            if value in arguments.moved:
+                _, _, stride, offset = arguments.moved[value]
+                place = f"{columns.name} * {stride} + {offset}"
+            return f"tl.load({pointer} + {place})[None, :]"
         case PortKind.COL:
             return f"tl.load({pointer} + {ROWS.name})[:, None]"
         case PortKind.SCALAR:
@@ -233,6 +277,23 @@ def _loaded(port: Port, columns: ColumnIndex, arguments: ArgumentList, index: st
             if index is None:
                 return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]"
             return f"tl.load({pointer} + {index})"
+
+
+def _load_shifted(
+    value: SSAValue, pointer: str, pitch: int, column: str, arguments: ArgumentList
+) -> str:
+    """The rows of a tile some positions before or behind; zeros outside of the sample."""
+    by = arguments.moved[value].shift
+    if by == 0:
+        return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
+    positions = arguments.positions(value)
+    position = f"{ROWS.name} % {positions}"
+    is_inside = f"{position} >= {by}" if by > 0 else f"{position} < {positions} - {-by}"
+    row = f"({ROWS.name} - {by})" if by > 0 else f"({ROWS.name} + {-by})"
+    return (
+        f"tl.load({pointer} + {row}[:, None] * {pitch} + {column}, "
+        f"mask=({is_inside})[:, None], other=0)"
+    )
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:

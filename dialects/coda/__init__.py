@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.block import (
     RopeOp,
 )
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
+from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
@@ -37,6 +38,7 @@ from coda_ir.dialects.coda.elementwise import (
     MinimumOp,
     MulOp,
     NegOp,
+    PowOp,
     Relu2Op,
     ReluOp,
     RsqrtOp,
@@ -69,17 +71,18 @@ from coda_ir.dialects.coda.gradients import (
 )
 from coda_ir.dialects.coda.library import (
     LIBRARY_CALL_OPS,
+    ConvolutionOp,
     CumsumOp,
     GatherOp,
     GroupNormOp,
     IndexOp,
-    LibraryCallOp,
     OneHotOp,
     ScatterOp,
     SortOp,
     TopkOp,
 )
-from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
+from coda_ir.dialects.coda.library_call import LibraryCallOp
+from coda_ir.dialects.coda.linear import PATCHES, LinearOp, MatmulOp
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -87,7 +90,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
     "coda",
@@ -111,6 +114,7 @@ Coda = Dialect(
         ReshapeOp,
         TransposeOp,
         SliceOp,
+        ShiftOp,
         ConcatOp,
         *LIBRARY_CALL_OPS,
         BarrierOp,
@@ -125,6 +129,8 @@ __all__ = [
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_TAPS",
+    "PATCHES",
     "REAL_FUNCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
@@ -141,6 +147,7 @@ __all__ = [
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
+    "ConvolutionOp",
     "CrossEntropyGradOp",
     "CrossEntropyOp",
     "CumsumOp",
@@ -173,6 +180,7 @@ __all__ = [
     "NormStatsOp",
     "OneHotOp",
     "PadOp",
+    "PowOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",
@@ -182,6 +190,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "ShiftOp",
     "SigmoidOp",
     "SignOp",
     "SiluOp",
@@ -198,4 +207,5 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "shifted_convolution",
 ]

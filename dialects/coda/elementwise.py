@@ -8,6 +8,7 @@ float64 follow.
 
 from abc import ABC
 from collections.abc import Sequence
+from math import isfinite
 from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
@@ -319,6 +320,25 @@ class EluOp(UnaryOp):
         super().__init__(operand, alpha=FloatAttr(alpha, 64))
 
 
+@irdl_op_definition
+class PowOp(UnaryOp):
+    """x to a constant power other than 0: NaN where x is below 0 and the exponent is not whole.
+
+    `coda.pow %x {exponent = 0.3 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>`
+    """
+
+    name = "coda.pow"
+    exponent = prop_def(FloatAttr)
+
+    def __init__(self, operand: SSAValue | Operation, exponent: float):
+        super().__init__(operand, exponent=FloatAttr(exponent, 64))
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not (exponent := self.exponent.value.data) or not isfinite(exponent):
+            raise VerifyException(f"property exponent is {exponent}, expected a number but 0")
+
+
 class _BooleanOp(ElementwiseOp, ABC):
     """An operator on truth values."""
 
@@ -460,6 +480,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     SiluOp,
     SoftplusOp,
     EluOp,
+    PowOp,
     ReluOp,
     Relu2Op,
     GeluOp,

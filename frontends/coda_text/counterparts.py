@@ -103,6 +103,7 @@ _TENSORS: dict[str, str] = _by_name(
         "sqrt(sum($x * $x))": "norm vector_norm",
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
         "index($x, $z, ${y|0})": "index_select",
+        "convolution($x, $y)": "conv2d conv3d",
         "$x @ $y": "mm",
         "$y @ $z + $x": "addmm",
         "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
@@ -193,6 +194,7 @@ OTHERS = frozenset(
         *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
         *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
         *("native_group_norm", "scatter_add", "scatter_add_", "short", "slice_scatter"),
+        *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -261,6 +261,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GeluOp: OperatorWriter.gelu,
     coda.SoftcapOp: OperatorWriter.softcap,
     coda.EluOp: OperatorWriter.with_properties,
+    coda.PowOp: OperatorWriter.with_properties,
     coda.CompareOp: OperatorWriter.compare,
     coda.WhereOp: OperatorWriter.where,
     coda.LogicalNotOp: OperatorWriter.logical_not,
@@ -280,6 +281,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
     coda.ConcatOp: OperatorWriter.concat,
+    coda.ShiftOp: OperatorWriter.with_properties,
     **dict.fromkeys(coda.LIBRARY_CALL_OPS, OperatorWriter.with_properties),
     CallOp: OperatorWriter.torch_call,
 }
@@ -323,6 +325,9 @@ def _property_text(name: str, value: Attribute) -> str:
             return number_text(value.value.data)
         case StringAttr():
             return f'"{value.data}"'
+        case ArrayAttr():
+            items = cast(ArrayAttr[Attribute], value)
+            return f"[{', '.join(_property_text(name, item) for item in items)}]"
         case UnitAttr() if name in ("per_column", "bias_only", "adjacent"):
             return "true"
         case _:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import import_module
 from pathlib import PurePath
 from typing import Any
@@ -15,7 +14,6 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture import KEPT_OPERATORS
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.types import (
     called_name,
@@ -348,14 +346,3 @@ def _spelled_dropout(
         return NotImplemented
     spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
     return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
-
-
-@cache
-def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """The decompositions of `coda_ir.export`."""
-    table: dict[Any, Any] = dict(torch.export.default_decompositions())
-    return {
-        overload: rule
-        for overload, rule in table.items()
-        if overload.namespace == "aten" and overload.overloadpacket.__name__ not in KEPT_OPERATORS
-    }

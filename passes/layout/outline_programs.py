@@ -44,6 +44,7 @@ LEFTOVERS = (
     coda.MaximumGradOp,
     coda.EmbeddingOp,
     coda.LibraryCallOp,
+    coda.ShiftOp,
     coda.EmbeddingGradOp,
 )
 """Operators that a compiler of pointwise code and reductions runs as well as own kernels do."""

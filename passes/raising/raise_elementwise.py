@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import i1
@@ -198,6 +199,17 @@ def _elu(call: _Call) -> Operation | None:
     return None if call.options else coda.EluOp(x, float(alpha))
 
 
+def _pow(call: _Call) -> Operation | None:
+    """A constant power of x; that of 0 is 1 whatever x is."""
+    x, *exponents = call.arguments
+    if len(exponents) != 1 or call.options or not isinstance(x, SSAValue):
+        return None
+    (exponent,) = exponents
+    if isinstance(exponent, SSAValue) or not exponent or not isfinite(exponent):
+        return None
+    return coda.PowOp(x, float(exponent)) if is_float(element_type_of(x)) else None
+
+
 def _cast(call: _Call) -> Operation | None:
     """A conversion of truth values or integers; `coda.cast` of floats is there before."""
     (x,) = call.arguments
@@ -222,6 +234,7 @@ _MAKERS: dict[str, Maker] = {
     "scalar_tensor.default": _constant,
     "softplus.default": _softplus,
     "elu.default": _elu,
+    "pow.Tensor_Scalar": _pow,
     "_to_copy.default": _cast,
     **dict.fromkeys(("logical_not.default", "bitwise_not.default"), _of(coda.LogicalNotOp, 1)),
     **dict.fromkeys(("logical_and.default", "bitwise_and.Tensor"), _of(coda.LogicalAndOp, 2)),

@@ -30,3 +30,20 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %mask: tensor<?x8
 // CHECK-NEXT:   func.return %r : tensor<?x8xf32>
 // CHECK-NEXT: }
 
+// A constant power; quantization: a rounded and clamped number as 8 bits.
+
+func.func @quantized(%x: tensor<?x8xf32>) -> (tensor<?x8xi8>, tensor<?x8xf8E4M3FN>) {
+  %p = torch.call "aten.pow.Tensor_Scalar"(%x) {arguments = "{0}, 0.75"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r = torch.call "aten.round.default"(%p) {arguments = "{0}"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %q = torch.call "aten._to_copy.default"(%r) {arguments = "{0}, dtype=torch.int8"} : (tensor<?x8xf32>) -> tensor<?x8xi8>
+  %f = torch.call "aten._to_copy.default"(%p) {arguments = "{0}, dtype=torch.float8_e4m3fn"} : (tensor<?x8xf32>) -> tensor<?x8xf8E4M3FN>
+  func.return %q, %f : tensor<?x8xi8>, tensor<?x8xf8E4M3FN>
+}
+
+// CHECK-LABEL: func.func @quantized(
+// CHECK-NEXT:   %p = coda.pow %x {exponent = 7.500000e-01 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %r = coda.round %p : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %q = coda.cast %r : (tensor<?x8xf32>) -> tensor<?x8xi8>
+// CHECK-NEXT:   %f = coda.cast %p : (tensor<?x8xf32>) -> tensor<?x8xf8E4M3FN>
+// CHECK-NEXT:   func.return %q, %f : tensor<?x8xi8>, tensor<?x8xf8E4M3FN>
+// CHECK-NEXT: }
