@@ -33,6 +33,7 @@ from coda_ir.frontends.torch.elementwise import (
     result_dtype,
     unary,
 )
+from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.types import element_type, tensor_type
@@ -73,6 +74,10 @@ def detach(graph: GraphImporter, node: Node) -> Value | None:
     if not graph.is_active(given):
         return graph.tensor(given)
     return graph.insert(coda.DetachOp(graph.tensor(given))).result
+
+
+def stop_gradient(graph: GraphImporter, node: Node) -> Value | None:
+    return graph.insert(coda.DetachOp(graph.tensor(arguments(node)[0]))).result
 
 
 # Linear maps
@@ -314,6 +319,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.copy.default": copied,
     "aten.alias.default": same,
     "aten.detach.default": detach,
+    str(STOP): stop_gradient,
     "aten.contiguous.default": same,
     "aten.linear.default": linear,
     "aten.mm.default": matmul,
