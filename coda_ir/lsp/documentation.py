@@ -62,6 +62,7 @@ _CLASSES: dict[str, type] = {
     "transpose": coda.TransposeOp,
     "slice": coda.SliceOp,
     "concat": coda.ConcatOp,
+    "arange": coda.PositionsOp,
     "argsort": coda.SortOp,
     **{op.name.removeprefix("coda."): op for op in coda.LIBRARY_CALL_OPS},
     "shift": coda.ShiftOp,
