@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -24,7 +24,8 @@ class RaiseLibraryCallsPass(FunctionPass):
         %v, %i = torch.call "aten.topk.default"(%s)      %v, %i = coda.topk %s {k = 2, dim = 1}
             {arguments = "{0}, 2"}                   ->
 
-    Legal iff the operator means the same for all inputs: its options are those of the call.
+    Legal iff the operator means the same for all inputs: its options are those of the call. What
+    is computed from integers alone, as masks are, stays without a remark.
     """
 
     name: ClassVar[str] = "raise-library-calls"
@@ -33,7 +34,8 @@ class RaiseLibraryCallsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, CallOp) and op.callee.data in _MAKERS and op.in_place is None:
                 refusal = _raise(op, rewriter)
-                if refusal is not None:
+                is_float_call = any(is_float(element_type_of(value)) for value in op.inputs)
+                if refusal is not None and is_float_call:
                     rewriter.missed(op, refusal)
 
 
