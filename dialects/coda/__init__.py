@@ -20,6 +20,7 @@ from coda_ir.dialects.coda.block import (
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
+    BY_OVERLOAD,
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
     AbsOp,
@@ -82,7 +83,8 @@ from coda_ir.dialects.coda.library import (
     TopkOp,
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
-from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
+from coda_ir.dialects.coda.linear import PATCHES, LinearOp, MatmulOp
+from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -98,6 +100,7 @@ Coda = Dialect(
         *ELEMENTWISE_OPS,
         CastOp,
         ConstantOp,
+        PositionsOp,
         LinearOp,
         MatmulOp,
         RMSNormOp,
@@ -125,11 +128,13 @@ Coda = Dialect(
 
 __all__ = [
     "ACTIVATIONS",
+    "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
     "MAX_TAPS",
+    "PATCHES",
     "REAL_FUNCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
@@ -179,6 +184,7 @@ __all__ = [
     "NormStatsOp",
     "OneHotOp",
     "PadOp",
+    "PositionsOp",
     "PowOp",
     "RMSNormOp",
     "RealFunction",
@@ -206,5 +212,6 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "positions_in",
     "shifted_convolution",
 ]

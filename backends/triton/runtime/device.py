@@ -200,6 +200,29 @@ def sum_rows(x):
 
 
 @triton.jit
+def store_sample_sums(pointers, mask, x, rows, tile, M, LENGTH, TILES, N: tl.constexpr):
+    """Store the sum of each column over the rows of each sample, of LENGTH rows, in a tile.
+
+    A sample has TILES sums of a column, one for each tile that has rows of it. It may have one tile
+    less: the last one stores 0 for that.
+    """
+    BLOCK_M: tl.constexpr = rows.shape[0]
+    first = tile * BLOCK_M
+    last = tl.minimum(first + BLOCK_M, M) - 1
+    sample = first // LENGTH
+    while sample * LENGTH <= last:
+        start = sample * LENGTH
+        number = tile - start // BLOCK_M
+        place = (number + sample * TILES).to(tl.int64) * N
+        is_of_sample = (rows >= start) & (rows < start + LENGTH)
+        total = sum_rows(tl.where(is_of_sample[:, None], x, 0.0))
+        tl.store(pointers + place, total, mask=mask)
+        if (last + 1 >= start + LENGTH) & (number + 1 < TILES):
+            tl.store(pointers + place + N, tl.zeros_like(total), mask=mask)
+        sample += 1
+
+
+@triton.jit
 def reduce_max(x, axis: tl.constexpr):
     """Maximum over an axis; NaN wins."""
     if INTERPRET:
