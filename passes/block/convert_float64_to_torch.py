@@ -6,22 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, bf16, f16, f32, f64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import Norm
 from coda_ir.symbolic_shapes import dims_attribute
-
-_DTYPES: Mapping[Attribute, str] = {
-    f64: "float64",
-    f32: "float32",
-    bf16: "bfloat16",
-    f16: "float16",
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ class _Calls:
         if element_type_of(value) == element:
             return value
         type = TensorType(element, shape_of(value))
-        dtype = f"dtype=torch.{_DTYPES[element]}"
+        dtype = f"dtype=torch.{BY_ATTRIBUTE[element].torch}"
         return self.call("_to_copy.default", value, dtype, like=value, type=type)
 
 
@@ -118,9 +112,8 @@ def _arithmetic(callee: str) -> Rule:
     return rule
 
 
-def _cast(calls: _Calls, op: coda.CastOp) -> SSAValue | None:
-    type = element_type_of(op.result)
-    return calls.in_type(op.operand, type) if type in _DTYPES else None
+def _cast(calls: _Calls, op: coda.CastOp) -> SSAValue:
+    return calls.in_type(op.operand, element_type_of(op.result))
 
 
 def _compare(calls: _Calls, op: coda.CompareOp) -> SSAValue:
