@@ -26,6 +26,7 @@ from coda_ir.dialects.coda import (
     MatmulOp,
     NormStatsOp,
     PadOp,
+    PositionsOp,
     ReduceOp,
     ReshapeOp,
     RMSNormOp,
@@ -191,6 +192,11 @@ def _sum_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _broadcast_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     rank = len(shape_of(op.results[0]))
     return [broadcast_dims([(1,) * rank, *operands])]
+
+
+def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, PositionsOp)
+    return [shape_of(op.result) if op.dim is None else (operands[0][op.dim.value.data],)]
 
 
 def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -421,6 +427,7 @@ RULES: dict[type, Rule] = {
     WeightGradientOp: _weight_gradient,
     SumToOp: _sum_to,
     BroadcastOp: _broadcast_to,
+    PositionsOp: _positions,
     PadOp: _pad,
     AttentionGradOp: _attention_grad,
     CrossEntropyGradOp: _cross_entropy_grad,

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from coda_ir.cache.origin import Origin
-from coda_ir.executables import load
-from coda_ir.launching.executable import Executable, ProgramInfo, Sizes
+from coda_ir.executables import Executable, ProgramInfo, load
+from coda_ir.launching.executable import Sizes
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import CompileOptions, Target, TuningOptions
 from coda_ir.symbol_sizes import format_sizes
@@ -131,4 +131,4 @@ def _rounded(sizes: Sizes) -> dict[str, int]:
 def _is_capturing() -> bool:
     import torch
 
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

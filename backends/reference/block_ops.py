@@ -21,7 +21,7 @@ from coda_ir.backends.reference.numerics import (
     split_columns,
 )
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes
 
 Tensors = Sequence[torch.Tensor]
@@ -122,6 +122,13 @@ def cast(op: coda.CastOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tensors:
     dtype = torch.float64 if isinstance(op.number, float) else torch.int64
     return [torch.full((), op.number, dtype=dtype, device=numerics.device)]
+
+
+def positions(op: coda.PositionsOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (extent,), (start, step) = shape_of(op.result), op.first_and_step
+    if op.dim is not None:
+        extent = operands[0].shape[op.dim.value.data]
+    return [start + step * torch.arange(extent, device=numerics.device)]
 
 
 def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -285,6 +292,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.PowOp: power,
     coda.CastOp: cast,
     coda.ConstantOp: constant,
+    coda.PositionsOp: positions,
     coda.LinearOp: linear,
     coda.MatmulOp: matmul,
     coda.RMSNormOp: rms_norm,

@@ -19,7 +19,14 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex, Moved
+from coda_ir.backends.triton.ports import (
+    ArgumentList,
+    ColumnIndex,
+    Moved,
+    RowIndex,
+    load_port,
+    table_index,
+)
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
@@ -51,6 +58,16 @@ class MapSegment(DomainSegment):
     """The domain of a map, whose region takes the ports only."""
 
     order: OrderAttr | None = None
+    is_flat: bool = False
+    """Whether the domain is taken as one column of M * N elements, since N is dynamic."""
+
+    def reads_places(self) -> bool:
+        """Whether a port is indexed by the row or the column of an element of a flat domain."""
+        return self.is_flat and any(kind not in _ELEMENTS for kind, _ in self.ports)
+
+
+_ELEMENTS = (PortKind.TILE, PortKind.SCALAR)
+"""Ports that do not depend on the row and the column of an element in a flat domain."""
 
 
 @dataclass(frozen=True)
@@ -71,33 +88,20 @@ class MapTiling:
 class LoweredMap:
     """A segment over the operands of an operator.
 
-    The operands in `expanded` fit no port: the host broadcasts them to the domain first. Where
-    its value is True, such an operand has one element per row and lacks the last dimension.
+    The operands in `expanded` fit no port: the host broadcasts them to the domain first.
     """
 
     segment: MapSegment
-    expanded: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
+    expanded: set[SSAValue] = field(default_factory=set[SSAValue])
 
 
 def lower_map(op: MapOp) -> LoweredMap:
-    """The segment of `op` over its domain.
-
-    Where N is dynamic, the domain is taken as one column of M * N elements, to which everything
-    but scalars is broadcast.
-    """
+    """The segment of `op` over its domain."""
     segment = op.segment()
     columns = map_columns(segment)
-    expanded: dict[SSAValue, bool] = {}
     if columns == DYNAMIC_INDEX:
         _expect_tiles(op, segment)
-        for kind, value in segment.ports:
-            if kind not in (PortKind.TILE, PortKind.SCALAR):
-                expanded[value] = kind == PortKind.COL
-        flat = {True: PortKind.SCALAR, False: PortKind.TILE}
-        segment.ports = [
-            Port(flat[kind == PortKind.SCALAR], value) for kind, value in segment.ports
-        ]
-    lowered = LoweredMap(over_domain(segment, columns), expanded)
+    lowered = LoweredMap(over_domain(segment, columns))
     lowered.segment.order = op.order
     return lowered
 
@@ -112,6 +116,7 @@ def over_domain(segment: Segment, columns: int) -> MapSegment:
         pairing=segment.pairing,
         outputs=segment.outputs,
         domain_columns=1 if columns == DYNAMIC_INDEX else columns,
+        is_flat=columns == DYNAMIC_INDEX,
     )
 
 
@@ -183,6 +188,9 @@ class _MapEmitter(SegmentEmitter):
     """The statements of tiles that have no accumulators: one, or several below each other."""
 
     tiling: MapTiling = field(kw_only=True)
+    is_flat: bool = False
+    """Whether ports are indexed by the row and the column of an element, M * N of which are rows
+    of the kernel."""
 
     def _emit_main_loop(self) -> list[str]:
         return []
@@ -190,7 +198,8 @@ class _MapEmitter(SegmentEmitter):
     def emit(self, tile: str) -> list[str]:
         """The statements for the columns of program number `tile`, for all of its rows."""
         if self.tiling.steps == 1:
-            return [*_row_lines("tile_m"), *super().emit(tile)]
+            places = self._place_lines() if self.is_flat else []
+            return [*_row_lines("tile_m"), *places, *super().emit(tile)]
         self.totals: list[str] = []
         self.stores: list[str] = []
         self.tile = self.program_tile = self._tile_number(tile)
@@ -199,6 +208,27 @@ class _MapEmitter(SegmentEmitter):
         self._emit_tile([])
         loop = f"for step in range({self.tiling.steps}):"
         return [*before, *self.totals, loop, *indented(self.lines), *self.stores]
+
+    def _place_lines(self) -> list[str]:
+        """The row and the column of each element of a flat domain."""
+        domain = self.arguments.domain
+        assert domain is not None
+        self.count = self.arguments.add("N", "i32", self.arguments.place(domain).shape(-1))
+        return [
+            "place = tl.minimum(rows, M - 1)",
+            f"domain_row = place // {self.count}",
+            f"domain_column = place % {self.count}",
+        ]
+
+    def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+        if not self.is_flat or port.kind in _ELEMENTS:
+            return super()._load_port(hint, port, columns)
+        rows = RowIndex("domain_row", "domain_row")
+        columns = ColumnIndex("domain_column", DYNAMIC_INDEX, None, "[:, None]", self.count)
+        place = table_index(port, columns, self.arguments, rows)
+        index = None if place is None else self._let(f"{hint}_index", place)
+        value = load_port(port, columns, self.arguments, self.helpers, index=index, rows=rows)
+        return self._let(hint, value)
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
@@ -232,7 +262,12 @@ def emit_map(
     name = names.fresh(hint or _map_name(segment))
     domain = _value_over(segment)
     arguments = ArgumentList(
-        op, LocalNames(), pitches=pitches or {}, moved=moved or {}, domain=domain
+        op,
+        LocalNames(),
+        pitches=pitches or {},
+        moved=moved or {},
+        domain=domain,
+        has_positions=True,
     )
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
@@ -268,6 +303,7 @@ def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:
         helpers=set(),
         is_ordered=segment.order is not None,
         tiling=tiling,
+        is_flat=segment.reads_places(),
     )
 
 

@@ -20,6 +20,7 @@ from coda_ir.dialects.coda.block import (
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
+    BY_OVERLOAD,
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
     AbsOp,
@@ -83,6 +84,7 @@ from coda_ir.dialects.coda.library import (
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import PATCHES, LinearOp, MatmulOp
+from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -98,6 +100,7 @@ Coda = Dialect(
         *ELEMENTWISE_OPS,
         CastOp,
         ConstantOp,
+        PositionsOp,
         LinearOp,
         MatmulOp,
         RMSNormOp,
@@ -125,6 +128,7 @@ Coda = Dialect(
 
 __all__ = [
     "ACTIVATIONS",
+    "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
@@ -180,6 +184,7 @@ __all__ = [
     "NormStatsOp",
     "OneHotOp",
     "PadOp",
+    "PositionsOp",
     "PowOp",
     "RMSNormOp",
     "RealFunction",
@@ -207,5 +212,6 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "positions_in",
     "shifted_convolution",
 ]

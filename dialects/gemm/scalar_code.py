@@ -195,11 +195,11 @@ def is_pointwise(op: object) -> bool:
     return (
         type(op) in _EMIT
         and isinstance(op, Operation)
-        and all(_is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
+        and all(is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
     )
 
 
-def _is_scalar(type: Attribute) -> bool:
+def is_scalar(type: Attribute) -> bool:
     """Return whether regions compute with elements of `type`."""
     return computes_in_float32(type) or isinstance(type, IntegerType)
 

@@ -146,8 +146,6 @@ _PYTORCH: dict[str, str] = {
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
     "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
-    "arange": 'torch("aten.arange.default(${x|M}, dtype=torch.float32, device=device)", '
-    "dtype=f32, shape=[${x|M}])",
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
 }
@@ -170,6 +168,8 @@ OTHERS = frozenset(
         *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
         *("fmin", "frexp", "hsplit", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
+        "angle",
+        "range",
         *(
             "amp",
             "geqrf",
@@ -185,6 +185,7 @@ OTHERS = frozenset(
             "nuclear_norm",
             "prelu",
             "print",
+            "angle",
             "range",
             "real",
             "renorm",
@@ -210,12 +211,6 @@ CALLS: dict[str, str] = {
 
 INFIX: dict[str, str] = {
     "**": "pow($x, $y)",
-    "<": "lt($x, $y)",
-    ">": "gt($x, $y)",
-    "<=": "le($x, $y)",
-    ">=": "ge($x, $y)",
-    "==": "eq($x, $y)",
-    "!=": "ne($x, $y)",
     "%": FUNCTIONS["remainder"],
     "&": "logical_and($x, $y)",
     "|": "logical_or($x, $y)",

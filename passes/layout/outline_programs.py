@@ -31,6 +31,7 @@ LEFTOVERS = (
     coda.CastOp,
     coda.ConcatOp,
     coda.PadOp,
+    coda.PositionsOp,
     coda.BroadcastOp,
     coda.SumToOp,
     coda.ReduceOp,

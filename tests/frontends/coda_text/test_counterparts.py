@@ -91,7 +91,6 @@ FUNCTIONS_OF_ONE: dict[str, Unary] = {
     "log_softmax": lambda x: x.log_softmax(-1),
     "flip": lambda x: x.flip(-1),
     "roll": lambda x: x.roll(1, -1),
-    "arange": lambda x: torch.arange(x.shape[0], dtype=torch.float32),
 }
 
 TORCH: dict[str, Reference] = {
