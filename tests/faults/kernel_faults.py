@@ -29,7 +29,10 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: a row of tiles too few",
         f"{T}gemm_emitter:GemmEmitter.tiles",
-        Text("ceiling('{rows}', bm)", "f'max(1, {{rows}} // {bm})'"),
+        Text(
+            "ROW_COUNT.ceiling(bm)",
+            "HostValue(('max(1, ', *ROW_COUNT.pieces, f' // {bm})'))",
+        ),
     ),
     KernelFault(
         "kernel: identity 0 for a maximum", f"{SEGMENT}_reduce", Text("{IDENTITY[combiner]}", "0.0")
@@ -180,11 +183,11 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: the modulo of a table's columns dropped",
         f"{T}ports:_table_column",
-        Nth("keep", "IfExp"),
+        Text("f'({columns.name} % {width})'", "columns.name"),
     ),
     KernelFault(
         "kernel: a tile port read with another stride",
-        f"{T}ports:_loaded",
+        f"{T}ports:_place_in",
         Text("{row} * {pitch} + {column}", "{row} * {pitch - 1} + {column}"),
     ),
     KernelFault(
@@ -277,7 +280,10 @@ KERNEL_FAULTS = (
     KernelFault(
         "map: a row of tiles too few",
         f"{T}map_kernel:emit_map",
-        Text("ceiling('{rows}', tiling.rows)", "f'max(1, {{rows}} // {tiling.rows})'"),
+        Text(
+            "ROW_COUNT.ceiling(tiling.rows)",
+            "type(ROW_COUNT)(('max(1, ', *ROW_COUNT.pieces, f' // {tiling.rows})'))",
+        ),
     ),
     KernelFault(
         "packed weight: a block of the depth left out",
@@ -309,7 +315,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "ranges: the rows of a table of samples are as far apart as its columns reach",
         f"{T}ports:table_index",
-        Text("arguments.pitches.get(port.value, width)", "width"),
+        Text("arguments.pitches.get(port.value, columns.pitch(width))", "columns.pitch(width)"),
     ),
     KernelFault(
         "storage: a view of a view has memory of its own",

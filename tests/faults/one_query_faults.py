@@ -44,6 +44,6 @@ ONE_QUERY_FAULTS = (
     KernelFault(
         "one query: room for the sums of one program of a head",
         f"{KERNEL}one_query_kernel",
-        Text("SharedTiles('{rows}', tiling.splits", "SharedTiles('{rows}', 1"),
+        Text("SharedTiles(ROW_COUNT, tiling.splits", "SharedTiles(ROW_COUNT, 1"),
     ),
 )
