@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ResultPortAttr, ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.tiling import ColumnRange
 
+ALIGNMENT_BYTES = 16
+"""TMA moves boxes of tensors whose rows start at multiples of this."""
 SHARED_MEMORY = 227 * 1024
 """Bytes that a program can have on sm_90."""
 BARRIERS = 512
@@ -47,6 +50,8 @@ class Moves:
     """The parts in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
     """How many parts go into a box, for each of the stores."""
+    copies: tuple[int, ...]
+    """How many copies of TMA a box takes, for each of the stores (see `rows_to_alignment`)."""
 
     @property
     def parts(self) -> int:
@@ -98,7 +103,7 @@ class Staging:
         return [moves.stores[store] for store in self.turns(moves)]
 
     def under_way(self, moves: Moves) -> int | None:
-        """How many stores may be under way when those of the next part find their slots free.
+        """How many copies may be under way when the stores of the next part find their slots free.
 
         None where no slot is used twice in a tile.
         """
@@ -109,7 +114,7 @@ class Staging:
         for part in moves.order:
             stores = moves.complete_with(part)
             for store in stores:
-                number += 1
+                number += moves.copies[store]
                 if store not in turning:
                     continue
                 shape = moves.stores[store]
@@ -172,6 +177,14 @@ def stored_slot(
     return slot_of(wide, rows, element, transposed=transposed), joined
 
 
+def rows_to_alignment(element: Attribute, columns: int) -> int:
+    """After how many rows of a result one starts at a multiple of 16 bytes again.
+
+    So many copies of TMA store a box, each those of its rows that are this far apart.
+    """
+    return ALIGNMENT_BYTES // gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
+
+
 def element_bytes(element: Attribute) -> int:
     return 4 if isinstance(element, Float32Type) else 2
 
@@ -191,14 +204,21 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
         for _ in segment.port_args(index)
     ]
     stores = [
-        stored_slot(segment, columns, rows, output, port)
+        (output, *stored_slot(segment, columns, rows, output, port))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
-    slots, joined = [slot for slot, _ in stores], [count for _, count in stores]
-    order = tuple(range(columns.parts))
-    return Moves(tuple(loads), tuple(slots), order, tuple(joined))
+    return Moves(
+        loads=tuple(loads),
+        stores=tuple(slot for _, slot, _ in stores),
+        order=tuple(range(columns.parts)),
+        joined=tuple(joined for _, _, joined in stores),
+        copies=tuple(
+            rows_to_alignment(element_type_of(output), shape_of(output)[-1])
+            for output, _, _ in stores
+        ),
+    )
 
 
 def slots_beside_stages(

@@ -149,6 +149,21 @@ HOPPER_FAULTS = (
         Text("2 * (bm + bn) * bk", "2 * (bm + bn) * bk - 128"),
     ),
     KernelFault(
+        "hopper: a row that is not aligned is stored an element further",
+        f"{W}tile_moves:BoxMove.store",
+        Text("row * self.row_columns", "row * self.row_columns + 1"),
+    ),
+    KernelFault(
+        "hopper: rows that are not aligned are stored over those before",
+        f"{W}tile_moves:BoxMove.store",
+        Text("{-row}", "{1 - row}"),
+    ),
+    KernelFault(
+        "hopper: rows that are not aligned are stored past the end of a row",
+        f"{W}loads:BoxDescriptors.interleaved",
+        Text("{row + 1}) * {columns}", "{row + 1}) * {columns} + 1"),
+    ),
+    KernelFault(
         "hopper: a transposed tile is not turned",
         f"{W}tile_moves:BoxMove.corner",
         Nth("keep", "IfExp", 3),

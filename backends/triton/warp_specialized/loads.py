@@ -76,6 +76,30 @@ class BoxDescriptors:
         """The descriptor of a contiguous operand or result as rows x columns."""
         return self._add(value, extents, box, default)
 
+    def interleaved(
+        self, value: SSAValue, rows: str, box: Box, default: str, period: int
+    ) -> list[str]:
+        """The descriptors of a result by rows that are `period` apart, which are aligned together.
+
+        Row r of the first `period` starts r rows of elements behind an aligned address. The
+        descriptor of rows r, r + `period`, ... sees as many rows as one long row, up to the end of
+        row r. All store the same box, in which rows are `period` beside each other: what the
+        second dimension, of extent 1, does not have is dropped. A tensor of at most r rows has
+        none of these: the long row ends before them.
+        """
+        columns = shape_of(value)[-1]
+        box = (box[0] // period, period, box[1])
+        strides = (str(period * columns), str(period * columns), "1")
+        extents = [
+            (
+                f"({rows} + {period - 1 - row}) // {period} or 1",
+                "1",
+                f"min({rows}, {row + 1}) * {columns}",
+            )
+            for row in range(period)
+        ]
+        return [self._add(value, each, box, default, strides=strides) for each in extents]
+
     def rows_of(self, value: SSAValue, rows: str, box: Box, default: str) -> str:
         """The descriptor of a contiguous operand that may have no rows: of others then."""
         extents = (f"{rows} or 1", str(shape_of(value)[-1]))
@@ -90,7 +114,7 @@ class BoxDescriptors:
     def _add(
         self,
         value: SSAValue,
-        extents: tuple[str, str],
+        extents: Sequence[str],
         box: Box,
         default: str,
         *,

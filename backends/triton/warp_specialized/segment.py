@@ -30,7 +30,7 @@ from coda_ir.dialects.gemm.slots import (
     SlotShape,
     element_bytes,
     moves_of,
-    slot_bytes,
+    rows_to_alignment,
     slot_of,
     stored_slot,
 )
@@ -270,8 +270,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         moves, number = self.tile_moves, len(self.tile_moves.loads)
         slot = f"port{number}_slots.index({moves.place_of_loads})"
         descriptor = self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed)
-        column = self._first_column(columns)
-        moves.loads.append(BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape)))
+        column, extent = self._first_column(columns), shape_of(port.value)[-1]
+        moves.loads.append(BoxMove([descriptor], column, slot, is_transposed, shape, extent))
         if number == 0:
             self.lines.append(moves.wait_for_loads())
         slot += ".permute((1, 0))" if is_transposed else ""
@@ -308,12 +308,23 @@ class GroupSegmentEmitter(SegmentEmitter):
         self, value: SSAValue, slot: SlotShape, default: str, *, transposed: bool
     ) -> str:
         """The descriptor of an operand or a result that moves through slots."""
+        extents = (self._rows_of(value, transposed=transposed), str(shape_of(value)[-1]))
+        return self.descriptors.matrix(value, extents, slot[:2], default)
+
+    def _stored_to(self, value: SSAValue, slot: SlotShape, *, transposed: bool) -> Sequence[str]:
+        """The descriptors of a result."""
+        period = rows_to_alignment(slot[2], shape_of(value)[-1])
+        if period == 1:
+            return [self._descriptor(value, slot, "tile", transposed=transposed)]
+        rows = self._rows_of(value, transposed=transposed)
+        return self.descriptors.interleaved(value, rows, slot[:2], "tile", period)
+
+    def _rows_of(self, value: SSAValue, *, transposed: bool) -> str:
+        """The host's number of rows of an operand or a result."""
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
-        rows = str(shape_of(value)[0]) if is_matrix else "{rows}"
-        extents = (rows, str(shape_of(value)[-1]))
-        return self.descriptors.matrix(value, extents, slot[:2], default)
+        return str(shape_of(value)[0]) if is_matrix else "{rows}"
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
@@ -330,10 +341,10 @@ class GroupSegmentEmitter(SegmentEmitter):
             value = f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
-        descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
+        descriptors = self._stored_to(stored, shape, transposed=is_transposed)
         slot = self._slot_of_store(shape, joined)
-        column = self._first_column(columns)
-        box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
+        column, extent = self._first_column(columns), shape_of(stored)[-1]
+        box = BoxMove(descriptors, column, slot, is_transposed, shape, extent, joined)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()

@@ -160,6 +160,44 @@ class TestNumbers:
         check_against_reference(text, [rows], tmp_path)
 
 
+class TestUnalignedRows:
+    """Results whose rows start at no multiples of 16 bytes."""
+
+    @pytest.mark.parametrize("rows", [1, 5, 150])
+    @pytest.mark.parametrize(
+        ("columns", "dtype", "copies"),
+        [(257, "bf16", 8 + 8), (261, "f32", 4 + 8), (131, "bf16", 8 + 8), (250, "bf16", 4 + 4)],
+    )
+    def test_a_copy_for_each_place_of_a_row(
+        self, columns: int, dtype: str, copies: int, rows: int, tmp_path: Path
+    ):
+        text = programs.unaligned(columns, 72, schedule(), dtype)
+        kernel = check_against_reference(text, [rows], tmp_path)
+        assert kernel.source.count("tma_store(") == copies
+
+    @pytest.mark.parametrize("tile", ["128x128", "64x256"])
+    def test_by_turns(self, tile: str, tmp_path: Path):
+        check_against_reference(programs.unaligned(257, 72, ping_pong(tile, 3)), [150], tmp_path)
+
+    def test_pairs(self, tmp_path: Path):
+        text = programs.swiglu("f16", 136, 357, schedule(stages=4))
+        check_against_reference(text, [130], tmp_path)
+
+    def test_beside_aligned_results(self, tmp_path: Path):
+        text = different_ranges(schedule(), "f32").replace("136", "139")
+        check_against_reference(text, [2, 70], tmp_path)
+
+    def test_ahead_of_time(self):
+        """As many registers as an aligned result takes, and no spills."""
+        texts = [programs.swiglu("bf16", 768, n, schedule()) for n in (50304, 50257)]
+        kernels = [emit_gemm(*gemms_of(parse_module(text)), NameAllocator()) for text in texts]
+        aligned, found = [compile_kernels([kernel], "sm_90", "ptx")[0] for kernel in kernels]
+        assert aligned.resources.spills == found.resources.spills == 0
+        assert aligned.resources.registers == found.resources.registers
+        assert "cp.async.bulk.tensor.3d.global.shared" in found.text
+        assert "st.global" not in found.text
+
+
 class TestPingPong:
     """Groups that take tiles in turns."""
 
