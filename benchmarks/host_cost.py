@@ -181,7 +181,7 @@ def make_layer(
         function = coda_ir.compile(PROGRAM, constants=constants, device="cuda", schedule=schedule)
     layer = Layer(kind, inputs, function)
     if is_fake:  # for tensors of the CPU it would ask for Triton's interpreter
-        vars(function).update(_generated=layer.generated, _run=layer.generated.run)
+        vars(function.executable).update(module=layer.generated, _run=layer.generated.run)
     return layer
 
 

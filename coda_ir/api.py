@@ -10,20 +10,30 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, get_args, overload
 
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.results import Results, unpack
-from coda_ir.compiled import CompiledFunction, Target
+from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.executables import start
 from coda_ir.functions import find_entry
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.lowering import Level, Lowering
-from coda_ir.options import CompileOptions, Leftovers, Tune, TuningOptions
+from coda_ir.options import (
+    CompileOptions,
+    Leftovers,
+    ProgramOptions,
+    Target,
+    TrainingOptions,
+    Tune,
+    TuningOptions,
+)
 from coda_ir.sources import read_source
 from coda_ir.training.save_policy import SavePolicy
+from coda_ir.tuned import lower
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +51,6 @@ __all__ = [
     "Program",
     "Results",
     "Syntax",
-    "Target",
     "compile",
     "find_entry",
     "parse",
@@ -151,17 +160,9 @@ def compile(
     program: Program,
     *,
     training: Literal[False] = False,
-    target: Target = "triton",
-    device: str | torch.device | None = None,
     entry: str | None = None,
     constants: Mapping[str, int | float] | None = None,
-    schedule: str | None = None,
-    numerics: str | None = None,
-    pack_weights: bool = True,
-    fold_weights: bool = False,
-    tune: Tune = False,
-    leftovers: Leftovers = "kernels",
-    jobs: int | None = None,
+    **options: Unpack[ProgramOptions],
 ) -> CompiledFunction: ...
 
 
@@ -170,21 +171,9 @@ def compile(
     program: Program,
     *,
     training: Literal[True],
-    target: Target = "triton",
-    device: str | torch.device | None = None,
     entry: str | None = None,
     constants: Mapping[str, int | float] | None = None,
-    schedule: str | None = None,
-    numerics: str | None = None,
-    pack_weights: bool = True,
-    tune: Tune = False,
-    leftovers: Leftovers = "kernels",
-    jobs: int | None = None,
-    memory_budget: int | None = None,
-    save: Sequence[str] = (),
-    recompute: Sequence[str] = (),
-    stream_logits: int | None = None,
-    fuse_gradient_accumulation: bool = False,
+    **options: Unpack[TrainingOptions],
 ) -> TrainableFunction: ...
 
 
@@ -315,23 +304,16 @@ class _Request:
     options: CompileOptions
 
     def compiled(self) -> CompiledFunction:
-        compiled = self._function()
+        start(self.target, self.place)
+        lowering = lower(self.origin, self.options)
+        compiled = CompiledFunction(lowering, self.entry, self.target, self.place)
         compiled.prepare()
         return compiled
-
-    def _function(self) -> CompiledFunction:
-        tuning = self.options.tuning
-        lowering = Lowering(self.origin, replace(self.options, tuning=None))
-        if tuning is None:
-            return CompiledFunction(lowering, self.entry, self.target, self.place)
-        from coda_ir.tuned import TunedFunction, TunedLowerings
-
-        lowerings = TunedLowerings(self.origin, self.options, tuning)
-        return TunedFunction(lowering, self.entry, self.place, lowerings)
 
     def trainable(self, policy: SavePolicy, fuse_gradient_accumulation: bool) -> TrainableFunction:
         from coda_ir.training.functions import TrainableFunction, find_trained
 
+        start(self.target, self.place)
         module = self.origin.module()
         return TrainableFunction(
             module,

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.api import CompiledFunction, Target, Tune, compile, find_entry, parse
+from coda_ir.api import CompiledFunction, compile, find_entry, parse
 from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import Leftovers
+from coda_ir.options import ProgramOptions
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.untraced import untraced
@@ -56,45 +56,24 @@ class ExportedModel:
         return self.tree.unflatten(tensors)
 
     def compile(
-        self,
-        *,
-        target: Target = "triton",
-        device: str | torch.device | None = None,
-        numerics: str | None = None,
-        schedule: str | None = None,
-        pack_weights: bool = True,
-        fold_weights: bool = False,
-        tune: Tune = False,
-        leftovers: Leftovers = "kernels",
-        jobs: int | None = None,
-        errors: Errors = "fallback",
+        self, *, errors: Errors = "fallback", **options: Unpack[ProgramOptions]
     ) -> CompiledModel:
-        """A callable that takes and returns what the model does; see `coda_ir.compile`.
+        """A callable that takes and returns what the model does.
 
-        `device` is by default where the weights are. What fails by a defect of this package runs by
-        the target `reference`, with a warning; with `errors="raise"` the error is raised.
+        `options` are those of `coda_ir.compile`; `device` is by default where the weights are.
+        What fails by a defect of this package runs by the target `reference`, with a warning; with
+        `errors="raise"` the error is raised.
         Raises CodaError for what cannot be compiled.
         """
-        place = device if device is not None else self._device()
-        compiled = partial(
-            compile,
-            self.module,
-            target=target,
-            device=place,
-            numerics=numerics,
-            schedule=schedule,
-            pack_weights=pack_weights,
-            fold_weights=fold_weights,
-            tune=tune,
-            leftovers=leftovers,
-            jobs=jobs,
-        )
-        if errors == "raise" or target == "reference":
+        if options.get("device") is None:
+            options["device"] = self._device()
+        compiled = partial(compile, self.module, **options)
+        if errors == "raise" or options.get("target") == "reference":
             return CompiledModel(compiled(), self.weights, self.tree)
 
         @cache
         def plain() -> CompiledFunction:
-            return compile(self.module, target="reference", device=place)
+            return compile(self.module, target="reference", device=options.get("device"))
 
         guarded = WithFallback[[], CompiledFunction](compiled, plain, partial(_described, plain))
         return CompiledModel(guarded(), self.weights, self.tree, plain)

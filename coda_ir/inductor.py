@@ -7,9 +7,8 @@ and its place among other kernels, and knows nothing else of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
@@ -19,28 +18,17 @@ from coda_ir.backends.reference import call_on_device
 from coda_ir.cache.modules import module_name
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.functions import find_entry
+from coda_ir.launching.executable import Executable
 from coda_ir.mlir.reader import read_module
 from coda_ir.symbolic_size import SymbolicSize
 
 if TYPE_CHECKING:
-    from coda_ir.calls.arguments import Signature, TensorSpec
+    from coda_ir.calls.arguments import TensorSpec
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
 
-class Program(Protocol):
-    """A compiled function, as the operator needs it."""
-
-    @cached_property
-    def signature(self) -> Signature: ...
-
-    @property
-    def source(self) -> str: ...
-
-    def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
-
-
-_PROGRAMS: WeakValueDictionary[str, Program] = WeakValueDictionary()
+_PROGRAMS: WeakValueDictionary[str, Executable] = WeakValueDictionary()
 """The programs that graphs call, by the name that the operator has for them.
 
 Equal programs have one name, in every process: Inductor finds in its cache what it compiled.
@@ -48,7 +36,7 @@ Equal programs have one name, in every process: Inductor finds in its cache what
 
 
 def load_graph(
-    text: str, name: str, programs: Mapping[str, Program], device: torch.device
+    text: str, name: str, programs: Mapping[str, Executable], device: torch.device
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
     """The function @`name` of an IR `text`, which Inductor compiles in its first call.
 
@@ -89,15 +77,15 @@ def compiled_by_inductor(
     return run
 
 
-def operator_name(program: Program) -> str:
+def operator_name(program: Executable) -> str:
     """The name under which the operator `coda_ir::program` finds a program."""
-    return module_name(program.source, program.signature.name)
+    return module_name(program.info.source, program.info.signature.name)
 
 
 class _Call:
     """A call of a program from a graph."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Executable):
         self._name = operator_name(program)
         self._program = _PROGRAMS.setdefault(self._name, program)
 
@@ -109,12 +97,12 @@ class _Call:
 def _run(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     # PyTorch's operators choose the layout of what they return; Inductor reads the one that `_fake`
     # states.
-    return [result.contiguous() for result in _PROGRAMS[name].unchecked(*tensors)]
+    return [result.contiguous() for result in _PROGRAMS[name].run(*tensors)]
 
 
 def _fake(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """Tensors of the shapes and types of the results."""
-    signature = _PROGRAMS[name].signature
+    signature = _PROGRAMS[name].info.signature
     sizes: dict[str, int] = {}
     for spec, tensor in zip(signature.arguments, tensors, strict=True):
         sizes |= {

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.tuning.context import BUDGET_S
 
+if TYPE_CHECKING:
+    import torch
+
+Target: TypeAlias = Literal["triton", "reference"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
+Leftovers: TypeAlias = Literal["kernels", "inductor"]
+
+
+class ProgramOptions(TypedDict, total=False):
+    """Keywords of `coda_ir.compile` for every program, and of the `compile` of exported models."""
+
+    target: Target
+    device: str | torch.device | None
+    schedule: str | None
+    numerics: str | None
+    pack_weights: bool
+    fold_weights: bool
+    tune: Tune
+    leftovers: Leftovers
+    jobs: int | None
+
+
+class TrainingOptions(ProgramOptions, total=False):
+    """Keywords of `coda_ir.compile` for programs that are trained."""
+
+    memory_budget: int | None
+    save: Sequence[str]
+    recompute: Sequence[str]
+    stream_logits: int | None
+    fuse_gradient_accumulation: bool
 
 
 @dataclass(frozen=True)
@@ -39,9 +69,6 @@ class TuningOptions:
         """Return the pass `tune` with these options, and with options of the pass `schedule`."""
         budget = float(self.budget)
         return f'tune{{{schedule} mode={self.mode} budget={budget!r} sizes="{self.sizes}"}}'
-
-
-Leftovers: TypeAlias = Literal["kernels", "inductor"]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from coda_ir.dialects.coda import (
     EmbeddingOp,
     GluOp,
     LayerNormOp,
+    LibraryCallOp,
     LinearOp,
     MatmulOp,
     NormStatsOp,
@@ -233,6 +234,11 @@ def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
 
 
+def _library_call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, LibraryCallOp)
+    return op.result_extents(operands)
+
+
 def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, VjpOp)
     return [operands[number] for number in op.differentiated]
@@ -400,6 +406,7 @@ RULES: dict[type, Rule] = {
     AttentionGradOp: _attention_grad,
     CrossEntropyGradOp: _cross_entropy_grad,
     EmbeddingGradOp: _embedding_grad,
+    LibraryCallOp: _library_call,
     CallOp: _call,
     VjpOp: _vjp,
     FusedOp: _fused,

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.torch.template import ArgumentTemplate
+from coda_ir.dialects.template import ArgumentTemplate
 
 BUILT_IN = ("aten", "prims")
 """Namespaces whose operators are all there; those of others may be registered later."""

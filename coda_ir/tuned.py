@@ -1,24 +1,24 @@
-"""A function whose schedules are tuned for the sizes that it is called with."""
+"""Programs whose schedules are tuned for the sizes that they are called with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-
-import torch
+from typing import TYPE_CHECKING
 
 from coda_ir.cache.origin import Origin
-from coda_ir.calls.checks import symbol_places
-from coda_ir.compiled import CompiledFunction
-from coda_ir.diagnostics import CodaError
-from coda_ir.lowering import Lowering
-from coda_ir.options import CompileOptions, TuningOptions
+from coda_ir.executables import load
+from coda_ir.launching.executable import Executable, ProgramInfo, Sizes
+from coda_ir.lowering import Level, Lowering
+from coda_ir.options import CompileOptions, Target, TuningOptions
 from coda_ir.symbol_sizes import format_sizes
 from coda_ir.tuning.buckets import bucket
 
-Sizes = Mapping[str, int]
+if TYPE_CHECKING:
+    import torch
+    from xdsl.dialects.builtin import ModuleOp
 
 
 class TunedLowerings:
@@ -27,7 +27,8 @@ class TunedLowerings:
     """
 
     def __init__(self, origin: Origin, options: CompileOptions, tuning: TuningOptions):
-        self._origin, self._options, self._tuning = origin, options, tuning
+        self.options, self._origin, self._tuning = options, origin, tuning
+        self.untuned = self._latest = Lowering(origin, replace(options, tuning=None))
         self._found: dict[str, Lowering] = {}
 
     def __call__(self, sizes: Sizes) -> Lowering:
@@ -35,72 +36,73 @@ class TunedLowerings:
         text = format_sizes(dict(sorted(sizes.items())))
         if text not in self._found:
             tuning = replace(self._tuning, sizes=text)
-            self._found[text] = Lowering(self._origin, replace(self._options, tuning=tuning))
-        return self._found[text]
+            self._found[text] = Lowering(self._origin, replace(self.options, tuning=tuning))
+        self._latest = self._found[text]
+        return self._latest
+
+    def module(self, level: Level) -> ModuleOp:
+        """The module at a level of the lowering made last, before the first that without tuning."""
+        return self._latest.module(level)
 
 
-class TunedFunction(CompiledFunction):
-    """A compiled function with a program for each bucket of sizes, made at the first call in it.
+def lower(origin: Origin, options: CompileOptions) -> Lowering | TunedLowerings:
+    """The levels of a program, for each order of sizes where they are tuned."""
+    if options.tuning is None:
+        return Lowering(origin, options)
+    return TunedLowerings(origin, options, options.tuning)
+
+
+class TunedExecutable:
+    """An Executable with a program for each bucket of sizes, made at the first call in it.
 
     Sizes of symbols are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ... (see `buckets`); a program
-    is right for all sizes, and its schedules are those for the rounded ones. `source`, `ir`,
-    `remarks` and the like tell of the program made last, before the first one of that without
-    tuning.
+    is right for all sizes, and its schedules are those for the rounded ones. `info` is that of the
+    program made last, before the first one of that without tuning.
     """
 
     def __init__(
-        self,
-        untuned: Lowering,
-        function: str | None,
-        device: torch.device,
-        tuned: Callable[[Sizes], Lowering],
+        self, lowerings: TunedLowerings, function: str | None, target: Target, device: torch.device
     ):
-        """`tuned` gives the lowering for sizes of symbols."""
-        super().__init__(untuned, function, "triton", device)
-        self._untuned = CompiledFunction(untuned, function, "triton", device)
-        self._tuned = tuned
-        self._variants: dict[tuple[int, ...], CompiledFunction] = {}
-        self._by_size: dict[tuple[int, ...], CompiledFunction] = {}
+        self._lowerings, self._function = lowerings, function
+        self._target: Target = target
+        self._device = device
+        self._untuned = load(lowerings.untuned, function, target, device)
+        self._latest: Executable = self._untuned
+        self._variants: dict[tuple[int, ...], Executable] = {}
+        self._by_size: dict[tuple[int, ...], Executable] = {}
 
-    def __repr__(self) -> str:
-        return f"<TunedFunction {self.signature} on {self.device}>"
+    @property
+    def info(self) -> ProgramInfo:
+        return self._latest.info
+
+    @property
+    def has_cuda_graphs(self) -> bool:
+        return self._untuned.has_cuda_graphs
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
         """Tune now where `sizes` leaves none open."""
-        _ = self._arguments
         if self._positions.keys() <= sizes.keys() and 0 not in sizes.values():
-            self.for_sizes(sizes)
+            self._for_sizes(sizes)
 
-    def for_sizes(self, sizes: Sizes) -> CompiledFunction:
-        """The program for sizes of all symbols, tuned now where it is not yet.
+    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self._variant(tensors).run(*tensors)
 
-        Raises CodaError for a symbol that has no size.
-        """
-        missing = [symbol for symbol in self._positions if symbol not in sizes]
-        if missing:
-            known = ", ".join(self._positions)
-            raise CodaError(f"no size of '{missing[0]}'", f"give sizes of {known}")
+    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """See `Executable.run_boxed`."""
+        return self._variant(tensors).run_boxed(tensors)
+
+    def _for_sizes(self, sizes: Sizes) -> Executable:
+        """The program for sizes of all symbols, tuned now where it is not yet."""
         rounded = _rounded({symbol: sizes[symbol] for symbol in self._positions})
         key = tuple(rounded.values())
         if key not in self._variants:
-            lowering = self._tuned(rounded)
-            variant = CompiledFunction(lowering, self._function, self.target, self.device)
-            variant.prepare()
-            self._variants[key] = variant
-            self._tell_of(lowering)
+            lowering = self._lowerings(rounded)
+            self._latest = load(lowering, self._function, self._target, self._device)
+            self._latest.prepare()
+            self._variants[key] = self._latest
         return self._variants[key]
 
-    def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """A call without any check; see `CompiledFunction.unchecked`."""
-        return self._variant(tensors).unchecked(*tensors)
-
-    def run_boxed(self, tensors: list[torch.Tensor], sizes: Sizes) -> tuple[torch.Tensor, ...]:
-        """See `CompiledFunction.run_boxed`."""
-        if 0 in sizes.values():
-            return super().run_boxed(tensors, sizes)
-        return self._variant(tensors).run_boxed(tensors, sizes)
-
-    def _variant(self, tensors: Sequence[torch.Tensor]) -> CompiledFunction:
+    def _variant(self, tensors: Sequence[torch.Tensor]) -> Executable:
         """The program for the sizes of a call. While a CUDA graph is captured nothing is measured:
         sizes of an order that is new then have the program without tuning.
         """
@@ -111,18 +113,15 @@ class TunedFunction(CompiledFunction):
         known = dict(zip(self._positions, sizes, strict=True))
         if _is_capturing() and tuple(_rounded(known).values()) not in self._variants:
             return self._untuned
-        variant = self._by_size[sizes] = self.for_sizes(known)
+        variant = self._by_size[sizes] = self._for_sizes(known)
         return variant
 
     @cached_property
     def _positions(self) -> Mapping[str, tuple[int, int]]:
         """The argument and the dimension that say the size of each symbol."""
-        return symbol_places(self.signature)
+        from coda_ir.calls.checks import symbol_places
 
-    def _tell_of(self, lowering: Lowering) -> None:
-        self._lowering = lowering
-        for name in ("_artifact", "operators"):
-            self.__dict__.pop(name, None)
+        return symbol_places(self._untuned.info.signature)
 
 
 def _rounded(sizes: Sizes) -> dict[str, int]:
@@ -130,4 +129,6 @@ def _rounded(sizes: Sizes) -> dict[str, int]:
 
 
 def _is_capturing() -> bool:
+    import torch
+
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

@@ -22,6 +22,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-attention": "RaiseAttentionPass",
         "raise-convolution": "RaiseConvolutionPass",
         "raise-elementwise": "RaiseElementwisePass",
+        "raise-library-calls": "RaiseLibraryCallsPass",
         "raise-linear": "RaiseLinearPass",
         "raise-rms-norm": "RaiseRMSNormPass",
         "raise-rope": "RaiseRopePass",
@@ -40,6 +41,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "split-packed-linear": "SplitPackedLinearPass",
     },
     "algebra": {
+        "absorb-modulation": "AbsorbModulationPass",
         "align-scales": "AlignScalesPass",
         "defer-layer-norm": "DeferLayerNormPass",
         "defer-rms-norm": "DeferRMSNormPass",

@@ -23,7 +23,15 @@ from coda_ir.backends.reference.numerics import (
 )
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConcatOp, ConstantOp, LinearOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import (
+    ConcatOp,
+    ConstantOp,
+    LibraryCallOp,
+    LinearOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
 from coda_ir.dialects.gemm import (
     FinalizeOp,
@@ -243,13 +251,15 @@ class _Run:
     def _compute(self, op: Operation, operands: Tensors) -> Tensors:
         if isinstance(op, CallOp):
             return self._call(op, operands)
-        if isinstance(op, TorchCallOp):
+        if isinstance(op, TorchCallOp | LibraryCallOp):
             exact = self.precision == "float64"
             if not exact:
                 # A number is rounded to its own type here, which decides about that of the result.
                 types = [stated_dtype(value.type) for value in op.operands]
                 operands = [x.to(type) for x, type in zip(operands, types, strict=True)]
             results = call_torch(op, operands, self._symbols, exact=exact, device=self.device)
+            if isinstance(op, LibraryCallOp):
+                return results
             assert self._shapes is not None, "the function calls PyTorch"
             dims = [self._shapes.dims(value) for value in op.outputs]
             check_results(op, results, dims, self._symbols, exact=exact)

@@ -10,6 +10,7 @@ import torch
 from coda_ir.backends.reference.fused_attention import fused_attention, fused_attention_grad
 from coda_ir.backends.reference.numerics import place
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.float64 import grouped_mm
 from coda_ir.signatures import stated_dtype
@@ -28,7 +29,7 @@ class _Float64Torch:
 
 
 def call_torch(
-    op: CallOp,
+    op: CallOp | LibraryCallOp,
     operands: Tensors,
     symbols: Mapping[str, int],
     *,
@@ -65,7 +66,7 @@ def vjp_of_torch(
 
 
 def _results(
-    op: CallOp | VjpOp,
+    op: CallOp | LibraryCallOp | VjpOp,
     operands: Tensors,
     symbols: Mapping[str, int],
     device: torch.device,
@@ -142,7 +143,7 @@ _IMPLEMENTED: Mapping[str, Callable[..., Sequence[torch.Tensor]]] = {
 """Operators that PyTorch leaves to devices other than those that it has kernels for."""
 
 
-def overload(op: CallOp | VjpOp) -> Any:
+def overload(op: CallOp | LibraryCallOp | VjpOp) -> Any:
     """The operator of PyTorch that `op` calls. Raises CodaError where there is none."""
     function: Any = torch.ops
     for part in op.callee.data.split("."):

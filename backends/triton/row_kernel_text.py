@@ -40,11 +40,18 @@ class Load:
     type: Attribute
     per_row: bool = True
     other: str = "0.0"
+    start: str | None = None
+    """Where its row begins, if some rows share one and others another."""
 
     def lines(self, columns: str) -> list[str]:
         place = "first + column" if self.per_row else "column"
+        lines: list[str] = []
+        if self.start is not None:
+            place = f"{self.name}_first + column"
+            lines.append(f"{self.name}_first = {self.start}")
         mask = "inside" if self.per_row else f"column < {columns}"
-        return [f"{self.name} = {load(f'{self.name}_ptr + {place}', self.type, mask, self.other)}"]
+        loaded = load(f"{self.name}_ptr + {place}", self.type, mask, self.other)
+        return [*lines, f"{self.name} = {loaded}"]
 
 
 @dataclass
@@ -90,6 +97,12 @@ class RowKernelText:
 
     def operand(self, name: str, type: Attribute, index: int) -> None:
         self._pointer(name, type, f"{{operands[{index}]}}")
+
+    def sample_argument(self, name: str, index: int) -> None:
+        """The number of rows of a sample, each of which takes one row of the operand `index`."""
+        table = f"{{operands[{index}]}}"
+        samples = f"max({table}.numel() // {table}.shape[-1], 1)"
+        self.arguments.append(KernelArgument(name, "i32", f"{{rows}} // {samples}"))
 
     def result(self, name: str, type: Attribute, index: int = 0) -> None:
         self._pointer(name, type, f"{{outputs[{index}]}}")

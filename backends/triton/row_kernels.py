@@ -6,7 +6,8 @@ they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
@@ -31,6 +32,9 @@ from coda_ir.dialects.coda import (
 )
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
+Pitches: TypeAlias = Mapping[SSAValue, int]
+"""The elements between the starts of the rows of operands that are ranges of larger tensors."""
+
 
 def _columns(value: SSAValue) -> int | None:
     extent = shape_of(value)[-1]
@@ -45,21 +49,27 @@ def _start(name: str, x: SSAValue, columns: int | None) -> tuple[RowKernelText, 
 
 
 def _parameters(
-    text: RowKernelText, values: Sequence[SSAValue], names: Sequence[str]
+    text: RowKernelText, values: Sequence[SSAValue], names: Sequence[str], pitches: Pitches
 ) -> list[Load]:
-    """Row parameters, which are the operands from number 1 on."""
+    """The parameters of a norm, which are the operands from number 1 on."""
     loads: list[Load] = []
     for index, (value, name) in enumerate(zip(values, names, strict=False), 1):
         text.operand(name, element_type_of(value), index)
-        loads.append(Load(name, element_type_of(value), per_row=False))
+        start = None
+        if any(extent != 1 for extent in shape_of(value)[:-1]):
+            text.sample_argument(f"{name}_repeats", index)
+            # Rows past the end have the sample of the last one: the load needs no other mask.
+            sample = f"(tl.minimum(row, M - 1) // {name}_repeats).to(tl.int64)"
+            start = f"{sample} * {pitches.get(value, text.extent)}"
+        loads.append(Load(name, element_type_of(value), per_row=False, start=start))
     return loads
 
 
-def rms_norm_kernel(op: RMSNormOp, name: str) -> EmittedKernel:
+def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of `group` columns."""
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
     text, x = _start(name, op.x, columns)
-    weights = _parameters(text, [op.weight] if op.weight else [], ["weight"])
+    weights = _parameters(text, [op.weight] if op.weight else [], ["weight"], pitches)
     text.result("out", element_type_of(op.result))
     text.begin()
     _emit_rms(text, x, op.eps.value.data)
@@ -92,12 +102,12 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
     return text.store_elements("out", "y", element_type_of(result))
 
 
-def layer_norm_kernel(op: LayerNormOp, name: str) -> EmittedKernel:
+def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """(x − mean) · rstd (⊙ weight) (+ bias)."""
     text, x = _start(name, op.x, _columns(op.x))
     given = {"weight": op.weight, "bias": op.bias}
     names = [name for name, value in given.items() if value is not None]
-    parameters = _parameters(text, op.params, names)
+    parameters = _parameters(text, op.params, names, pitches)
     text.result("out", element_type_of(op.result))
     text.begin()
     _emit_moments(text, x, op.eps.value.data)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from coda_ir.diagnostics import Diagnostic, SourceRange
@@ -51,12 +50,12 @@ class Artifact:
     kernels between them; None where there are none.
     """
 
-    @cached_property
+    @property
     def remarks(self) -> tuple[Remark, ...]:
         """What was fused, what was refused, and why."""
         return _decoded(self.remark_data)
 
-    @cached_property
+    @property
     def origin_remarks(self) -> tuple[Remark, ...]:
         """Of a derived program, what was decided while it was derived."""
         return _decoded(self.origin_remark_data)

@@ -17,3 +17,8 @@ def unpack(results: Results | list[torch.Tensor]) -> Results:
     if not isinstance(results, tuple):
         return results
     return results if len(results) != 1 else results[0]
+
+
+def as_tuple(results: Results) -> tuple[torch.Tensor, ...]:
+    """A tuple of the results, also where there is only one."""
+    return results if isinstance(results, tuple) else (results,)

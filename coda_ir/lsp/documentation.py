@@ -59,6 +59,8 @@ _CLASSES: dict[str, type] = {
     "transpose": coda.TransposeOp,
     "slice": coda.SliceOp,
     "concat": coda.ConcatOp,
+    "argsort": coda.SortOp,
+    **{op.name.removeprefix("coda."): op for op in coda.LIBRARY_CALL_OPS},
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
 

@@ -107,6 +107,8 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
+        case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
+            return Index(*op.index[1:])
         case coda.EmbeddingOp() if index == 0:
             return Index(op.table, 0)
         case coda.CrossEntropyOp() | coda.CrossEntropyGradOp() if index == 1:

@@ -11,8 +11,8 @@ define the two itself (see `gradient_pair`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,20 +25,20 @@ from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.calls.checks import CallCheck
 from coda_ir.calls.copies import NotCopied
 from coda_ir.calls.results import unpack
-from coda_ir.compiled import CompiledFunction, Target
+from coda_ir.compiled import CompiledFunction
 from coda_ir.context import make_context
-from coda_ir.devices import require_triton_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import CompileOptions
+from coda_ir.options import CompileOptions, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
 from coda_ir.training.save_policy import SavePolicy
+from coda_ir.tuned import TunedLowerings, lower
 from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
@@ -78,9 +78,6 @@ class TrainableFunction(NotCopied):
         self.policy = policy
         self.fuse_gradient_accumulation = fuse_gradient_accumulation
         self._module, self._options = module, options
-        if target == "triton":
-            # Before anything else imports triton: on the CPU it has to interpret.
-            require_triton_for(device)
         self._pairs: dict[Wrt, GradientPair] = {}
         self._latest: GradientPair | None = None
 
@@ -149,13 +146,12 @@ class TrainableFunction(NotCopied):
         names = (f"{self.name}_forward", f"{self.name}_backward")
         is_given = set(names) <= functions_of(self._module).keys()
         origin = self._given(*names) if is_given else self._derived(wrt, sizes)
-        lowering = self._untuned(origin)
-        compiled = self._compiler(origin, lowering)
-        forward, backward = map(compiled, names)
+        lowering = lower(origin, self._options)
+        forward, backward = (self._compiled(lowering, name) for name in names)
 
         def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
             special = _specialized(origin, lowering, backward.name, missing, added)
-            return self._compiler(special)(backward.name)
+            return self._compiled(lower(special, self._options), backward.name)
 
         count, is_fused = len(self.signature.results), self.fuse_gradient_accumulation
         pair = GradientPair(forward, backward, count, specialize, fuse_accumulation=is_fused)
@@ -164,23 +160,8 @@ class TrainableFunction(NotCopied):
         backward.prepare(sizes)
         return pair
 
-    def _compiler(
-        self, origin: Origin, lowering: Lowering | None = None
-    ) -> Callable[[str], CompiledFunction]:
-        """What compiles the functions of a program by name; `lowering` is its own without tuning.
-
-        Functions of one program are tuned together.
-        """
-        untuned, tuning = lowering or self._untuned(origin), self._options.tuning
-        if tuning is None:
-            return lambda name: CompiledFunction(untuned, name, self.target, self.device)
-        from coda_ir.tuned import TunedFunction, TunedLowerings
-
-        tuned = TunedLowerings(origin, self._options, tuning)
-        return lambda name: TunedFunction(untuned, name, self.device, tuned)
-
-    def _untuned(self, origin: Origin) -> Lowering:
-        return Lowering(origin, replace(self._options, tuning=None))
+    def _compiled(self, lowering: Lowering | TunedLowerings, name: str) -> CompiledFunction:
+        return CompiledFunction(lowering, name, self.target, self.device)
 
     @cached_property
     def _text(self) -> str:
@@ -222,7 +203,7 @@ class TrainableFunction(NotCopied):
     @cached_property
     def plain(self) -> CompiledFunction:
         """The function alone, which runs where no gradient is wanted."""
-        return self._compiler(self._part(self.name))(self.name)
+        return self._compiled(lower(self._part(self.name), self._options), self.name)
 
     def prepare(
         self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
@@ -305,7 +286,11 @@ def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
 
 
 def _specialized(
-    origin: Origin, lowering: Lowering, name: str, missing: Sequence[str], added: Sequence[str]
+    origin: Origin,
+    lowering: Lowering | TunedLowerings,
+    name: str,
+    missing: Sequence[str],
+    added: Sequence[str],
 ) -> Origin:
     """The backward program `name` where the gradients `missing` of results are zero, and those of
     the arguments `added` are added to the ones that there are.
@@ -315,11 +300,11 @@ def _specialized(
         from coda_ir.passes.gradient.accumulate_gradients import AccumulateGradientsPass
         from coda_ir.passes.gradient.drop_zero_gradients import DropZeroGradientsPass
 
-        special = _only(lowering.module("block"), name)
-        DropZeroGradientsPass(name, tuple(missing)).apply(lowering.context, special)
+        special, context = _only(lowering.module("block"), name), make_context()
+        DropZeroGradientsPass(name, tuple(missing)).apply(context, special)
         left = {spec.name for spec in signature_of(functions_of(special)[name]).results}
         found = tuple(argument for argument in added if f"d_{argument}" in left)
-        AccumulateGradientsPass(name, found).apply(lowering.context, special)
+        AccumulateGradientsPass(name, found).apply(context, special)
         return special
 
     what = {"backward": name, "without": tuple(missing), "added": tuple(added)}

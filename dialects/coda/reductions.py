@@ -31,6 +31,7 @@ from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
+    expect_norm_parameter,
     expect_rank_at_least,
     expect_row_parameter,
     expect_shape,
@@ -45,7 +46,8 @@ class RMSNormOp(CodaOp):
     """x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension (arXiv 1910.07467).
 
     With `group`, each run of `group` columns is normalized by itself and the weight has
-    `group` elements: the per-head QK norm. Statistics are computed in float32.
+    `group` elements: the per-head QK norm. Without it, a weight of B x 1 x N beside B x T x N has
+    one row for each sample. Statistics are computed in float32.
 
     `coda.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> ...`
     """
@@ -86,8 +88,10 @@ class RMSNormOp(CodaOp):
         columns = shape_of(self.x)[-1]
         if self.group is not None:
             verify_group("group", self.group.value.data, columns)
-        if self.weight is not None:
+        if self.weight is not None and self.group is not None:
             expect_row_parameter("operand weight", self.weight, self.x, self.group_size)
+        elif self.weight is not None:
+            expect_norm_parameter("operand weight", self.weight, self.x)
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
 
@@ -96,7 +100,8 @@ class RMSNormOp(CodaOp):
 class LayerNormOp(CodaOp):
     """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
     (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing. With
-    `bias_only` the bias is all that it holds.
+    `bias_only` the bias is all that it holds. Each may have one row for each sample, as adaptive
+    norms have (adaLN, arXiv 2212.09748): B x 1 x N beside B x T x N.
     """
 
     name = "coda.layer_norm"
@@ -141,7 +146,7 @@ class LayerNormOp(CodaOp):
         if len(self.params) > len(names) or (self.bias_only is not None and not self.params):
             raise VerifyException(f"{len(self.params)} parameters, expected {expected}")
         for what, value in zip(names, self.params, strict=False):
-            expect_row_parameter(f"operand {what}", value, self.x, shape_of(self.x)[-1])
+            expect_norm_parameter(f"operand {what}", value, self.x)
         expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
 

@@ -147,6 +147,34 @@ def expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -
     expect_wide_element_type(what, value, x)
 
 
+def serves_each_sample(table: Sequence[object], domain: Sequence[object]) -> bool:
+    """Return whether a tensor has one row of columns for each sample of a tensor with the shape
+    `domain`: B x 1 x N beside B x T x N, or one row for all samples.
+    """
+    if len(table) != len(domain) or len(table) < 2 or table[-1] != domain[-1]:
+        return False
+    rows = list(table[:-1])
+    while rows and rows[-1] == 1:
+        rows.pop()
+    return len(rows) < len(table) - 1 and rows == list(domain[: len(rows)])
+
+
+def expect_norm_parameter(what: str, value: SSAValue, x: SSAValue) -> None:
+    """Raise unless `value` has one element for each column of x, or one for each column and sample;
+    the elements have the type of x's, or f32 where that is wider.
+    """
+    if len(shape_of(value)) == 1:
+        expect_row_parameter(what, value, x, shape_of(x)[-1])
+        return
+    if not serves_each_sample(shape_of(value), shape_of(x)):
+        columns = format_shape(shape_of(x)[-1:])
+        raise VerifyException(
+            f"{what} has shape {format_shape(shape_of(value))}, expected {columns}, or one "
+            f"such row for each sample of {format_shape(shape_of(x))}"
+        )
+    expect_wide_element_type(what, value, x)
+
+
 def verify_group(what: str, group: int, columns: int) -> None:
     """Raise unless `columns` (if static) are whole groups of `group` columns."""
     if group < 1 or (columns != DYNAMIC_INDEX and columns % group):

@@ -2,7 +2,8 @@
 
 from xdsl.ir import Dialect
 
-from coda_ir.dialects.torch.determinism import Determinism, determinism_of
+from coda_ir.dialects.template import NOT_SYMBOLS, WORDS, ArgumentTemplate
+from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
 from coda_ir.dialects.torch.fused_attention import (
     ATTENTION,
     ATTENTION_PARAMETERS,
@@ -13,7 +14,6 @@ from coda_ir.dialects.torch.fused_attention import (
 )
 from coda_ir.dialects.torch.in_place import has_variant_in_place, in_place
 from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
-from coda_ir.dialects.torch.template import NOT_SYMBOLS, WORDS, ArgumentTemplate
 
 Torch = Dialect("torch", [CallOp, VjpOp], [])
 
@@ -25,6 +25,7 @@ __all__ = [
     "FUSED_ATTENTION_GRAD",
     "NOT_SYMBOLS",
     "WORDS",
+    "AnyCall",
     "ArgumentTemplate",
     "CallOp",
     "Determinism",

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import ast
 from enum import Enum
+from typing import TypeAlias
 
+from coda_ir.dialects.coda.library import LibraryCallOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch.ops import CallOp, VjpOp
+
+AnyCall: TypeAlias = CallOp | LibraryCallOp | VjpOp
+"""What runs as a call of PyTorch, or differentiates one."""
 
 
 class Determinism(Enum):
@@ -94,16 +99,16 @@ LISTED = (
 _ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determinism.MISSING)
 
 
-def determinism_of(op: CallOp | VjpOp) -> Determinism:
+def determinism_of(op: AnyCall) -> Determinism:
     """What `op` needs; a derivative computes the call again, and needs what that does."""
     name = op.callee.data.split(".")[1]
     of_call = _of_call(name, op)
-    if isinstance(op, CallOp):
+    if not isinstance(op, VjpOp):
         return of_call
     return max(of_call, _of_derivative(name, op), key=_ORDER.index)
 
 
-def _of_call(name: str, op: CallOp | VjpOp) -> Determinism:
+def _of_call(name: str, op: AnyCall) -> Determinism:
     forward = name.removesuffix("_backward").removesuffix("_dense")
     if forward != name:
         return _of_derivative(forward, op)
@@ -123,7 +128,7 @@ def _of_call(name: str, op: CallOp | VjpOp) -> Determinism:
     return _needs(Determinism.ON_REQUEST, if_true=name in _ADDING | _OTHER_CONVOLUTIONS)
 
 
-def _of_derivative(name: str, op: CallOp | VjpOp) -> Determinism:
+def _of_derivative(name: str, op: AnyCall) -> Determinism:
     """What the derivative of an operator needs, of which `op` is a call, or of the derivative."""
     if name in _ATTENTION:
         return Determinism.STRICT
@@ -139,7 +144,7 @@ def _of_derivative(name: str, op: CallOp | VjpOp) -> Determinism:
     return _needs(Determinism.ON_REQUEST, if_true=is_listed)
 
 
-def _of_reduction(name: str, op: CallOp | VjpOp) -> Determinism:
+def _of_reduction(name: str, op: AnyCall) -> Determinism:
     match _argument(op, 4, "reduce"):
         case None | "amax" | "amin":
             return Determinism.GIVEN
@@ -164,7 +169,7 @@ def _needs(what: Determinism, *, if_true: bool) -> Determinism:
     return what if if_true else Determinism.GIVEN
 
 
-def _argument(op: CallOp | VjpOp, place: int, name: str) -> object:
+def _argument(op: AnyCall, place: int, name: str) -> object:
     """The constant that is handed over at a place, or by name."""
     call = op.template.call
     given = [*call.args[place : place + 1], *(k.value for k in call.keywords if k.arg == name)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from coda_ir.dialects.torch.template import ArgumentTemplate
+from coda_ir.dialects.template import ArgumentTemplate
 
 IN_PLACE = frozenset(
     {f"index_{name}.default" for name in ("add", "copy", "put")}

@@ -26,8 +26,8 @@ from xdsl.irdl import (
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.dialects.torch.in_place import has_variant_in_place
-from coda_ir.dialects.torch.template import ArgumentTemplate
 
 CONVOLUTION_GRAD = "aten.convolution_backward.default"
 """The operator of ATen that computes the gradients of a convolution."""

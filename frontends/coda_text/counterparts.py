@@ -102,6 +102,7 @@ _TENSORS: dict[str, str] = _by_name(
         "minimum($x, $y)": "min/2",
         "sqrt(sum($x * $x))": "norm vector_norm",
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
+        "index($x, $z, ${y|0})": "index_select",
         "$x @ $y": "mm",
         "$y @ $z + $x": "addmm",
         "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
@@ -118,10 +119,7 @@ _SAME_TYPE = (
 
 _PYTORCH: dict[str, str] = {
     **{name: _pytorch(f"{name}.default({{0}})") for name in _SAME_TYPE.split()},
-    **{
-        name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})")
-        for name in ("cumsum", "cumprod", "logcumsumexp")
-    },
+    **{name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})") for name in ("cumprod", "logcumsumexp")},
     **{
         name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y")
         for name in ("atan2", "logaddexp", "floor_divide")
@@ -146,15 +144,11 @@ _PYTORCH: dict[str, str] = {
     "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
-    "topk": _pytorch("topk.default({0}, ${y|5})", shape="${lead}${y|5}", more=", positions=[0]"),
-    "sort": _pytorch("sort.default({0}, -1)", more=", positions=[0]"),
-    "argsort": _pytorch("argsort.default({0}, -1)", dtype="i64"),
     "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
     "arange": 'torch("aten.arange.default(${x|M}, dtype=torch.float32, device=device)", '
     "dtype=f32, shape=[${x|M}])",
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
-    "group_norm": _pytorch("group_norm.default({0}, ${y|8})"),
 }
 
 FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
@@ -173,7 +167,7 @@ OTHERS = frozenset(
             "conv_transpose1d",
         ),
         *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
-        *("fmin", "frexp", "gather", "hsplit", "index_select", "inner", "instance_norm", "ldexp"),
+        *("fmin", "frexp", "hsplit", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
         *(
             "amp",
@@ -196,8 +190,9 @@ OTHERS = frozenset(
             "reshape_as",
             "rrelu",
         ),
-        *("scatter", "shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
-        *("unique", "vsplit", "xlogy"),
+        *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
+        *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
+        *("native_group_norm", "scatter_add", "scatter_add_", "short", "slice_scatter"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""
@@ -206,6 +201,8 @@ CALLS: dict[str, str] = {
     "reshape": "reshape($x, [${rest|$shape}])",
     "transpose": "transpose($x) for the last two dimensions, transpose($x, [0, 2, 1]) for others",
     "split": "split($x, [32, 32], dim=-1)",
+    "gather": "gather($x, $z, $y)",
+    "scatter": "scatter($x, $z, values, $y)",
 }
 """Methods whose names are those of operators with other arguments."""
 

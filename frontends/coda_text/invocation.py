@@ -48,12 +48,18 @@ class Invocation:
     """What the symbols of the function stand for, where it is inlined."""
 
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
-        """Insert an operator with one result, whose symbolic extents are `dims`."""
-        if not all(map(is_manageable, dims)):
+        """Insert an operator, whose first result has the symbolic extents `dims`."""
+        return self.emit_all(op, [dims])[0]
+
+    def emit_all(self, op: Operation, extents: Sequence[Dims]) -> list[TensorValue]:
+        """Insert an operator whose results have these symbolic extents."""
+        if not all(is_manageable(dim) for dims in extents for dim in dims):
             raise Mistake(f"{self.name}: an extent of the result is too large", SIZE_LIMITS)
         self.insert(op)
-        result = op.results[0]
-        return TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
+        return [
+            TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
+            for result, dims in zip(op.results, extents, strict=False)
+        ]
 
     def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
         """Insert a view of `x` with as many elements."""

@@ -280,11 +280,13 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
     coda.ConcatOp: OperatorWriter.concat,
+    **dict.fromkeys(coda.LIBRARY_CALL_OPS, OperatorWriter.with_properties),
     CallOp: OperatorWriter.torch_call,
 }
 
 _DEFAULTS: dict[str, str] = {
     "causal": "false",
+    "descending": "false",
     "ignore_index": "-100",
     "layout": '"half_split"',
     "reduction": '"mean"',

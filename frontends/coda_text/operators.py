@@ -8,6 +8,7 @@ from typing import NamedTuple
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import serves_each_sample
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
@@ -28,6 +29,7 @@ from coda_ir.frontends.coda_text.elementwise import (
 )
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
@@ -99,11 +101,12 @@ def _dtype(call: Invocation) -> Attribute | None:
     return None if name is None else ELEMENT_TYPES[name]
 
 
-def _row_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
-    """The weight or bias of a norm, one element per normalized column."""
+def _norm_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
+    """The weight or bias of a norm, one element per normalized column, or one and sample."""
     value = call.optional_tensor(name)
     if value is not None:
-        call.expect_dims(name, value, dims, "one element per normalized column")
+        if dims != x.dims[-1:] or not serves_each_sample(value.dims, x.dims):
+            call.expect_dims(name, value, dims, "one element per normalized column")
         call.expect_element(name, value, x.type.element, "x")
     return value
 
@@ -113,7 +116,7 @@ def rms_norm(call: Invocation) -> TensorValue:
     group = call.integer("group", 0) if call.given("group") else None
     if group is not None:
         call.expect_heads("group", group, "x", x)
-    w = _row_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
+    w = _norm_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
     op = coda.RMSNormOp(x.ssa, w and w.ssa, eps=call.epsilon(1e-6), group=group)
     return call.emit(op, x.dims)
 
@@ -123,7 +126,7 @@ def layer_norm(call: Invocation) -> TensorValue:
     dims = x.dims
     if call.given("group"):
         x = _in_groups(call, x, call.integer("group", 0))
-    weight, bias = (_row_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
+    weight, bias = (_norm_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
     given = [param.ssa for param in (weight, bias) if param is not None]
     bias_only = weight is None and bias is not None
     op = coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5), bias_only=bias_only)
@@ -361,7 +364,8 @@ _RULES: dict[str, Rule] = {
 
 def _table() -> dict[str, Operator]:
     operators = [Operator(signature(text), rule) for text, rule in _RULES.items()]
-    operators += [Operator(signature(text), rule) for text, rule in SHAPE_OPERATORS.items()]
+    more = {**LIBRARY_CALLS, **SHAPE_OPERATORS}
+    operators += [Operator(signature(text), rule) for text, rule in more.items()]
     return {operator.signature.name: operator for operator in operators}
 
 

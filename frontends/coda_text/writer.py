@@ -218,13 +218,14 @@ class FunctionWriter:
             self._texts[result] = text
             return
         self.written.append(op)
-        if self._is_inlined(op, text):
+        if len(op.results) == 1 and self._is_inlined(op, text):
             self._texts[result] = text
             return
-        name = self._name(op)
+        names = [self._name(op)] if len(op.results) == 1 else self._names_of(op)
         self._comment(op)
-        self._lines.append(f"{name} = {text.text}")
-        self._texts[result] = Text(name, ATOM)
+        self._lines.append(f"{', '.join(names)} = {text.text}")
+        for value, name in zip(op.results, names, strict=True):
+            self._texts[value] = Text(name, ATOM)
 
     def _write_split(self, parts: Sequence[coda.SliceOp]) -> None:
         """`q, k, v = split(x, [64, 64, 64])` for slices that fill a dimension."""
@@ -270,6 +271,11 @@ class FunctionWriter:
         if isinstance(op, CallOp):
             return self._names.numbered(identifier(op.callee.data.split(".")[1]))
         return self._names.numbered(_BASES.get(op.name, op.name.rpartition(".")[2][0]))
+
+    def _names_of(self, op: Operation) -> list[str]:
+        """The names of several results: `_` where nothing reads one."""
+        bases = [self._name(op), *(self._names.numbered("ids") for _ in op.results[1:])]
+        return [name if value.uses else "_" for name, value in zip(bases, op.results, strict=True)]
 
 
 class Modules:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -110,15 +110,11 @@ class Options:
         return options
 
     def _check(self) -> None:
-        _check_choice("fallback", self.fallback, get_args(Fallback))
-        _check_choice("target", self.target, get_args(TargetChoice))
-        _check_choice("errors", self.errors, get_args(Errors))
-        _check_choice("backward", self.backward, get_args(Backward))
-        _check_type("fuse_gradient_accumulation", self.fuse_gradient_accumulation, bool, "True")
-        _check_type("cuda_graphs", self.cuda_graphs, bool, "True or False")
-        _check_type("compare", self.compare, bool, "True or False")
-        _check_type("pack_weights", self.pack_weights, bool, "True or False")
-        _check_type("fold_weights", self.fold_weights, bool, "True or False")
+        for name, kind in get_type_hints(Options).items():
+            if get_origin(kind) is Literal:
+                _check_choice(name, getattr(self, name), get_args(kind))
+            elif kind is bool:
+                _check_type(name, getattr(self, name), bool, "True or False")
         self._check_graphs()
         _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
         self._check_of_programs()

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
 
-from coda_ir.api import CompiledFunction, Target, compile
+from coda_ir.api import CompiledFunction, compile
 from coda_ir.context import make_context
 from coda_ir.defects import Described, WithFallback
 from coda_ir.devices import interpreter_is_asked_for
@@ -21,7 +21,6 @@ from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.compile_options import Options
-from coda_ir.frontends.torch.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
     ModelInput,
@@ -46,7 +45,8 @@ from coda_ir.frontends.torch.training_graphs import (
 )
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
-from coda_ir.options import Leftovers
+from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
+from coda_ir.options import ProgramOptions, Target, Tune
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -68,18 +68,6 @@ class LeftToInductor(Exception):
     def __init__(self, reason: str, *, is_refused: bool = False):
         super().__init__(reason)
         self.is_refused = is_refused
-
-
-class Choices(TypedDict):
-    """Arguments of `coda_ir.compile`."""
-
-    target: Target
-    device: torch.device
-    schedule: str | None
-    numerics: str | None
-    pack_weights: bool
-    tune: bool | float | Literal["stored"]
-    leftovers: Leftovers
 
 
 class GraphCompiler:
@@ -173,7 +161,7 @@ class GraphCompiler:
         choices = self._choices(captured.device)
         with _tensors_with_data():
             compiled: CompiledFunction = compile(
-                imported.module, fold_weights=self.options.fold_weights, **choices
+                imported.module, **choices, fold_weights=self.options.fold_weights
             )
             self._expect_faster(compiled, graph)
             compiled.prepare(captured.size_hints)
@@ -189,7 +177,7 @@ class GraphCompiler:
         imported.module.verify()
         return imported, remarks
 
-    def _choices(self, device: torch.device) -> Choices:
+    def _choices(self, device: torch.device) -> ProgramOptions:
         """The arguments of `coda_ir.compile`."""
         target = self._target(device)
         return {
@@ -212,7 +200,7 @@ class GraphCompiler:
         is_possible = target == "triton" and not has_order
         return is_possible and is_wanted and options.runs_through_inductor(device)
 
-    def _tune(self, target: Target) -> bool | float | Literal["stored"]:
+    def _tune(self, target: Target) -> Tune:
         """The option `tune`, where there is something to measure on."""
         if self.options.tune is False or target != "triton":
             return False
@@ -366,7 +354,7 @@ def _boxed(runner: Runner) -> Any:
 
 
 def _why_not_captured(compiled: CompiledFunction) -> str | None:
-    if compiled.device.type != "cuda" or compiled.target != "triton":
+    if not compiled.executable.has_cuda_graphs:
         return "only programs that run on a GPU have them"
     calls = [op for op in compiled.module("block").walk() if isinstance(op, CallOp)]
     if any(op.random for op in calls):

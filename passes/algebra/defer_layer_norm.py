@@ -5,16 +5,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from xdsl.dialects.builtin import f32
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import SSAValue
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, Layout, PackWeightOp, PortKind, ScalarBuilder, Segment
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScalarBuilder, Segment
+from coda_ir.passes.algebra.modulation_cost import check_pays
 from coda_ir.passes.support.accumulators import correct_accumulators
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, check_norm_input
 from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
+from coda_ir.passes.support.norm_products import (
+    is_modulated,
+    keeps_vectors,
+    narrow_parameter,
+    products,
+)
 from coda_ir.passes.support.norms import (
     OpInserter,
     bias_of,
@@ -32,6 +41,21 @@ NOT_KEPT = Refusal(
 )
 
 
+MODULATED = ("auto", "always", "never")
+"""When norms with parameters of each sample move: where it pays, wherever it is legal, nowhere."""
+
+NEVER = Refusal(
+    "norms with parameters of each sample may move",
+    "the norm is not deferred: modulated=never keeps its scale and shift",
+)
+
+
+def check_modulated(name: str, option: str, value: str) -> None:
+    """Raise CodaError for a value that `option` of the pass `name` does not have."""
+    if value not in MODULATED:
+        raise CodaError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
+
+
 @dataclass(frozen=True)
 class DeferLayerNormPass(FunctionPass):
     """LN(x)·W + b = r·((x ⊙ w)·W) − (r·mu)·u + c0 with u = wᵀW and c0 = betaᵀW + b.
@@ -47,13 +71,28 @@ class DeferLayerNormPass(FunctionPass):
     iff x is computed in this function, every consumer of the norm is a GEMM or code in the
     epilogue of another GEMM, which normalizes x again, and x ⊙ w cannot leave the range of
     float16. Where only the first holds, the norm is split into its statistics and a pointwise
-    operator. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
+    operator.
+
+    Where w and beta have one row for each sample (adaLN, see `absorb-modulation`), so do u and c:
+
+                                                 %t = coda.concat %w, %beta
+                                          ->     %p = coda.linear %t, %W : ... -> f32
+                                                 %u, %c = the rows of %p for each sample
+
+    That GEMM runs in every call and reads W once more: with `modulated=auto` only where it moves
+    fewer bytes than the norm's own kernel would, with `always` wherever it is legal, with `never`
+    nowhere. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
     does one in the mode eager-exact.
     """
 
     name: ClassVar[str] = "defer-layer-norm"
 
     pack_weights: bool = True
+    modulated: str = "auto"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        check_modulated(self.name, "modulated", self.modulated)
+        super().apply(ctx, op)
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -67,13 +106,19 @@ class DeferLayerNormPass(FunctionPass):
                 )
 
     def _verdict(self, op: coda.LayerNormOp, rewriter: FunctionRewriter) -> NormDeferral | Refusal:
-        return check_norm_consumers(op, rewriter.order) if self.pack_weights else NOT_KEPT
+        if keeps_vectors(op) and not self.pack_weights:
+            return NOT_KEPT
+        found = check_norm_consumers(op, rewriter.order)
+        if isinstance(found, Refusal) or not is_modulated(op) or self.modulated == "always":
+            return found
+        pays = check_pays(op, found, rewriter.shapes) if self.modulated == "auto" else NEVER
+        return found if pays is None else pays
 
 
 def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
     rewriter.analysis(norm, "loses accuracy where abs(mean) of a row is far above its std")
     before = OpInserter(rewriter, norm, norm.location)
-    x = scaled_input(before, norm.x, norm.weight)
+    x = scaled_input(before, norm.x, narrow_parameter(before, norm, norm.weight))
     rstd, mean = norm_stats(before, norm)
     shift = before.mul(rstd, mean, "shift")
     for gemm in deferral.consumers:
@@ -85,10 +130,10 @@ def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDef
             continue
         layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
         value = insert.mul(float32_gemm(insert, gemm, x), rstd)
-        sums = _packed(insert, gemm.weight, norm.weight, layout)
+        sums, constants = products(insert, norm, gemm.weight, layout)
         value = insert.sub(value, insert.mul(shift, sums))
-        if norm.bias is not None:
-            value = insert.add(value, _packed(insert, gemm.weight, norm.bias, layout))
+        if constants is not None:
+            value = insert.add(value, constants)
         bias = bias_of(gemm)
         if bias is not None:
             value = insert.add(value, insert.cast(bias, f32))
@@ -105,28 +150,21 @@ def _corrected(
 ) -> Sequence[SSAValue]:
     """r·acc − (r·mu)·u + c0 of each accumulator, from the `columns` (r, r·mu)."""
     rstd, shift = (segment.add_port(PortKind.COL, value)[0] for value in columns)
-    accumulators = segment.accumulators
-    sums = _port_of_vector(insert, segment, norm.weight)
-    values = [builder.mul(accumulator, rstd) for accumulator in accumulators]
-    values = [builder.sub(v, builder.mul(shift, u)) for v, u in zip(values, sums, strict=True)]
+    sums, constants = zip(
+        *(products(insert, norm, weight, segment.layout) for weight in segment.weights), strict=True
+    )
+    values = [builder.mul(accumulator, rstd) for accumulator in segment.accumulators]
+    added = _port_of_vectors(segment, sums)
+    values = [builder.sub(v, builder.mul(shift, u)) for v, u in zip(values, added, strict=True)]
     if norm.bias is not None:
-        constants = _port_of_vector(insert, segment, norm.bias)
-        values = [builder.add(v, c) for v, c in zip(values, constants, strict=True)]
+        added = _port_of_vectors(segment, constants)
+        values = [builder.add(v, c) for v, c in zip(values, added, strict=True)]
     return values
 
 
-def _port_of_vector(
-    insert: OpInserter, segment: Segment, vector: SSAValue | None
-) -> Sequence[SSAValue]:
-    """The product of `vector` and the weights of a segment: one element for each accumulator."""
-    packed = [_packed(insert, w, vector, segment.layout) for w in segment.weights]
-    if len(packed) == 1:
-        return segment.add_port(PortKind.ROW, packed[0])
-    return [segment.add_port(PortKind.HALF_ROW, half)[0] for half in packed]
-
-
-def _packed(
-    insert: OpInserter, weight: SSAValue, vector: SSAValue | None, layout: Layout
-) -> SSAValue:
-    name = "column_sums" if vector is None else vector.name_hint
-    return insert.insert(PackWeightOp(weight, vector, layout), name)
+def _port_of_vectors(segment: Segment, vectors: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    """One element for each accumulator, of one vector of all columns or of one for each half."""
+    kind = PortKind.ROW if len(shape_of(vectors[0])) == 1 else PortKind.TABLE
+    if len(vectors) == 1:
+        return segment.add_port(kind, vectors[0])
+    return [segment.add_port(kind.halved(), half)[0] for half in vectors]

@@ -11,7 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.dialects.torch import CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.dialects.torch import AnyCall, CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -96,7 +96,7 @@ class ReportUnfusedPass(FunctionPass):
             refusal = in_groups.get(op) or _reason(op, rewriter)
             if refusal is not None:
                 rewriter.missed(op, replace(refusal, found=IN_GRAPH) if self.graph else refusal)
-            is_call = isinstance(op, CallOp | VjpOp) and refusal is not ONE_QUERY
+            is_call = isinstance(op, AnyCall) and refusal is not ONE_QUERY
             if is_call and determinism_of(op) == Determinism.MISSING:
                 rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
 
@@ -104,6 +104,9 @@ class ReportUnfusedPass(FunctionPass):
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
+    if isinstance(op, coda.LibraryCallOp):
+        name = op.ATEN.partition(".")[0]
+        return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}")
     if OneQueryAttention.of(op, rewriter.shapes) is not None:
         return ONE_QUERY
     if reason is not None:

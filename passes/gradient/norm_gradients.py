@@ -13,6 +13,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm, only_use
+from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.scaled_products import scaled, without
 
@@ -160,7 +161,8 @@ def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
             if is_norm and use not in seen:
                 seen.add(use)
                 assert isinstance(use, Norm)
-                yield use
+                if not is_modulated(use):
+                    yield use
 
 
 def _uses_before_casts(value: SSAValue) -> Iterator[Operation]:

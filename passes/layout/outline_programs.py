@@ -43,6 +43,7 @@ LEFTOVERS = (
     coda.ActivationGradOp,
     coda.MaximumGradOp,
     coda.EmbeddingOp,
+    coda.LibraryCallOp,
     coda.EmbeddingGradOp,
 )
 """Operators that a compiler of pointwise code and reductions runs as well as own kernels do."""

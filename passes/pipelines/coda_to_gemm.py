@@ -10,8 +10,9 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.passes.algebra.absorb_modulation import AbsorbModulationPass
 from coda_ir.passes.algebra.align_scales import AlignScalesPass
-from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass
+from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass, check_modulated
 from coda_ir.passes.algebra.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.algebra.move_scales import MoveScalesPass
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
@@ -45,6 +46,7 @@ FUSION: tuple[ModulePass, ...] = (
     ShareKeyHeadsPass(),
     # Algebra on the block level.
     SplitPackedLinearPass(),
+    AbsorbModulationPass(),
     DeferRMSNormPass(),
     DeferLayerNormPass(),
     # Norms of the same rows share their statistics.
@@ -95,7 +97,9 @@ class CodaToGemmPass(ModulePass):
     `pack-weights`, nothing is computed from weights ahead of time: `defer-layer-norm` leaves norms
     that would, and nothing can be folded. `leftovers` says what becomes of the operators that no
     GEMM takes: `kernels`, or with `inductor` a graph where `lower-leftovers` finds it worth it,
-    with `graphs` wherever that is legal.
+    with `graphs` wherever that is legal. `modulated-norms` is the option `modulated` of
+    `defer-layer-norm`: whether norms move past GEMMs together with the scale and shift of each
+    sample.
     """
 
     name: ClassVar[str] = "coda-to-gemm"
@@ -104,6 +108,7 @@ class CodaToGemmPass(ModulePass):
     numerics: str | None = None
     pack_weights: bool = True
     leftovers: str = "kernels"
+    modulated_norms: str = "auto"
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order, with the options of this one handed on.
@@ -121,6 +126,7 @@ class CodaToGemmPass(ModulePass):
                 f"coda-to-gemm: unknown leftovers={self.leftovers}",
                 f"use one of {', '.join(LEFTOVERS)}",
             )
+        check_modulated(self.name, "modulated-norms", self.modulated_norms)
         stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
         last = KERNELS if self.leftovers == "kernels" else (self._lower_leftovers(),)
         return (*stated, *map(self._configured, FUSION), *last)
@@ -136,6 +142,6 @@ class CodaToGemmPass(ModulePass):
             case "place-column-scale":
                 return PlaceColumnScalePass(self.fold_weights)
             case "defer-layer-norm":
-                return DeferLayerNormPass(self.pack_weights)
+                return DeferLayerNormPass(self.pack_weights, self.modulated_norms)
             case _:
                 return step

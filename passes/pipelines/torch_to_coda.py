@@ -16,6 +16,7 @@ from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
 from coda_ir.passes.raising.raise_convolution import RaiseConvolutionPass
 from coda_ir.passes.raising.raise_elementwise import RaiseElementwisePass
+from coda_ir.passes.raising.raise_library_calls import RaiseLibraryCallsPass
 from coda_ir.passes.raising.raise_linear import RaiseLinearPass
 from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
@@ -37,6 +38,7 @@ STEPS: tuple[ModulePass, ...] = (
     RaiseAttentionPass(),
     # After the passes that read masks and positions.
     RaiseElementwisePass(),
+    RaiseLibraryCallsPass(),
     CanonicalizePass(),
     DropNoOpsPass(),
     CommonSubexpressionElimination(),

@@ -110,21 +110,29 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     loading its result.
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
-    (`1 + w` for a norm weight) or within a sample, for the outer product of a column and a row,
-    which would fill a whole tile, and for a tile scaled or shifted by row, column and sample, such
-    as a norm whose statistics are known (the tile is loaded instead).
+    (`1 + w` for a norm weight), or within a sample if nothing else stores it, for the outer
+    product of a column and a row, which would fill a whole tile, and for a tile scaled or shifted
+    by row, column and sample, such as a norm whose statistics are known (the tile is loaded
+    instead).
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
         return None
     shape = shape_of(value)
     kind = port_kind(shape, domain)
-    is_by_column = kind in (PortKind.ROW, PortKind.SCALAR) or is_per_sample(shape, domain)
+    is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
+    if is_per_sample(shape, domain):
+        is_by_column = not _is_stored_anyway(value)
     if is_by_column or is_widening_cast(op):
         return op
     if kind != PortKind.TILE:
         return None
     return op if not _tiles(op, domain) or _scaled_tile(op, domain) is not None else None
+
+
+def _is_stored_anyway(value: SSAValue) -> bool:
+    """Return whether something else than pointwise code reads `value`."""
+    return not all(is_pointwise(use.operation) for use in value.uses)
 
 
 def is_left_to_readers(op: Operation) -> bool:

@@ -39,6 +39,12 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
     refusal = check_rounding_may_move(norm, "the norm is not deferred: eager rounds it")
     if refusal is not None:
         return refusal
+    producer, parameters = norm.x.owner, norm.operands[1:]
+    if isinstance(producer, Operation) and order.slices_after(parameters, producer) is None:
+        return Refusal(
+            "the weight and the bias do not depend on the input of the norm",
+            "the norm is not deferred: one is computed from its input",
+        )
     element_type = element_type_of(norm.x)
     if not computes_in_float32(element_type):
         return Refusal(

@@ -67,16 +67,22 @@ def bias_of(gemm: coda.LinearOp | coda.MatmulOp) -> SSAValue | None:
     return gemm.bias if isinstance(gemm, coda.LinearOp) else None
 
 
+def parameters_of(norm: Norm) -> tuple[SSAValue | None, SSAValue | None]:
+    """The weight and the bias of a norm."""
+    return norm.weight, norm.bias if isinstance(norm, coda.LayerNormOp) else None
+
+
 def apply_statistics(insert: OpInserter, norm: Norm, stats: Sequence[SSAValue]) -> SSAValue:
     """(x − mean) · rstd ⊙ weight + bias in float32; `stats` is (rstd) or (rstd, mean)."""
     value = insert.cast(norm.x, f32)
     if len(stats) > 1:
         value = insert.sub(value, stats[1])
     value = insert.mul(value, stats[0])
-    if norm.weight is not None:
-        value = insert.mul(value, insert.cast(norm.weight, f32))
-    if isinstance(norm, coda.LayerNormOp) and norm.bias is not None:
-        value = insert.add(value, insert.cast(norm.bias, f32))
+    weight, bias = parameters_of(norm)
+    if weight is not None:
+        value = insert.mul(value, insert.cast(weight, f32))
+    if bias is not None:
+        value = insert.add(value, insert.cast(bias, f32))
     return insert.cast(value, element_type_of(norm.x))
 
 

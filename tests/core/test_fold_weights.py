@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.emitted import module_of
 
 import coda_ir
 from coda_ir.api import CompiledFunction
@@ -42,12 +43,8 @@ def check(mlp: CompiledFunction, given: dict[str, torch.Tensor]) -> None:
     assert (actual - expected).abs().max() <= 0.01 * expected.abs().max()
 
 
-def generated(mlp: CompiledFunction) -> Any:
-    return mlp._generated  # pyright: ignore[reportPrivateUsage]
-
-
 def entries(mlp: CompiledFunction) -> dict[Any, Any]:
-    return generated(mlp).PACKED.entries
+    return module_of(mlp).PACKED.entries
 
 
 def test_it_is_off_by_default():
@@ -90,13 +87,13 @@ def test_updates_in_place_are_seen(folded: CompiledFunction):
 def test_copies_are_kept_until_something_changes(
     folded: CompiledFunction, monkeypatch: pytest.MonkeyPatch
 ):
-    scaled, made = generated(folded).scaled, list[torch.Tensor]()
+    scaled, made = module_of(folded).scaled, list[torch.Tensor]()
 
     def counted(weight: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
         made.append(scaled(weight, factor))
         return made[-1]
 
-    monkeypatch.setattr(generated(folded), "scaled", counted)
+    monkeypatch.setattr(module_of(folded), "scaled", counted)
     given = inputs(folded)
     for _ in range(3):
         check(folded, given)
@@ -115,7 +112,7 @@ def test_copies_are_kept_until_something_changes(
 
 @pytest.mark.parametrize("name", ["w_gate", "norm"])
 def test_copies_go_with_their_weights(folded: CompiledFunction, name: str):
-    generated(folded).PACKED.clear()
+    module_of(folded).PACKED.clear()
     given = inputs(folded)
     check(folded, given)
     assert len(entries(folded)) == 2
@@ -175,6 +172,6 @@ def test_not_where_nothing_may_be_kept(target: Any):
 def test_not_for_cuda_graphs(monkeypatch: pytest.MonkeyPatch):
     mlp = coda_ir.compile(MLP, fold_weights=True, device="cpu")
     assert mlp.folds_weights
-    monkeypatch.setattr(mlp, "device", torch.device("cuda"))
+    monkeypatch.setattr(mlp.executable, "has_cuda_graphs", True)
     with pytest.raises(CodaError, match="would fold the weights again in each replay"):
         mlp.graphed()

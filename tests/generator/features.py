@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp
+from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.storage import storage_root
 from generator.arguments import values_of
 from generator.case import Case
@@ -35,6 +36,7 @@ MOTIFS = (
     "broadcast over the last dimension",
     "broadcast of a view",
     "rows per sample",
+    "norm with rows per sample",
     NESTED,
     "maximum of a wide row",
     "norm without weight",
@@ -97,6 +99,8 @@ def _of_function(func: FuncOp) -> Iterator[str]:
                 yield from _of_binary(op)
             case coda.RopeOp():
                 yield from _of_rotation(op)
+            case coda.RMSNormOp() | coda.LayerNormOp() if is_modulated(op):
+                yield "norm with rows per sample"
             case coda.RMSNormOp() | coda.LayerNormOp() if len(op.operands) == 1:
                 yield "norm without weight"
             case coda.ReduceOp() if op.kind.data == "max" and shape_of(op.x)[-1] > WIDE:

@@ -14,6 +14,7 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dominance import misplaced_use
 from coda_ir.passes import get_all_passes
+from coda_ir.passes.algebra.defer_layer_norm import MODULATED
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
@@ -70,10 +71,15 @@ def lower_to_gemm(
 ) -> ModuleOp:
     """The program after coda-to-gemm, which preserves its meaning.
 
-    The module is verified, and its meaning checked, at the end. Where that fails, the steps are
+    Where weights are folded, norms move past GEMMs with the modulation of each sample as well. The
+    module is verified, and its meaning checked, at the end. Where that fails, the steps are
     tried one by one.
     """
-    pipeline = CodaToGemmPass(fold_weights=fold_weights, leftovers=leftovers)
+    pipeline = CodaToGemmPass(
+        fold_weights=fold_weights,
+        leftovers=leftovers,
+        modulated_norms="always" if fold_weights else "auto",
+    )
     module = case.program.module.clone()
     try:
         for step in pipeline.steps():
@@ -140,7 +146,9 @@ def _draw_pass(choices: Choices, names: Sequence[str]) -> ModulePass:
     name = choices.pick(names)
     match name:
         case "coda-to-gemm":
-            return CodaToGemmPass(fold_weights=choices.chance(50))
+            return CodaToGemmPass(
+                fold_weights=choices.chance(50), modulated_norms=choices.pick(MODULATED)
+            )
         case "place-column-scale":
             return PlaceColumnScalePass(fold=choices.chance(70))
         case "schedule":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
@@ -346,6 +346,29 @@ def add_embedding(b: FunctionBuilder) -> None:
     b.tile(coda.EmbeddingOp(b.integers(b.style.rows), table))
 
 
+def add_library_call(b: FunctionBuilder) -> None:
+    """What runs through PyTorch. Places of elements are drawn: ties would decide about those that
+    an order gives.
+    """
+    x = b.pick_tile()
+    n, dim = b.columns_of(x), len(shape_of(x)) - 1
+    match b.choices.pick(("cumsum", "sort", "topk", "gather", "scatter")):
+        case "cumsum":
+            b.tile(coda.CumsumOp(x, dim=dim))
+        case "sort":
+            b.tile(coda.SortOp(x, dim=dim, descending=b.choices.chance(50)))
+        case "topk":
+            b.tile(coda.TopkOp(x, k=b.choices.integer(1, n), dim=dim))
+        case "gather":
+            ids = b.parameter((*b.style.rows, b.choices.integer(1, n)), i64, hint="ids")
+            b.tile(coda.GatherOp(x, ids, dim=dim))
+        case _:
+            # One place in each row: no two are the same.
+            ids = b.parameter((*b.style.rows, 1), i64, hint="ids")
+            value = b.add(coda.GatherOp(x, ids, dim=dim))
+            b.tile(coda.ScatterOp(x, ids, smooth(b, value), dim=dim))
+
+
 def add_tied_rows(b: FunctionBuilder) -> None:
     """A pointwise operator on the rows of a new tile that nothing else touches."""
     b.new_tile(b.choices.pick(b.style.columns))
@@ -367,5 +390,6 @@ STEPS: Sequence[tuple[int, Step]] = (
     (2, add_reshape),
     (1, add_transpose),
     (1, add_embedding),
+    (2, add_library_call),
     (1, add_tied_rows),
 )

@@ -11,7 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.symbolic_shapes import Dims
 from generator.function_builder import FunctionBuilder
-from generator.operators import BINARY, Step, linear, norm, smooth
+from generator.operators import BINARY, EPSILONS, Step, linear, norm, smooth
 from generator.views import Shaped, broadcast_dims, broadcast_view, view_of, view_parameter
 
 
@@ -42,6 +42,32 @@ def add_broadcast(b: FunctionBuilder) -> None:
             operands.reverse()
         x = b.add(b.choices.pick(BINARY)(*operands), "broadcast")
     b.tiles.append(x)
+
+
+def add_modulated_norm(b: FunctionBuilder) -> None:
+    """A norm with the scale and shift of each sample, as its parameters or behind it (adaLN), that
+    linear maps read."""
+    x = linear(b, b.pick_tile()) if b.choices.chance(60) else b.pick_tile()
+    if len(b.style.rows) < 2:
+        b.tiles.append(norm(b, x))
+        return
+    scale, shift = (row_of_samples(b, x) for _ in range(2))
+    if b.choices.chance(50):
+        eps = b.choices.pick(EPSILONS)
+        normed = b.choices.pick(
+            (
+                lambda: coda.RMSNormOp(x, scale, eps=eps),
+                lambda: coda.LayerNormOp(x, [scale, shift], eps=eps),
+                lambda: coda.LayerNormOp(x, [shift], eps=eps, bias_only=True),
+            )
+        )
+        value = b.add(normed(), "modulated")
+    else:
+        value = b.add(coda.MulOp(norm(b, x), scale), "scaled")
+        value = b.add(coda.AddOp(value, shift), "modulated") if b.choices.chance(70) else value
+    b.tiles.append(value)
+    for _ in range(b.choices.below(3)):
+        b.tiles.append(linear(b, value))
 
 
 def computed(b: FunctionBuilder) -> Shaped:
@@ -137,6 +163,7 @@ def add_viewed_tile(b: FunctionBuilder) -> None:
 
 VIEWS: Sequence[tuple[int, Step]] = (
     (4, add_broadcast),
+    (3, add_modulated_norm),
     (4, add_views),
     (3, add_buried),
     (2, add_split),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.emitted import module_of
 from support.inputs import signature_inputs
 from support.threads import in_threads
 
@@ -42,10 +43,6 @@ def direct() -> CompiledFunction:
 
 def inputs_of(layer: CompiledFunction, time: int, seed: int = 0, device: str = "cuda") -> Tensors:
     return signature_inputs(layer, {"B": 2, "T": time}, seed, device)
-
-
-def module_of(layer: CompiledFunction) -> Any:
-    return layer._generated  # pyright: ignore[reportPrivateUsage]
 
 
 def assert_same(actual: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:

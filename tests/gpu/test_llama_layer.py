@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.emitted import module_of
 from support.models import MODELS
 
 import coda_ir
@@ -51,7 +52,7 @@ def test_bf16_layer_is_right(layer: CompiledFunction, time: int):
 
 
 def test_one_compiled_kernel_serves_every_number_of_rows(layer: CompiledFunction):
-    generated: Any = layer._generated  # pyright: ignore[reportPrivateUsage]
+    generated: Any = module_of(layer)
     for time in (1, 3, 16, 127, 128):
         layer(**inputs_of(layer, time, seed=0))
     for name in layer.kernels:

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.cuda_graphs import CudaRecorder
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler
+from coda_ir.launching.cuda_graphs import CudaRecorder
 
 # Neither transformers nor torch.compile has complete types.
 transformers: Any = pytest.importorskip("transformers")

@@ -1,7 +1,7 @@
 """Which calls replay a CUDA graph. The graphs here run the function again; GPUs have real ones."""
 
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 import coda_ir
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.launching import graphed
+from coda_ir.launching import cuda_graphs
+from coda_ir.launching.cuda_graphs import Tensors
 from coda_ir.launching.graphed import GraphedFunction
 
 TEXT = """
@@ -22,49 +23,31 @@ fn f(x: f32[B, 4], weight w: f32[4]) -> (f32[B, 4], f32[B, 4]) {
 
 
 class Gpu:
-    """What is asked of PyTorch: a stream, and graphs that repeat what `runs` did when recorded."""
+    """What is asked of PyTorch: a stream, and graphs that run again what was recorded."""
 
     def __init__(self, function: CompiledFunction, monkeypatch: pytest.MonkeyPatch):
         self.stream, self.recorded, self.replayed = 1, 0, 0
         self.is_capturing = False
-        self._run = function.unchecked
-        self._last: tuple[torch.Tensor, ...] = ()
-        monkeypatch.setattr(function, "unchecked", self._unchecked)
-        monkeypatch.setattr(function, "device", torch.device("cuda"))
-        monkeypatch.setattr(function, "target", "triton")
+        monkeypatch.setattr(function.executable, "has_cuda_graphs", True)
         for name, value in {
-            "CUDAGraph": lambda: SimpleNamespace(replay=None),
-            "Stream": self._stream,
-            "current_stream": self._stream,
+            "current_stream": lambda: SimpleNamespace(cuda_stream=self.stream),
             "device": nullcontext,
-            "graph": self._graph,
-            "graph_pool_handle": lambda: (0, 1),
+            "is_available": lambda: True,
             "is_current_stream_capturing": lambda: self.is_capturing,
-            "stream": nullcontext,
         }.items():
             monkeypatch.setattr(torch.cuda, name, value)
 
-    def _unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
         assert not torch.is_grad_enabled()
-        self._last, self._results = tensors, self._run(*tensors)
-        return self._results
-
-    def _stream(self) -> SimpleNamespace:
-        return SimpleNamespace(cuda_stream=self.stream, wait_stream=id)
-
-    @contextmanager
-    def _graph(self, graph: Any, pool: tuple[int, int]) -> Generator[None]:
-        assert pool == (0, 1)
-        yield
         self.recorded += 1
-        arguments, results = self._last, self._results
+        results = [torch.full_like(result, torch.nan) for result in run()]
 
         def replay() -> None:
             self.replayed += 1
-            for old, new in zip(results, self._run(*arguments), strict=True):
-                old.copy_(new)
+            for place, result in zip(results, run(), strict=True):
+                place.copy_(result)
 
-        graph.replay = replay
+        return replay, results
 
 
 @pytest.fixture
@@ -74,7 +57,6 @@ def function() -> CompiledFunction:
 
 @pytest.fixture
 def gpu(function: CompiledFunction, monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    _ = function.fitting((), {})  # the check is that of the CPU
     return Gpu(function, monkeypatch)
 
 
@@ -85,18 +67,20 @@ def check(graph: GraphedFunction, x: torch.Tensor, w: torch.Tensor) -> tuple[tor
 
 
 def test_one_graph_for_sizes(function: CompiledFunction, gpu: Gpu):
-    graph, w = function.graphed(), torch.randn(4)
+    graph, w = GraphedFunction(function, gpu), torch.randn(4)
+    check(graph, torch.randn(3, 4), w)
     first = check(graph, torch.randn(3, 4), w)
     for _ in range(3):
         again = check(graph, torch.randn(3, 4), w)
         assert [a.data_ptr() for a in again] == [a.data_ptr() for a in first]
-    check(graph, torch.randn(2, 4), w)
-    check(graph, torch.randn(4, 3).T, w)
-    assert (gpu.recorded, gpu.replayed) == (2, 6)
+    for x in (torch.randn(2, 4), torch.randn(4, 3).T):
+        check(graph, x, w)
+        check(graph, torch.randn_like(x), w)
+    assert (gpu.recorded, gpu.replayed) == (3, 6)
 
 
 def test_weights_are_read_where_they_are(function: CompiledFunction, gpu: Gpu):
-    graph, x, w = function.graphed(), torch.randn(3, 4), torch.randn(4)
+    graph, x, w = GraphedFunction(function, gpu), torch.randn(3, 4), torch.randn(4)
     check(graph, x, w)
     w.mul_(2)
     check(graph, x, w)
@@ -107,7 +91,7 @@ def test_weights_are_read_where_they_are(function: CompiledFunction, gpu: Gpu):
 
 
 def test_inputs_are_copied(function: CompiledFunction, gpu: Gpu):
-    graph, x, w = function.graphed(), torch.randn(3, 4), torch.randn(4)
+    graph, x, w = GraphedFunction(function, gpu), torch.randn(3, 4), torch.randn(4)
     product, _ = check(graph, x, w)
     before = product.clone()
     x.zero_()
@@ -115,14 +99,14 @@ def test_inputs_are_copied(function: CompiledFunction, gpu: Gpu):
 
 
 def test_streams_have_graphs_of_their_own(function: CompiledFunction, gpu: Gpu):
-    graph, x, w = function.graphed(), torch.randn(3, 4), torch.randn(4)
+    graph, x, w = GraphedFunction(function, gpu), torch.randn(3, 4), torch.randn(4)
     for gpu.stream in (1, 2, 1, 2):
         check(graph, x, w)
     assert gpu.recorded == 2
 
 
 def test_inside_of_another_capture_the_function_runs(function: CompiledFunction, gpu: Gpu):
-    graph, x, w = function.graphed(), torch.randn(3, 4), torch.randn(4)
+    graph, x, w = GraphedFunction(function, gpu), torch.randn(3, 4), torch.randn(4)
     gpu.is_capturing = True
     with torch.no_grad():
         check(graph, x, w)
@@ -130,15 +114,15 @@ def test_inside_of_another_capture_the_function_runs(function: CompiledFunction,
 
 
 def test_graphs_are_bounded(function: CompiledFunction, gpu: Gpu, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(graphed, "MOST_GRAPHS", 2)
-    graph, w = function.graphed(), torch.randn(4)
+    monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS", 2)
+    graph, w = GraphedFunction(function, gpu), torch.randn(4)
     for batch in (1, 2, 1, 3, 1, 2):  # 3 goes for the second 2: 1 was used later
         check(graph, torch.randn(batch, 4), w)
     assert gpu.recorded == 4
 
 
 def test_an_argument_that_is_wrong(function: CompiledFunction, gpu: Gpu):
-    graph = function.graphed()
+    graph = GraphedFunction(function, gpu)
     function.device = torch.device("cpu")
     with pytest.raises(CodaError, match="argument w has shape"):
         graph(torch.randn(3, 4), torch.randn(5))

@@ -14,10 +14,10 @@ from support.eager_models import EAGER_MODELS
 from support.examples import DTYPES, Example, folder_in
 
 import coda_ir
-from coda_ir.api import Lowering, Target, parse
+from coda_ir.api import Lowering, parse
 from coda_ir.context import make_context
 from coda_ir.devices import default_device
-from coda_ir.options import CompileOptions
+from coda_ir.options import CompileOptions, Target
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 
 SIZES = {

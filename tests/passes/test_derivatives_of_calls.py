@@ -12,8 +12,8 @@ from support.programs import parse_mlir
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.backends.reference import run_function
+from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.dialects.torch import VjpOp
-from coda_ir.dialects.torch.template import ArgumentTemplate
 from coda_ir.passes.gradient.derivatives.calls import CALL_RULES
 
 OPEN = 5
@@ -67,6 +67,7 @@ CASES: dict[str, Case] = {
     "scatter_add": Case("scatter_add.default", "{0}, 1, {1}, {2}", [X, ROW, floats(5, 3)]),
     "topk": Case("topk.default", "{0}, 2, 0", [X], [0]),
     "sort": Case("sort.default", "{0}, 1, True", [X]),
+    "stable sort": Case("sort.stable", "{0}, stable=True, dim=0, descending=False", [X]),
     "max": Case("max.dim", "{0}, 1", [X], [0]),
     "min": Case("min.dim", "{0}, -1, True", [X], [0, 1]),
     "sum": Case("sum.dim_IntList", "{0}, [0, -1]", [floats(5, 3, 4)]),

@@ -330,6 +330,26 @@ CASES: dict[str, Case] = {
         lambda v: coda.EmbeddingGradOp(v.ids, v.dy, 9),
         types={"ids": i64},
     ),
+    "index": Case(
+        {"x": ("M", 9, 8), "ids": ("B", "T")}, of(coda.IndexOp, dim=1), types={"ids": i64}
+    ),
+    "gather": Case({"x": ("M", 8), "ids": ("M", 3)}, of(coda.GatherOp, dim=1), types={"ids": i64}),
+    "topk and scatter": Case(
+        {"x": ("M", 8), "y": ("M", 3)},
+        lambda v: (top := coda.TopkOp(v.x, k=3, dim=-1), coda.ScatterOp(v.x, top.ids, v.y, dim=-1)),
+    ),
+    "topk": Case(
+        {"x": ("M", 8)},
+        lambda v: (top := coda.TopkOp(v.x, k=3, dim=1), coda.ExpOp(top.result)),
+    ),
+    "sort": Case(
+        {"x": ("T", 8)},
+        lambda v: (order := coda.SortOp(v.x, dim=0, descending=True), coda.ExpOp(order.result)),
+    ),
+    "cumsum": Case(HEADS, of(coda.CumsumOp, dim=1)),
+    "group_norm": Case(
+        {"x": ("B", 8, "T", 3), "w": (8,), "b": (8,)}, of(coda.GroupNormOp, groups=4, eps=0.1)
+    ),
     "reshape": Case({"x": ("M", 8)}, lambda v: coda.ReshapeOp(v.x, (DYNAMIC_INDEX, 2, 4))),
     "reshape that joins": Case(HEADS, lambda v: coda.ReshapeOp(v.x, (DYNAMIC_INDEX, 8))),
     "transpose": Case(HEADS, lambda v: coda.TransposeOp(v.x, (2, 0, 1))),

@@ -12,13 +12,22 @@ import torch
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
+from coda_ir.compiled import CompiledFunction
 from coda_ir.devices import default_device
 from coda_ir.equivalence.emitted_run import is_same
 from coda_ir.equivalence.guarded_memory import GuardedCalls, GuardedMemory
+from coda_ir.launching.executable import TritonExecutable
 from support.checked_accesses import checked_accesses
 from support.programs import type_of
 
 _counter = itertools.count()
+
+
+def module_of(function: CompiledFunction) -> Any:
+    """The imported module of a compiled function."""
+    executable = function.executable
+    assert isinstance(executable, TritonExecutable)
+    return executable.module
 
 
 def load_module(

@@ -386,7 +386,7 @@ BLOCKS: dict[str, Block] = {
         "width=64, head=16",
         unfused=(
             "a pointwise kernel combines results of an argument",
-            "a pointwise kernel combines results of coda.layer_norm, coda.reshape",
+            "a pointwise kernel combines results of coda.reshape",
         ),
     ),
     "t5.t5_block": Block(
@@ -402,10 +402,11 @@ BLOCKS: dict[str, Block] = {
         top_k,
         "experts=4, k=2",
         unfused=(
-            "aten.topk",
+            "runs as a library call: PyTorch's topk",
             "softmax runs",
-            "aten.scatter",
-            "a pointwise kernel combines results of torch.call",
+            "aten.expand",
+            "runs as a library call: PyTorch's scatter",
+            "a pointwise kernel combines results of coda.scatter",
         ),
     ),
     "moe.dense_experts": Block(

@@ -20,7 +20,6 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import export
-from coda_ir.tuned import TunedFunction
 from coda_ir.tuning import Configured, candidates, use_measurer
 
 PROGRAM = """
@@ -313,11 +312,13 @@ def test_an_entry_is_what_was_stored():
 def test_sizes_can_be_tuned_ahead_of_calls():
     with use_measurer(measurer()) as _:
         function = coda_ir.compile(PROGRAM, device="cpu", tune=True)
-        assert isinstance(function, TunedFunction)
-        variant = function.for_sizes({"B": 2, "T": 9})
-        assert function.for_sizes({"B": 2, "T": 11}) is variant
-        with pytest.raises(CodaError, match="no size of 'T'"):
-            function.for_sizes({"B": 2})
+        untuned = function.source
+        function.prepare({"B": 2})
+        assert function.source == untuned
+        function.prepare({"B": 2, "T": 9})
+        text, tuned = function.ir("scheduled"), function.source
+        function.prepare({"B": 2, "T": 11})
+        assert function.source is tuned and function.ir("scheduled") == text
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.func import FuncOp
@@ -12,6 +12,7 @@ from coda_ir.backends.triton.equal_code import code_of
 from coda_ir.backends.triton.host.functions import module_names
 from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
 from coda_ir.backends.triton.host.stand_ins import stand_in_launch
+from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     indented,
@@ -19,6 +20,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.symbolic_shapes import Dim
 
 
 @dataclass
@@ -72,19 +74,27 @@ class HostKernels:
         )
 
     def launch(
-        self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+        self,
+        kernel: EmittedKernel,
+        rows: str,
+        operands: Sequence[str | View],
+        outputs: Sequence[str],
+        extent: Callable[[Dim], str],
     ) -> list[str]:
-        """The statements of a launch; see `EmittedKernel.launch`."""
+        """The statements of a launch; see `EmittedKernel.launch`. Only direct launches take views,
+        whose extents are written by `extent`.
+        """
         if self.is_direct:
-            launch = direct_launch(kernel, rows, operands, outputs)
+            launch = direct_launch(kernel, rows, operands, outputs, extent)
             lines = [launch.call(self.functions.name_of(launch))]
         else:
-            lines = kernel.launch(rows, operands, outputs)
+            tensors = [x for x in operands if isinstance(x, str)]
+            lines = kernel.launch(rows, tensors, outputs)
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None
         has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
-        if has_descriptors and not kernel.runs_without_rows:
+        if has_descriptors and not (kernel.runs_without_rows or rows.isdecimal()):
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             return [f"if {rows}:", *indented(lines)]
         return lines

@@ -2,7 +2,7 @@
 
 Triton spends tens of microseconds of Python on a launch. A direct launch repeats an earlier one:
 
-    @direct(gemm_residual)
+    @direct(gemm_residual, (0, 1, 2, 3))
     def launch_gemm_residual(kernel, rows, a, w_down, x, tile):
         return kernel[((rows + 127) // 128 * 16,)](
             TensorDescriptor(a, [rows, 11008], [11008, 1], [128, 64]),
@@ -14,21 +14,26 @@ Triton spends tens of microseconds of Python on a launch. A direct launch repeat
         launch_gemm_residual(stream, (B,), a, w_down, x, out)
 
 The function has the launch as Triton wants it. `direct` (runtime/direct.py) calls it where it has
-to, and else passes what an earlier call passed: numbers and addresses decide that.
+to, and else passes what an earlier call passed: numbers and addresses decide that. `direct` takes
+the position of the tensor that each tensor of the kernel is, or is a view of: views that only
+kernels read are made in the function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Formatter
 
+from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
+    KernelArgument,
     definition,
     indented,
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator, finished
+from coda_ir.symbolic_shapes import Dim
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,16 @@ class DirectLaunch:
     """What is passed for the first parameters: expressions of integers by parameter."""
     tensors: Mapping[str, str]
     """What is passed for the others."""
+    origins: tuple[int, ...]
+    """For each tensor that the kernel takes, the position among `tensors` of its memory."""
     types: tuple[str, ...]
     """The element types of the kernel's arguments, for which Triton compiles it."""
 
     def function(self, name: str) -> str:
         """The source of the function."""
         header = definition(name, ("kernel", *self.numbers, *self.tensors))
-        return finished("\n".join([f"@direct({self.kernel})", *header, *indented(self.body)]))
+        decorator = f"@direct({self.kernel}, {self.origins!r})"
+        return finished("\n".join([decorator, *header, *indented(self.body)]))
 
     def call(self, name: str) -> str:
         """The statement of `run`."""
@@ -76,45 +84,107 @@ class LaunchFunctions:
 
 
 def direct_launch(
-    kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+    kernel: EmittedKernel,
+    rows: str,
+    operands: Sequence[str | View],
+    outputs: Sequence[str],
+    extent: Callable[[Dim], str] = str,
 ) -> DirectLaunch:
-    """The direct form of `EmittedKernel.launch`.
+    """The direct form of `EmittedKernel.launch`, which takes views as operands, too.
 
     Every number but a literal is a parameter, so that numbers and addresses decide the launch.
-    Parameters are named after those of the kernel: equal launches have equal functions.
+    Parameters are named after those of the kernel: equal launches have equal functions. `extent`
+    writes an extent of a view.
     """
-    names, fields = LocalNames(), _fields(kernel)
-    numbers, tensors = _Parameters(names), _Parameters(names)
-
-    def parameter(field: str, value: str) -> str:
-        return tensors.of(value, _name_of(kernel, field)) if field in fields else value
-
-    count = numbers.of(rows, "rows") if "rows" in fields else rows
-    given = {"operands": operands, "outputs": outputs}
-    arguments = [
-        replace(each, value=numbers.of(each.value.format(rows=rows, **given), each.name))
-        if each.type == "i32"
-        else each
-        for each in kernel.arguments
-    ]
-    inner = {
-        kind: [parameter(f"{kind}[{index}]", value) for index, value in enumerate(values)]
-        for kind, values in given.items()
-    }
-    launched = replace(kernel, name="return kernel", arguments=tuple(arguments))
-    body = launched.launch(count, **inner)
-    types = tuple(each.type for each in kernel.arguments)
-    return DirectLaunch(kernel.name, tuple(body), numbers.expressions, tensors.expressions, types)
+    return _Writer(kernel, {"operands": operands, "outputs": outputs}, extent).launch(rows)
 
 
-def _fields(kernel: EmittedKernel) -> set[str]:
-    """The fields of `EmittedKernel.launch` that a launch needs, other than for numbers of its own:
-    `rows`, `operands[0]`.
-    """
-    values = [each.value for each in kernel.arguments if each.type != "i32"]
-    values += [each.value for each in kernel.arguments if each.value == "{rows}"]
-    parts = (part for text in (kernel.grid, *values) for part in Formatter().parse(text))
-    return {field for _, field, _, _ in parts if field}
+class _Writer:
+    """Writes the function of one direct launch."""
+
+    def __init__(
+        self,
+        kernel: EmittedKernel,
+        given: Mapping[str, Sequence[str | View]],
+        extent: Callable[[Dim], str],
+    ):
+        self._kernel, self._given, self._extent = kernel, given, extent
+        names = LocalNames()
+        self._names = names
+        self._numbers, self._tensors = _Parameters(names), _Parameters(names)
+        self._views: list[str] = []
+
+    def launch(self, rows: str) -> DirectLaunch:
+        kernel, arguments = self._kernel, self._kernel.arguments
+        numbers = [each for each in arguments if self._is_number(each)]
+        inner = {
+            field for each in arguments if each not in numbers for field in _fields(each.value)
+        }
+        inner |= {field for text in (kernel.grid, *_whole_rows(numbers)) for field in _fields(text)}
+        count = self._numbers.of(rows, "rows") if "rows" in inner else rows
+        passed = {
+            each: self._numbers.of(each.value.format(rows=rows, **self._given), each.name)
+            for each in numbers
+        }
+        tensors = {
+            kind: [
+                self._tensor(f"{kind}[{index}]", value) if f"{kind}[{index}]" in inner else ""
+                for index, value in enumerate(values)
+            ]
+            for kind, values in self._given.items()
+        }
+        launched = replace(
+            kernel,
+            name="return kernel",
+            arguments=tuple(replace(a, value=passed.get(a, a.value)) for a in arguments),
+        )
+        body = [*self._views, *launched.launch(count, **tensors)]
+        return DirectLaunch(
+            kernel.name,
+            tuple(body),
+            self._numbers.expressions,
+            self._tensors.expressions,
+            tuple(self._origin(each) for each in arguments if each.type != "i32"),
+            tuple(each.type for each in arguments),
+        )
+
+    def _is_number(self, argument: KernelArgument) -> bool:
+        """Return whether the host program passes a number: those of views follow from others."""
+        values = [self._value(field) for field in _fields(argument.value) if field != "rows"]
+        return argument.type == "i32" and not any(isinstance(value, View) for value in values)
+
+    def _value(self, field: str) -> str | View:
+        """What is passed for a field such as `operands[0]`."""
+        return Formatter().get_field(field, (), self._given)[0]
+
+    def _tensor(self, field: str, value: str | View) -> str:
+        """The variable of the function for a field."""
+        hint = _name_of(self._kernel, field)
+        if isinstance(value, str):
+            return self._tensors.of(value, hint)
+        root = self._tensors.of(value.root, f"{hint}_base")
+        for dim in value.symbolic:
+            self._number(dim)
+        name = self._names.fresh(hint)
+        self._views.append(f"{name} = {value.text(root, self._number)}")
+        return name
+
+    def _number(self, dim: Dim) -> str:
+        text = self._extent(dim)
+        return self._numbers.of(text, text if text.isidentifier() else "extent")
+
+    def _origin(self, argument: KernelArgument) -> int:
+        value = self._value(_fields(argument.value)[0])
+        return self._tensors.position(value if isinstance(value, str) else value.root)
+
+
+def _fields(template: str) -> list[str]:
+    """The fields of a template in order: `rows`, `operands[0]`."""
+    return [field for _, field, _, _ in Formatter().parse(template) if field]
+
+
+def _whole_rows(numbers: Sequence[KernelArgument]) -> list[str]:
+    return [each.value for each in numbers if each.value == "{rows}"]
 
 
 class _Parameters:
@@ -128,6 +198,10 @@ class _Parameters:
     def expressions(self) -> dict[str, str]:
         """The expressions to pass, by parameter."""
         return {name: value for value, name in self._by_value.items()}
+
+    def position(self, value: str) -> int:
+        """The place of an expression among the parameters."""
+        return list(self._by_value).index(value)
 
     def of(self, value: str, hint: str) -> str:
         """The parameter for an expression, or the literal that it is."""

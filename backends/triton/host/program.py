@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -12,6 +13,7 @@ from coda_ir.backends.triton.host.buffers import HostBuffers
 from coda_ir.backends.triton.host.extents import Extents
 from coda_ir.backends.triton.host.kernels import HostKernels
 from coda_ir.backends.triton.host.text import torch_type
+from coda_ir.backends.triton.host.views import Step, View, keeps_order
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     indented,
@@ -46,6 +48,9 @@ class HostProgram:
         self.unused = self._hold_arguments() if self.is_boxed else []
         """Arguments without a use that are to be dropped."""
         self._variables: dict[SSAValue, str] = {**self.arguments.variables}
+        self._views: dict[SSAValue, View] = {}
+        self._pending: set[SSAValue] = set()
+        """Views without a variable, as only direct launches have read them so far."""
         self._dense: dict[SSAValue, str] = {}
         self._temporaries: list[str] = []
         self._counters: str | None = None
@@ -73,6 +78,11 @@ class HostProgram:
 
     def variable(self, value: SSAValue) -> str:
         """The tensor of a value, with whatever strides it has."""
+        if value in self._pending:
+            self._pending.remove(value)
+            view = self._views[value]
+            text = view.text(view.root, self.extents.of)
+            self.assign(value, text, is_dense=view.has_stated_strides, hint="view")
         if value not in self._variables:
             assert isinstance(value.owner, ConstantOp), "values are defined before they are used"
             self.assign(value, _constant_tensor(value.owner), is_dense=True, hint="constant")
@@ -80,7 +90,56 @@ class HostProgram:
 
     def is_dense(self, value: SSAValue) -> bool:
         """Whether `variable(value)` is known to be contiguous: it may have a copy that is."""
+        if value in self._pending:
+            return self._views[value].has_stated_strides
         return value in self._dense and self._dense[value] == self._variables[value]
+
+    def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
+        """Give a result a view of another value, or a copy where there is no such view."""
+        view = self._views[result] = self._view_of(base, step, self.dims(result))
+        if self.is_direct and (view.is_dense or step[0] != "reshape"):
+            self._pending.add(result)
+            return
+        x, is_dense = self.variable(base), view.has_stated_strides and self.is_dense(base)
+        text = replace(view, steps=(step,)).text(x, self.extents.of)
+        self.assign(result, text, is_dense=is_dense, hint=hint)
+
+    def _view_of(self, base: SSAValue, step: Step, dims: Dims) -> View:
+        is_dense, around = keeps_order(base, step), self._views.get(base)
+        if around is not None:
+            steps, is_dense = (*around.steps, step), is_dense and around.is_dense
+            return replace(around, steps=steps, dims=dims, is_dense=is_dense)
+        argument = base if isinstance(base, BlockArgument) else None
+        is_dense = is_dense and (argument is not None or self.is_dense(base))
+        return View(self.variable(base), (step,), dims, is_dense, argument)
+
+    def kernel_operand(self, value: SSAValue, *, is_range: bool = False) -> str | View:
+        """What a kernel takes for a value: a contiguous tensor, or one with its own strides."""
+        if value in self._pending:
+            view = self._views[value]
+            if view.is_dense and view.argument is not None:
+                self.arguments.need_dense(view.argument)
+            if view.is_dense or is_range:
+                return view
+        return self.variable(value) if is_range else self.operand(value)
+
+    def of_arguments(self, values: Sequence[SSAValue]) -> tuple[list[str], list[str]] | None:
+        """The arguments that values are, or are views of, and the expressions of the values; None
+        where a value is neither.
+        """
+        views = [self._views.get(value) for value in values]
+        arguments = [
+            value if view is None else view.argument
+            for value, view in zip(values, views, strict=True)
+        ]
+        variables = [self._variables[x] for x in arguments if isinstance(x, BlockArgument)]
+        if len(variables) < len(values):
+            return None
+        texts = [
+            name if view is None else view.text(name, self.extents.of)
+            for name, view in zip(variables, views, strict=True)
+        ]
+        return variables, texts
 
     def operand(self, value: SSAValue) -> str:
         """The tensor of a value, contiguous, as kernels need it."""
@@ -253,19 +312,17 @@ class HostProgram:
             self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored})')
 
     def launch(
-        self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
-    ) -> None:
-        self.lines += self.kernels.launch(kernel, rows, operands, outputs)
-
-    def pack(
         self,
-        op: Operation,
-        operands: Sequence[str],
-        compute: Callable[[str], Sequence[str]],
-        *,
-        is_kept: bool,
+        kernel: EmittedKernel,
+        rows: str,
+        operands: Sequence[str | View],
+        outputs: Sequence[str],
     ) -> None:
-        """What `compute` makes of weights, given a variable; it `is_kept` if these are arguments.
+        self.lines += self.kernels.launch(kernel, rows, operands, outputs, self.extents.of)
+
+    def pack(self, op: Operation, compute: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
+        """What `compute` makes of weights, given a variable and the operands. It is kept between
+        calls if these are arguments or views of them.
 
         What is kept is looked up before arguments are made dense: their identity is the key.
         """
@@ -273,16 +330,18 @@ class HostProgram:
         name = self.names.fresh(result.name_hint, "packed")
         self._variables[result] = self._dense[result] = name
         self._pack_count += 1
-        if not is_kept:
+        of_arguments = self.of_arguments(op.operands)
+        if of_arguments is None:
             self.buffers.keep(result, [name])
-            self.lines += compute(name)
+            self.lines += compute(name, [self.variable(operand) for operand in op.operands])
             return
-        key = f"{self._pack_count}, {', '.join(operands)}"
+        arguments, operands = of_arguments
+        others = ", ".join(arguments)
         self.packs += [
-            f"{name} = PACKED.find({key})",
+            f"{name} = PACKED.find({self._pack_count}, {others})",
             f"if {name} is None:",
-            *indented(compute(name)),
-            f"    PACKED.keep({key.replace(', ', f', {name}, ', 1)})",
+            *indented(compute(name, operands)),
+            f"    PACKED.keep({self._pack_count}, {name}, {others})",
         ]
 
     # The whole program

@@ -16,6 +16,7 @@ from coda_ir.backends.triton.operators.launching import (
     launch_map,
     operands_of,
 )
+from coda_ir.backends.triton.operators.row_pitches import parameter_pitches
 from coda_ir.backends.triton.row_kernels import (
     cross_entropy_kernel,
     layer_norm_kernel,
@@ -60,8 +61,11 @@ def _row_kernel(host: HostProgram, op: Operation, x: SSAValue, kernel: EmittedKe
 
 def _rms_norm(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, RMSNormOp)
-    kernel = kernel_of(host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm")))
-    operands = operands_of(host, op)
+    pitches = parameter_pitches(host, op)
+    kernel = kernel_of(
+        host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm"), pitches)
+    )
+    operands = operands_of(host, op, pitches)
     dims, group = host.dims(op.x), op.group_size
     rows = host.extents.size(dims[:-1])
     if op.group is not None:
@@ -69,15 +73,19 @@ def _rms_norm(host: HostProgram, op: Operation) -> None:
         rows = (
             host.extents.size((*dims[:-1], columns // group))
             if isinstance(columns, int)
-            else f"({operands[0]}.numel() // {group})"
+            else f"({host.operand(op.x)}.numel() // {group})"
         )
     launch(host, op, kernel, rows, operands)
 
 
 def _layer_norm(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, LayerNormOp)
-    emit = kernel_of(host, op, lambda names: layer_norm_kernel(op, names.fresh("layer_norm")))
-    _row_kernel(host, op, op.x, emit)
+    pitches = parameter_pitches(host, op)
+    kernel = kernel_of(
+        host, op, lambda names: layer_norm_kernel(op, names.fresh("layer_norm"), pitches)
+    )
+    rows = host.extents.size(host.dims(op.x)[:-1])
+    launch(host, op, kernel, rows, operands_of(host, op, pitches))
 
 
 def _norm_stats(host: HostProgram, op: Operation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, Operation
@@ -137,28 +137,23 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
             name=names.fresh("pack_weight"),
         ),
     )
-    operands = [host.variable(operand) for operand in op.operands]
     rows = host.extents.of(host.dims(op.result)[0])
 
-    def compute(name: str) -> list[str]:
+    def compute(name: str, operands: Sequence[str]) -> list[str]:
         return [host.empty(name, op.result), *kernel.launch(rows, operands, [name])]
 
-    host.pack(op, operands, compute, is_kept=_are_arguments(op))
+    host.pack(op, compute)
 
 
 def _scale_weight(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ScaleWeightOp)
-    weight, vector = (host.variable(operand) for operand in op.operands)
-    factor = vector if op.layout.data == Layout.NK else f"{vector}[:, None]"
+    column = "" if op.layout.data == Layout.NK else "[:, None]"
 
-    def compute(name: str) -> list[str]:
-        return [f"{name} = scaled({weight}, {factor})"]
+    def compute(name: str, operands: Sequence[str]) -> list[str]:
+        weight, vector = operands
+        return [f"{name} = scaled({weight}, {vector}{column})"]
 
-    host.pack(op, [weight, vector], compute, is_kept=_are_arguments(op))
-
-
-def _are_arguments(op: Operation) -> bool:
-    return all(isinstance(value, BlockArgument) for value in op.operands)
+    host.pack(op, compute)
 
 
 WRITERS: Mapping[type, Writer] = {

@@ -19,6 +19,7 @@ from coda_ir.dialects.coda import (
     BroadcastOp,
     CrossEntropyGradOp,
     EmbeddingGradOp,
+    LibraryCallOp,
     PadOp,
     SumToOp,
     WeightGradientOp,
@@ -148,7 +149,7 @@ def _vjp(host: HostProgram, op: Operation) -> None:
 
 
 @contextmanager
-def repeatable(host: HostProgram, op: CallOp | VjpOp) -> Generator[None]:
+def repeatable(host: HostProgram, op: CallOp | LibraryCallOp | VjpOp) -> Generator[None]:
     """Have what is emitted for a call of PyTorch run so that it gives the same bits each time."""
     start, needs = len(host.lines), determinism_of(op)
     yield

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
 from coda_ir.backends.triton.names import NameAllocator
@@ -28,7 +29,11 @@ def kernel_of(
 
 
 def launch(
-    host: HostProgram, op: Operation, kernel: EmittedKernel, rows: str, operands: Sequence[str]
+    host: HostProgram,
+    op: Operation,
+    kernel: EmittedKernel,
+    rows: str,
+    operands: Sequence[str | View],
 ) -> None:
     outputs: list[str] = []
     for result in op.results:
@@ -36,21 +41,23 @@ def launch(
         if operand is None:
             outputs.append(host.allocate(result))
         else:
-            outputs.append(operands[list(op.operands).index(operand)])
-            host.overwrite(result, outputs[-1])
+            owned = operands[list(op.operands).index(operand)]
+            assert isinstance(owned, str), "results are stored in variables of their own"
+            outputs.append(owned)
+            host.overwrite(result, owned)
     outputs += workspace(host, kernel, rows)
     host.launch(kernel, rows, operands, outputs)
 
 
-def operands_of(host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()) -> list[str]:
+def operands_of(
+    host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()
+) -> list[str | View]:
     """The tensors of the operands of `op`: dense but for `ranges`, which keep their strides."""
     in_place = [overwritten(result) for result in op.results]
     return [
-        host.variable(operand)
-        if operand in ranges
-        else host.owned(operand)
-        if operand in in_place
-        else host.operand(operand)
+        host.owned(operand)
+        if operand in in_place and operand not in ranges
+        else host.kernel_operand(operand, is_range=operand in ranges)
         for operand in op.operands
     ]
 
@@ -67,7 +74,7 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
         host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches)
     )
     in_place = [overwritten(result) for result in op.results]
-    operands = [
+    operands: list[str | View] = [
         host.owned(value)
         if value in in_place
         else _map_operand(host, value, lowered, domain, is_range=value in pitches)
@@ -78,18 +85,18 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
 
 def _map_operand(
     host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims, *, is_range: bool
-) -> str:
+) -> str | View:
     """The tensor of an operand, with its strides where it `is_range`; "None" for a constant, which
     is in the kernel.
     """
     if is_range:
-        return host.variable(value)
+        return host.kernel_operand(value, is_range=True)
     if all(port.value is not value for port in lowered.segment.ports):
         return "None"
     if value in lowered.expanded:
         is_column = lowered.expanded[value] and len(host.dims(value)) < len(domain)
         return host.dense_expanded(value, domain, add_column=is_column)
-    return host.operand(value)
+    return host.kernel_operand(value)
 
 
 def _block_level_name(op: Operation) -> str | None:

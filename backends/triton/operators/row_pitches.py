@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import ReshapeOp, SliceOp
+from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
 from coda_ir.storage import ALIGNMENT, overwritten
@@ -32,6 +32,14 @@ def row_pitches(
 def table_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
     """The tables of a GEMM that are such ranges, with the elements between starts of rows."""
     return _pitches(host, op.segments(), (), [*op.inputs, *op.weights])
+
+
+def parameter_pitches(host: HostProgram, op: RMSNormOp | LayerNormOp) -> dict[SSAValue, int]:
+    """The parameters of a norm, one row for each sample, that are such ranges, with the elements
+    between the starts of their rows."""
+    tables = [value for value in op.operands[1:] if value is not op.x and len(shape_of(value)) > 1]
+    pitches = {value: row_pitch(host, value) for value in tables}
+    return {value: pitch for value, pitch in pitches.items() if pitch is not None}
 
 
 def row_pitch(host: HostProgram, value: SSAValue) -> int | None:

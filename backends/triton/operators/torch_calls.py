@@ -20,6 +20,7 @@ from coda_ir.dialects.coda import (
     BarrierOp,
     ConcatOp,
     EmbeddingOp,
+    LibraryCallOp,
     ReshapeOp,
     SliceOp,
     TransposeOp,
@@ -77,6 +78,18 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 
 
+def _call_library(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, LibraryCallOp)
+    operands = [host.variable(operand) for operand in op.operands]
+    call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
+    hint = op.name.removeprefix("coda.")
+    with repeatable(host, op):
+        if len(op.results) == 1:
+            host.assign(op.results[0], call, is_dense=False, hint=hint)
+        else:
+            host.assign_all(op.results, call, hint=hint)
+
+
 def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAttention) -> None:
     kernel = kernel_of(
         host, op, lambda names: one_query_kernel(attention, names.fresh("attend_one_query"))
@@ -105,9 +118,11 @@ def _reshape(host: HostProgram, op: Operation) -> None:
             f"{', '.join(map(str, unknown))} cannot be told from the arguments",
             "use dimensions that an argument has",
         )
+    if not unknown:
+        host.view(op.result, op.x, ("reshape", dims), hint="reshaped")
+        return
     extents = ["-1" if dim in unknown else host.extents.of(dim) for dim in dims]
-    x = host.variable(op.x)
-    call = f"{x}.reshape({', '.join(extents)})" if extents else f"{x}.reshape(())"
+    call = f"{host.variable(op.x)}.reshape({', '.join(extents)})"
     host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
 
 
@@ -120,20 +135,19 @@ def _barrier(host: HostProgram, op: Operation) -> None:
 
 def _transpose(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TransposeOp)
-    call = f"{host.variable(op.x)}.permute({', '.join(map(str, op.permutation))})"
-    host.assign(op.result, call, is_dense=False, hint="transposed")
+    host.view(op.result, op.x, ("permute", tuple(op.permutation)), hint="transposed")
 
 
 def _slice(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SliceOp)
     dim, start, stop = op.range
-    call = f"{host.variable(op.x)}.narrow({dim}, {start}, {stop - start})"
-    host.assign(op.result, call, is_dense=False, hint="part")
+    host.view(op.result, op.x, ("narrow", (dim, start, stop - start)), hint="part")
 
 
 WRITERS: Mapping[type, Writer] = {
     AttentionOp: _attention,
     EmbeddingOp: _embedding,
+    LibraryCallOp: _call_library,
     CallOp: _call_torch,
     ConcatOp: _concat,
     ReshapeOp: _reshape,

@@ -128,8 +128,12 @@ class DirectLaunch:
 
     MAX_ENTRIES = 4096
 
-    def __init__(self, kernel, launch):
+    def __init__(self, kernel, origins, launch):
+        """`origins` has the position among the tensors of each tensor that the kernel takes, or of
+        the one that it is a view of.
+        """
         self.kernel = kernel
+        self.origins = origins
         self.launch = launch
         self.prepared = {}
         self.templates = {}
@@ -153,12 +157,10 @@ class DirectLaunch:
         key = (device, numbers, *[address % 16 == 0 for address in addresses])
         template = self.templates.get(key)
         if template is None:
-            # Other objects for the same memory: a tensor may be passed twice.
-            aliases = [tensor.detach() for tensor in tensors]
-            grid, arguments, options = self.launch(RECORDER, *numbers, *aliases)
-            places = {id(tensor): place for place, tensor in enumerate(aliases)}
+            grid, arguments, options = self.launch(RECORDER, *numbers, *tensors)
             kind = (device, *map(specialization, arguments))
-            template = attempt(Template, self.layouts.get(kind), grid, arguments, places)
+            origins = [(place, tensors[place]) for place in self.origins]
+            template = attempt(Template, self.layouts.get(kind), grid, arguments, origins)
             if template is not None:
                 self.keep(self.templates, key, template)
                 return template
@@ -175,8 +177,8 @@ class DirectLaunch:
         entries[key] = value
 
 
-def direct(kernel):
-    return functools.partial(DirectLaunch, kernel)
+def direct(kernel, origins):
+    return functools.partial(DirectLaunch, kernel, origins)
 
 
 def attempt(make, *arguments):
@@ -271,30 +273,42 @@ class TensorMap:
         return encode(place, *self.first, address, *self.others)
 
 
+def offset_in(x, origin):
+    """The byte at which a view begins behind the address of another tensor. Raises ValueError for a
+    tensor with memory of its own.
+    """
+    if x.untyped_storage().data_ptr() != origin.untyped_storage().data_ptr():
+        raise ValueError("the tensor is no view")
+    return x.data_ptr() - origin.data_ptr()
+
+
 class Template:
     """A launch with numbers, whose tensors may be at any addresses. Raises some error where the
     arguments do not fit the layout.
     """
 
-    def __init__(self, layout, grid, arguments, places):
-        """`places` are those of the tensors among the addresses, by id."""
+    def __init__(self, layout, grid, arguments, origins):
+        """`origins` has the place among the addresses, and the tensor there, of each tensor."""
         metadata, block = layout.metadata, (32 * layout.metadata.num_warps, 1, 1)
         grid, overlaps = (*grid, 1, 1)[:3], int(metadata.launch_pdl)
         self.layout = layout
         self.config = LaunchConfig(grid, block, metadata.shared, None, OVERLAPPED, overlaps)
         self.tensors = []
         maps, data = iter(layout.maps), bytearray(layout.bytes)
+        origins = iter(origins)
         for x, parameters in zip(arguments, layout.parameters):
             values = (x,)
             if not isinstance(x, int):
                 is_tensor = isinstance(x, torch.Tensor)
                 values = (0,) if is_tensor else (b"", *x.shape, *x.strides)
                 tensor_map = None if is_tensor else TensorMap(x, next(maps))
-                self.tensors.append((parameters[0][1], places[id(tensor_of(x))], tensor_map))
+                place, origin = next(origins)
+                start = offset_in(tensor_of(x), origin)
+                self.tensors.append((parameters[0][1], place, start, tensor_map))
             for (format, offset), value in zip(parameters, values):
                 struct.pack_into(format, data, offset, value)
         # The parameters that were prepared last, and the addresses in them.
-        self.last = (bytes(data), (None,) * len(places))
+        self.last = (bytes(data), None)
 
     def prepared(self, stream, addresses):
         """The launch with tensors at these addresses; None where the driver has no tensor map."""
@@ -303,9 +317,9 @@ class Template:
         first = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
         start, end = ctypes.addressof(memory) + first, first + len(data)
         ctypes.memmove(start, data, len(data))
-        for offset, place, tensor_map in self.tensors:
-            address = addresses[place]
-            if known[place] == address:
+        for offset, place, first_byte, tensor_map in self.tensors:
+            address = addresses[place] + first_byte
+            if known is not None and known[place] == addresses[place]:
                 continue
             if tensor_map is None:
                 struct.pack_into("Q", memory, first + offset, address)

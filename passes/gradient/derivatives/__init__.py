@@ -66,6 +66,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
         (coda.CompareOp, coda.LogicalAndOp, coda.LogicalNotOp, coda.LogicalOrOp),
         "its result is a truth value",
     ),
+    coda.OneHotOp: "its result is integers",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
@@ -34,7 +35,7 @@ _OPERAND = re.compile(r"\{(\d+)\}")
 class Call:
     """A call of which a rule gives the derivative."""
 
-    op: CallOp
+    op: CallOp | LibraryCallOp
     adjoint: Adjoint
 
     @property

@@ -20,7 +20,7 @@ has to differentiate the call.
 """
 
 
-def give_call(op: CallOp, adjoint: Adjoint) -> bool:
+def give_call(op: CallOp | coda.LibraryCallOp, adjoint: Adjoint) -> bool:
     """Give the inputs of a call their gradients without running it again, where a rule can."""
     call = Call(op, adjoint)
     rule, dy = CALL_RULES.get(op.callee.data), call.dy
@@ -405,6 +405,7 @@ CALL_RULES: Mapping[str, CallRule] = {
     "aten.scatter_add.default": _scatter,
     "aten.topk.default": _selected_by_value,
     "aten.sort.default": _selected_by_value,
+    "aten.sort.stable": _selected_by_value,
     "aten.max.dim": _selected_by_value,
     "aten.min.dim": _selected_by_value,
     "aten.sum.dim_IntList": _sum,

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp, OneHotOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import (
     ATTENTION,
@@ -35,7 +36,7 @@ _OF_ELEMENTS = re.compile(r"aten\.(clamp|where|view_as|expand_as|reshape_as)\w*\
 
 
 def _call(op: CallOp, adjoint: Adjoint) -> None:
-    """By a rule of its own; else the vector-Jacobian product, which computes the call again."""
+    """By a rule of its own, else as any call."""
     if op.callee.data in _DROPOUTS:
         _give_dropout(op, adjoint)
         return
@@ -47,12 +48,24 @@ def _call(op: CallOp, adjoint: Adjoint) -> None:
         assert dy is not None
         adjoint.give(op.inputs[1], dy)
         return
-    if give_convolution(op, adjoint) or give_call(op, adjoint):
-        return
+    if not give_convolution(op, adjoint):
+        _library_call(op, adjoint)
+
+
+def _library_call(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
+    """By a rule of the overload, else by PyTorch."""
+    if not give_call(op, adjoint):
+        _vjp(op, adjoint)
+
+
+def _vjp(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
+    """The vector-Jacobian product, which computes the call again."""
     positions = op.picks or tuple(range(len(op.outputs)))
     pairs = zip(positions, adjoint.d_results, strict=True)
     known = {position: gradient for position, gradient in pairs if gradient is not None}
-    wrt = [number for number in differentiable_inputs(op) if adjoint.wants(op.inputs[number])]
+    wrt = [number for number, value in enumerate(op.inputs) if adjoint.wants(value)]
+    if isinstance(op, CallOp):
+        wrt = [number for number in differentiable_inputs(op) if number in wrt]
     vjp = VjpOp(
         op.callee.data,
         op.inputs,
@@ -189,4 +202,7 @@ def _give_attention(op: CallOp, adjoint: Adjoint) -> None:
         adjoint.give(value, gradient)
 
 
-TORCH_RULES: dict[type, Rule] = {CallOp: _call}
+TORCH_RULES: dict[type, Rule] = {
+    CallOp: _call,
+    **{op: _library_call for op in LIBRARY_CALL_OPS if op is not OneHotOp},
+}

@@ -3,6 +3,7 @@ another process, since Triton must not be in its interpreter.
 """
 
 import gc
+import inspect
 import re
 import struct
 import weakref
@@ -38,7 +39,7 @@ def add_rows(x_ptr, out_ptr, M, stride, wide):
     tl.store(out_ptr + place, tl.load(x_ptr + place) + M + wide)
 
 
-@direct(add_rows)
+@direct(add_rows, (0, 1))
 def launch_add_rows(kernel, rows, stride, wide, x, out):
     return kernel[(rows,)](x, out, rows, stride, wide, num_warps=1)
 
@@ -50,7 +51,7 @@ def copy_box(x_desc, out_ptr, M):
     tl.store(out_ptr + place, tile, mask=place < M)
 
 
-@direct(copy_box)
+@direct(copy_box, (0, 1))
 def launch_copy_box(kernel, rows, columns, x, out):
     return kernel[(rows + 15) // 16,](
         TensorDescriptor(x, [rows, columns], [columns, 1], [16, 16]), out, rows, num_warps=1
@@ -223,6 +224,27 @@ def test_what_is_known_is_bounded(
     for rows, x in enumerate(tensors, 1):
         assert both(fake, launch, (rows, 16, 7), x, tensors[0])
         assert max(map(len, (launch.prepared, launch.templates, launch.layouts))) <= 3
+
+
+RANGES = """
+fn f(x: bf16[B, T, 64], c: bf16[B, 48], weight w_c: bf16[384, 48], weight w: bf16[64, 64]) {
+    m = reshape(linear(c, w_c), [B, 1, 384])
+    shift, scale, gate, _, _, _ = chunk(m, 6)
+    h = (x - 1) * (1 + scale) + shift
+    return x + gate * linear(h, w)
+}
+"""
+
+
+def test_views_are_where_their_tensors_are(fake: fake_cuda.FakeCuda):
+    """Ranges of one tensor that only kernels read take no statement of the host."""
+    module = loaded(RANGES, SCHEDULE)
+    assert "narrow" not in inspect.getsource(module.run)
+    for batch, time in ((2, 8), (3, 5), (2, 8)):
+        shapes = [(batch, time, 64), (batch, 48), (384, 48), (64, 64)]
+        inputs = [torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes]
+        for _ in range(2):
+            assert fake_cuda.compare_launches(module, partial(module.run, *inputs), fake) == 3
 
 
 def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, program: Any):
@@ -443,9 +465,9 @@ def test_other_kernels_are_left_to_triton(
 
 def template(kernels: Any, compiled: Any, arguments: tuple[Any, ...]) -> object | None:
     """A launch of a kernel that Triton has compiled; None where Triton has to launch it."""
-    places = {id(kernels.tensor_of(x)): 0 for x in arguments if not isinstance(x, int)}
+    origins = [(0, kernels.tensor_of(x)) for x in arguments if not isinstance(x, int)]
     layout = kernels.attempt(kernels.ParameterLayout, compiled, arguments)
-    return kernels.attempt(kernels.Template, layout, (1,), arguments, places)
+    return kernels.attempt(kernels.Template, layout, (1,), arguments, origins)
 
 
 def boxed_arguments(kernels: Any) -> tuple[Any, ...]:

@@ -91,7 +91,7 @@ def test_launches_of_other_types_are_told_apart():
     functions = LaunchFunctions(NameAllocator())
     bodies = ("return kernel[(rows,)](x)",)
     names = [
-        functions.name_of(DirectLaunch("add", bodies, {"rows": "n"}, {"x": "y"}, (type,)))
+        functions.name_of(DirectLaunch("add", bodies, {"rows": "n"}, {"x": "y"}, (0,), (type,)))
         for type in ("*bf16", "*fp32", "*bf16")
     ]
     assert names == ["launch_add", "launch_add_1", "launch_add"] and len(functions.sources) == 2

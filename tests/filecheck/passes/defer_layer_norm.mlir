@@ -17,9 +17,9 @@ func.func @linear(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>
 // CHECK-NEXT:   %0 = coda.linear %s_scaled, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %g_1 = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %w, %beta : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
 // CHECK-NEXT:   %2 = coda.mul %shift, %g_1 : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %3 = coda.sub %1, %2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %w, %beta : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
 // CHECK-NEXT:   %4 = coda.add %3, %beta_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %b_1 = coda.cast %b : (tensor<16xbf16>) -> tensor<16xf32>
 // CHECK-NEXT:   %5 = coda.add %4, %b_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
@@ -197,9 +197,9 @@ func.func @bias_only(%x: tensor<?x8xf16>, %beta: tensor<8xf16>, %w: tensor<16x8x
 // CHECK-NEXT:   %0 = coda.linear %s, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %column_sums = gemm.pack_weight nk %w : (tensor<16x8xf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %w, %beta : (tensor<16x8xf16>, tensor<8xf16>) -> tensor<16xf32>
 // CHECK-NEXT:   %2 = coda.mul %shift, %column_sums : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %3 = coda.sub %1, %2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %w, %beta : (tensor<16x8xf16>, tensor<8xf16>) -> tensor<16xf32>
 // CHECK-NEXT:   %4 = coda.add %3, %beta_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %z = coda.cast %4 : (tensor<?x16xf32>) -> tensor<?x16xf16>
 // CHECK-NEXT:   func.return %z : tensor<?x16xf16>

@@ -203,3 +203,24 @@ func.func @own_epilogues(%x: tensor<?x8xbf16>, %v: tensor<8x8xbf16>, %g: tensor<
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y, %z, %amax : tensor<?x8xbf16>, tensor<?x12xbf16>, tensor<?x?xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A scale of each sample moves to x as that of all rows does.
+
+func.func @modulated(%x: tensor<?x?x8xbf16>, %s: tensor<?x1x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x?x16xbf16> {
+  %y = coda.silu %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  %h = coda.rms_norm %y, %s {eps = 1.0e-6 : f64} : (tensor<?x?x8xbf16>, tensor<?x1x8xbf16>) -> tensor<?x?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xbf16>
+  func.return %z : tensor<?x?x16xbf16>
+}
+
+// CHECK:      func.func @modulated(
+// CHECK-NEXT:   %y = coda.silu %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %y_scaled = coda.mul %y, %s : (tensor<?x?x8xbf16>, tensor<?x1x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %y {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x?x8xbf16>) -> tensor<?x?x1xf32>
+// CHECK-NEXT:   %0 = coda.linear %y_scaled, %w : (tensor<?x?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x?x16xf32>, tensor<?x?x1xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %1 : (tensor<?x?x16xf32>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x?x16xbf16>
+// CHECK-NEXT: }

@@ -27,16 +27,14 @@
 // CHECK-NEXT:   %shift2 = coda.slice %m {dim = 2 : i64, start = 192 : i64, stop = 256 : i64} : (tensor<?x1x384xbf16>) -> tensor<?x1x64xbf16>
 // CHECK-NEXT:   %scale2 = coda.slice %m {dim = 2 : i64, start = 256 : i64, stop = 320 : i64} : (tensor<?x1x384xbf16>) -> tensor<?x1x64xbf16>
 // CHECK-NEXT:   %gate2 = coda.slice %m {dim = 2 : i64, start = 320 : i64, stop = 384 : i64} : (tensor<?x1x384xbf16>) -> tensor<?x1x64xbf16>
-// CHECK-NEXT:   %2 = coda.layer_norm %x {eps = 1.000000e-06 : f64} : (tensor<?x?x64xbf16>) -> tensor<?x?x64xbf16>
-// CHECK-NEXT:   %h1 = gemm.map table(%scale1 : tensor<?x1x64xbf16>) tile(%2 : tensor<?x?x64xbf16>) table(%shift1 : tensor<?x1x64xbf16>)
-// CHECK-NEXT:       -> (tile : tensor<?x?x64xbf16>) {
-// CHECK-NEXT:     ^bb0(%scale1_1: f32, %3: f32, %shift1_1: f32):
-// CHECK-NEXT:       %4 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %5 = arith.addf %4, %scale1_1 : f32
-// CHECK-NEXT:       %6 = arith.mulf %3, %5 : f32
-// CHECK-NEXT:       %h1_1 = arith.addf %6, %shift1_1 : f32
-// CHECK-NEXT:       gemm.yield %h1_1 : f32
+// CHECK-NEXT:   %2 = gemm.map tile(%scale1 : tensor<?x1x64xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x1x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%scale1_1: f32):
+// CHECK-NEXT:       %3 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %4 = arith.addf %3, %scale1_1 : f32
+// CHECK-NEXT:       gemm.yield %4 : f32
 // CHECK-NEXT:     }
+// CHECK-NEXT:   %h1 = coda.layer_norm %x, %2, %shift1 {eps = 1.000000e-06 : f64} : (tensor<?x?x64xbf16>, tensor<?x1x64xbf16>, tensor<?x1x64xbf16>) -> tensor<?x?x64xbf16>
 // CHECK-NEXT:   %3 = gemm.fused %h1 : tensor<?x?x64xbf16>
 // CHECK-NEXT:     columns(%w_qkv : tensor<192x64xbf16>) row(%b_qkv : tensor<192xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x?x192xbf16>) {

@@ -29,6 +29,7 @@ EXPRESSIONS: dict[str, Meaning] = {
     "x.clamp(-0.5, 0.5)": lambda x, y, w, m: x.clamp(-0.5, 0.5),
     "(x + y).square()": lambda x, y, w, m: (x + y) ** 2,
     "x.cumsum(-1)": lambda x, y, w, m: x.cumsum(-1),
+    "cumprod(x, -1)": lambda x, y, w, m: x.cumprod(-1),
     "x.mul(y)": lambda x, y, w, m: x * y,
     # Functions without a module.
     "swish(x)": lambda x, y, w, m: F.silu(x),
@@ -37,7 +38,6 @@ EXPRESSIONS: dict[str, Meaning] = {
     "clip(x, -1, 1)": lambda x, y, w, m: x.clip(-1, 1),
     "cat([x, y], -1)": lambda x, y, w, m: torch.cat([x, y], -1),
     "cat([x, y], dim=0)": lambda x, y, w, m: torch.cat([x, y], 0),
-    "topk(x, 3)": lambda x, y, w, m: x.topk(3).values,
     "masked_fill(x, m, -1.5)": lambda x, y, w, m: x.masked_fill(m, -1.5),
     "less(x, 0)": lambda x, y, w, m: x < 0,
     "unsqueeze(x, 1)": lambda x, y, w, m: x.unsqueeze(1),

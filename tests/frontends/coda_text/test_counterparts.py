@@ -55,10 +55,6 @@ def filled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.masked_fill(y, 0.0)
 
 
-def group_norm(x: torch.Tensor) -> torch.Tensor:
-    return F.group_norm(x, 8)
-
-
 def unsqueezed(x: torch.Tensor) -> torch.Tensor:
     return x.unsqueeze(0)
 
@@ -86,10 +82,6 @@ FUNCTIONS_OF_ONE: dict[str, Unary] = {
     "std": lambda x: x.std(-1, keepdim=True),
     "argmax": lambda x: x.argmax(-1),
     "argmin": lambda x: x.argmin(-1),
-    "sort": lambda x: x.sort(-1).values,
-    "argsort": lambda x: x.argsort(-1),
-    "topk": lambda x: x.topk(5).values,
-    "cumsum": lambda x: x.cumsum(-1),
     "cumprod": lambda x: x.cumprod(-1),
     "logcumsumexp": lambda x: x.logcumsumexp(-1),
     "log_softmax": lambda x: x.log_softmax(-1),
@@ -146,10 +138,10 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
         torch.addmm,
     ),
     "flatten": ("x: f32[M, 64]", lambda: [torch.randn(M, N)], torch.flatten),
-    "group_norm": (
-        "x: f32[M, 64]",
-        lambda: [torch.randn(M, N)],
-        group_norm,
+    "index_select": (
+        "x: f32[M, 64], y: f32[M, 64], z: i64[M]",
+        lambda: [torch.randn(M, N), torch.randn(M, N), torch.arange(M).flip(0)],
+        lambda x, z: x[z],
     ),
 }
 ATTENTION = ("scaled_dot_product_attention", "sdpa", "flash_attention", "flash_attn_func")

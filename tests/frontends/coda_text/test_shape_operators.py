@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import coda_ir
-from coda_ir.compiled import Target
+from coda_ir.options import Target
 
 Tensors = tuple[torch.Tensor, ...]
 

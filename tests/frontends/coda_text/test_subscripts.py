@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import coda_ir
-from coda_ir.compiled import Target
+from coda_ir.options import Target
 
 SUBSCRIPTS = [
     "x[:, 0:4]",

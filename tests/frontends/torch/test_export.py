@@ -12,12 +12,13 @@ import torch.nn.functional as F
 from torch import nn
 
 import coda_ir
-from coda_ir.api import CompiledFunction, Lowering, find_entry
+from coda_ir.api import Lowering, find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.defects import DefectWarning
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch import ExportedModel, export
+from coda_ir.launching.executable import TritonExecutable
 from coda_ir.remarks import source_position
 
 DYNAMIC: Any = torch.export.Dim.DYNAMIC
@@ -407,18 +408,14 @@ def test_an_exported_program():
         export(program)
 
 
-@pytest.mark.parametrize("place", ["_artifact", "_generated", "unchecked"])
+@pytest.mark.parametrize("place", ["artifact", "prepare", "run"])
 def test_a_defect_of_this_package(monkeypatch: pytest.MonkeyPatch, place: str):
     """While a program is emitted, imported, and run."""
-    run = CompiledFunction.unchecked
 
-    def fail(function: CompiledFunction, *tensors: torch.Tensor) -> Any:
-        if function.target == "reference":
-            return run(function, *tensors)
+    def fail(*_: object) -> Any:
         raise UnboundLocalError("a defect")
 
-    is_method = place == "unchecked"
-    monkeypatch.setattr(CompiledFunction, place, fail if is_method else property(fail))
+    monkeypatch.setattr(Lowering if place == "artifact" else TritonExecutable, place, fail)
     model, x = Block(), torch.randn(2, 5, 16)
     exported = export(model, (x,), dynamic_shapes=({1: torch.export.Dim("T", max=64)},))
     with torch.no_grad():

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
+from support.emitted import module_of
 from torch import nn
 from torch.export import Dim
 
@@ -143,7 +144,7 @@ class TestCompiled:
         layers = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 16)).bfloat16()
         x = torch.randn(3, 16).bfloat16()
         compiled = coda_ir.export(layers, (x,)).compile(device="cpu")
-        generated: Any = compiled.function._generated  # pyright: ignore[reportPrivateUsage]
+        generated: Any = module_of(compiled.function)
         compiled(x)
         kept: dict[Any, Any] = dict(generated.PACKED.entries)
         compiled(x)

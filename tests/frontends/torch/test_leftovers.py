@@ -297,7 +297,7 @@ def test_results_are_laid_out_as_stated(monkeypatch: pytest.MonkeyPatch, program
     monkeypatch.setattr(torch.ops.aten, name, rows_first(getattr(torch.ops.aten, name)))
     for program in programs.values():
         name = coda_ir.inductor.operator_name(program)
-        given = [torch.randn(spec.dims).to(spec.dtype) for spec in program.signature.arguments]
+        given = [torch.randn(spec.dims).to(spec.dtype) for spec in program.info.signature.arguments]
         checks = ("test_schema", "test_faketensor")
         opcheck: Any = getattr(torch.library, "opcheck")  # noqa: B009  (partly without types)
         opcheck(torch.ops.coda_ir.program, (name, given), test_utils=checks)

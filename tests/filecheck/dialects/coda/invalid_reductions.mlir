@@ -34,6 +34,30 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>) {
 
 // -----
 
+func.func @f(%x: tensor<?x4x8xbf16>, %w: tensor<?x4x8xbf16>) {
+  // expected-error@below {{operand weight has shape ?x4x8, expected 8, or one such row for each sample of ?x4x8}}
+  %r = coda.rms_norm %x, %w {eps = 1.0e-6} : (tensor<?x4x8xbf16>, tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xbf16>, %b: tensor<3x1x8xbf16>) {
+  // expected-error@below {{operand bias has shape 3x1x8, expected 8, or one such row for each sample of ?x4x8}}
+  %r = coda.layer_norm %x, %b {eps = 1.0e-6, bias_only} : (tensor<?x4x8xbf16>, tensor<3x1x8xbf16>) -> tensor<?x4x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xbf16>, %w: tensor<?x1x4xbf16>) {
+  // expected-error@below {{operand weight has shape ?x1x4, expected 4}}
+  %r = coda.rms_norm %x, %w {eps = 1.0e-6, group = 4 : i64} : (tensor<?x4x8xbf16>, tensor<?x1x4xbf16>) -> tensor<?x4x8xbf16>
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8xf16>) {
   // expected-error@below {{operand weight has element type f16, expected bf16}}
   %r = coda.rms_norm %x, %w {eps = 1.0e-6} : (tensor<?x8xbf16>, tensor<8xf16>) -> tensor<?x8xbf16>

@@ -1,8 +1,8 @@
-"""Replays a compiled graph as CUDA graphs: one for each combination of sizes, a bounded number.
+"""Replays a program as CUDA graphs: one for each combination of sizes, a bounded number.
 
-What a call gives is a copy, so that the next call does not change it. Inputs whose address stays
-the same between calls, such as weights and a static cache, are read and updated where they are; the
-others are copied to a fixed place first, and back from there if the graph updates them.
+Inputs whose address stays the same between calls, such as weights and a static cache, are read and
+updated where they are; the others are copied to a fixed place first, and back from there if the
+program updates them. Weights at other addresses, and other streams, have graphs of their own.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """Captures CUDA graphs, whose memory is one pool of its own."""
+    """Captures CUDA graphs."""
 
-    def __init__(self, device: torch.device):
-        self._device = device
-        self._pool: Any = None
+    def __init__(self, device: torch.device, *, shares_memory: bool = True):
+        """Graphs of a stream that `shares_memory` write their results into the same pool."""
+        self._device, self._shares_memory = device, shares_memory
+        self._pools: dict[int, Any] = {}
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
         cuda: Any = torch.cuda  # partly without types
         with cuda.device(self._device):
-            if self._pool is None:
-                self._pool = cuda.graph_pool_handle()
-            graph = cuda.CUDAGraph()
-            with captured(graph, pool=self._pool):
+            graph, pool = cuda.CUDAGraph(), None
+            if self._shares_memory:
+                pool = self._pools.setdefault(_stream(), cuda.graph_pool_handle())
+            with captured(graph, pool=pool):
                 results = run()
             return graph.replay, results
 
@@ -80,7 +81,10 @@ class _Recorded:
 
 
 class CudaGraphs:
-    """Runs `run` as it is the first time that sizes are seen, and captures it the second time."""
+    """Runs `run` as it is the first time that sizes are seen, and captures it the second time.
+
+    Results are copies, which the next call does not change.
+    """
 
     def __init__(
         self,
@@ -88,15 +92,23 @@ class CudaGraphs:
         recorder: Recorder,
         weights: Collection[int] = (),
         updated: Collection[int] = (),
+        copied: Collection[int] = (),
+        *,
+        captures_at_once: bool = False,
+        lends_results: bool = False,
     ):
         """`weights` are the positions of inputs that are never copied, `updated` of those that
-        `run` changes.
+        `run` changes, `copied` of those that are copied from the first call on.
+
+        With `captures_at_once`, the first call with sizes captures already. With `lends_results`,
+        the results of a replay are valid until the next one of the same graph.
         """
         self._run = run
         self._recorder = recorder
         self._weights = frozenset(weights)
         self._updated = frozenset(updated)
-        self._moving: set[int] = set()
+        self._moving = set(copied)
+        self._captures_at_once, self._lends_results = captures_at_once, lends_results
         self._seen: OrderedDict[Key, Addresses] = OrderedDict()
         self._recorded: OrderedDict[Key, _Recorded] = OrderedDict()
         self._captures = 0
@@ -105,7 +117,7 @@ class CudaGraphs:
     def __call__(self, inputs: list[torch.Tensor]) -> Tensors:
         if self._is_off or _is_capturing():
             return self._run(inputs)
-        key, addresses = _key_of(inputs), _addresses(inputs)
+        key, addresses = self._key(inputs), _addresses(inputs)
         recorded = self._recorded.get(key)
         if recorded is not None and self._is_stale(recorded, addresses):
             del self._recorded[key]
@@ -113,11 +125,19 @@ class CudaGraphs:
         if recorded is None:
             return self._run_and_capture(key, inputs, addresses)
         self._recorded.move_to_end(key)
-        return _replay(recorded, inputs)
+        _run_at(recorded.copied, recorded.updated, inputs, recorded.replay)
+        if self._lends_results:
+            return recorded.results
+        return [result.clone() for result in recorded.results]
+
+    def _key(self, inputs: Tensors) -> Key:
+        """The streams, sizes, strides and addresses of weights that a capture depends on."""
+        layouts = ((value.shape, value.stride()) for value in inputs)
+        return _stream(), *layouts, *(inputs[at].data_ptr() for at in self._weights)
 
     def _is_stale(self, recorded: _Recorded, addresses: Addresses) -> bool:
         moved = {at for at, address in recorded.fixed.items() if addresses[at] != address}
-        self._moving |= moved - self._weights
+        self._moving |= moved
         return bool(moved)
 
     def _run_and_capture(
@@ -129,9 +149,9 @@ class CudaGraphs:
         self._seen.move_to_end(key)
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
-        if before is None:
+        if before is None and not self._captures_at_once:
             return self._run(inputs)
-        moving = {at for at, address in addresses.items() if before[at] != address}
+        moving = {at for at, address in (before or {}).items() if addresses[at] != address}
         moving |= {at for at in addresses if inputs[at].nbytes < SMALL} - self._updated
         self._moving |= moving - self._weights
         if self._captures >= MAX_CAPTURES:
@@ -169,18 +189,14 @@ def _is_capturing() -> bool:
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
-def _key_of(inputs: Tensors) -> Key:
-    """What a capture depends on, beside addresses: sizes and strides."""
-    return tuple((value.shape, value.stride()) for value in inputs)
+def _stream() -> int:
+    """The current stream, whose calls may run at the same time as those of others."""
+    cuda: Any = torch.cuda  # partly without types
+    return cuda.current_stream().cuda_stream if torch.cuda.is_available() else 0
 
 
 def _addresses(inputs: Tensors) -> Addresses:
     return {at: value.data_ptr() for at, value in enumerate(inputs)}
-
-
-def _replay(recorded: _Recorded, inputs: Tensors) -> list[torch.Tensor]:
-    _run_at(recorded.copied, recorded.updated, inputs, recorded.replay)
-    return [result.clone() for result in recorded.results]
 
 
 def _run_at(

@@ -1,0 +1,63 @@
+"""Views of tensors that kernels read where they are, without a statement of the host program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import BlockArgument, SSAValue
+
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.storage import ALIGNMENT
+from coda_ir.symbolic_shapes import Dim, Dims
+
+Step = tuple[str, Dims]
+"""A method of a tensor that gives a view, and its arguments: `("narrow", (2, 0, 64))`."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of the tensor in the variable `root`: the methods to call on it, in order.
+
+    The methods take microseconds of the host. A direct launch calls them once for each combination
+    of sizes (see `launches.py`); only what PyTorch reads needs a statement.
+    """
+
+    root: str
+    steps: tuple[Step, ...]
+    dims: Dims
+    """The dimensions of the result."""
+    is_dense: bool
+    """Whether it is contiguous if the root is."""
+    argument: BlockArgument | None
+    """The argument of the program that the root is, whose strides are the caller's."""
+
+    @property
+    def has_stated_strides(self) -> bool:
+        return self.is_dense and self.argument is None
+
+    def text(self, root: str, extent: Callable[[Dim], str]) -> str:
+        """The expression of the view, given those of the root and of extents."""
+        calls = [f".{name}({', '.join(map(extent, given)) or '()'})" for name, given in self.steps]
+        return "".join([root, *calls])
+
+    @property
+    def symbolic(self) -> list[Dim]:
+        """The extents of the result, and in the calls, that are no numbers."""
+        given = [dim for _, arguments in self.steps for dim in arguments]
+        return [dim for dim in (*self.dims, *given) if isinstance(dim, str)]
+
+
+def keeps_order(base: SSAValue, step: Step) -> bool:
+    """Return whether a view of a contiguous tensor is contiguous, at an address as divisible."""
+    name, given = step
+    if name != "narrow":
+        return name == "reshape"
+    dim, start, _ = given
+    assert isinstance(dim, int) and isinstance(start, int)
+    shape = shape_of(base)
+    offset = start * prod(shape[dim + 1 :]) * element_bytes(base.type)
+    is_known = DYNAMIC_INDEX not in shape[dim + 1 :]
+    return set(shape[:dim]) <= {1} and is_known and offset % ALIGNMENT == 0

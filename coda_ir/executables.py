@@ -1,0 +1,169 @@
+"""The stage `load`: a function of a lowered program becomes an Executable of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from coda_ir.functions import count_operators, find_entry, used_arguments
+from coda_ir.launching.executable import Executable, Sizes, TritonExecutable, compile_kernels
+from coda_ir.lowering import Lowering
+from coda_ir.options import Target
+
+if TYPE_CHECKING:
+    import torch
+    from xdsl.dialects.builtin import ModuleOp
+
+    from coda_ir.backends.reference import Precision
+    from coda_ir.cache.artifact import Artifact
+    from coda_ir.calls.arguments import Signature
+    from coda_ir.remarks import Remark
+
+
+def start(target: Target, device: torch.device) -> None:
+    """Begin with what a process does once for a target, beside the lowering of a program.
+
+    Raises CodaError where Triton cannot run on the device.
+    """
+    if target == "reference":
+        return
+    if device.type == "cpu":
+        from coda_ir.devices import require_triton_for
+
+        require_triton_for(device)
+    else:
+        from coda_ir.launching.triton_start import start_triton
+
+        start_triton()
+
+
+def load(
+    lowering: Lowering, function: str | None, target: Target, device: torch.device
+) -> Executable:
+    """A function of a program; None is the only one."""
+    if target == "reference":
+        return ReferenceExecutable(lowering, function, device)
+    artifact, jobs = lowering.artifact(function), lowering.options.jobs
+    if not artifact.graph:
+        return TritonExecutable(artifact, device, jobs)
+    programs = {
+        name: TritonExecutable(lowering.artifact(name), device, jobs) for name in artifact.programs
+    }
+    return GraphExecutable(artifact, programs, device)
+
+
+class GraphExecutable:
+    """A graph of PyTorch that Inductor compiles, and that calls programs."""
+
+    def __init__(
+        self, artifact: Artifact, programs: Mapping[str, TritonExecutable], device: torch.device
+    ):
+        self.info, self.device = artifact, device
+        self.has_cuda_graphs = device.type == "cuda"
+        self._programs = programs
+        self._is_compiled = False
+
+    @cached_property
+    def _graph(self) -> Callable[..., tuple[torch.Tensor, ...]]:
+        from coda_ir.inductor import load_graph
+
+        name = self.info.signature.name
+        return load_graph(self.info.graph, name, self._programs, self.device)
+
+    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
+        """Import the programs, and trace the graph."""
+        for program in self._programs.values():
+            program.prepare()
+        _ = self._graph
+
+    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not self._is_compiled:
+            self.prepare()
+            compile_kernels([*self._programs.values()])
+            self._is_compiled = True
+        return self._graph(*tensors)
+
+    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The results; the graph frees nothing before it ends."""
+        return self.run(*tensors)
+
+
+class ReferenceExecutable:
+    """A function that the reference backend runs, rounding where the IR states it."""
+
+    has_cuda_graphs = False
+
+    def __init__(self, lowering: Lowering, function: str | None, device: torch.device):
+        self.info = ReferenceInfo(lowering, function)
+        self._lowering, self._device = lowering, device
+
+    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
+        """There is nothing to do before a call."""
+
+    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        name = self.info.signature.name
+        return interpret(self._lowering.module("block"), name, tensors, self._device)
+
+    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """See `Executable.run_boxed`."""
+        from coda_ir.backends.reference import run_boxed
+
+        device = tensors[0].device if tensors else self._device
+        func = find_entry(self._lowering.module("block"), self.info.signature.name)
+        return tuple(result.to(device) for result in run_boxed(func, tensors, "stated"))
+
+
+class ReferenceInfo:
+    """What is known of a function by its IR, which is lowered where that is asked for."""
+
+    kernels: tuple[str, ...] = ()
+    comparison: tuple[float, float] | None = None
+
+    def __init__(self, lowering: Lowering, function: str | None):
+        from coda_ir.signatures import signature_of
+
+        func = find_entry(lowering.module("block"), function)
+        self.signature: Signature = signature_of(func)
+        self.used_arguments = used_arguments(func)
+        self._lowering, self._function = lowering, func.sym_name.data
+
+    @property
+    def operators(self) -> Mapping[str, int]:
+        return count_operators(self._lowering.module("scheduled"), self._function)
+
+    @property
+    def source(self) -> str:
+        return self._lowering.artifact(self._function).source
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return self._lowering.artifact(self._function).programs
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        self._lowering.module("scheduled")
+        return tuple(self._lowering.remarks)
+
+    @property
+    def origin_remarks(self) -> tuple[Remark, ...]:
+        self._lowering.module("block")
+        return tuple(self._lowering.origin_remarks)
+
+
+def interpret(
+    module: ModuleOp,
+    name: str,
+    tensors: Sequence[torch.Tensor],
+    device: torch.device,
+    precision: Precision = "stated",
+) -> tuple[torch.Tensor, ...]:
+    """The results of a function by the reference backend, on the device of its tensors, or on
+    `device` where it has none.
+    """
+    from coda_ir.backends.reference import run_function
+
+    results = run_function(find_entry(module, name), tensors, precision)
+    place = tensors[0].device if tensors else device
+    return tuple(result.to(place) for result in results)

@@ -1,0 +1,157 @@
+"""Programs that are ready to run: what the last stage makes of an Artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from threading import RLock
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coda_ir.calls.results import Results, as_tuple
+
+if TYPE_CHECKING:
+    import torch
+
+    from coda_ir.cache.artifact import Artifact
+    from coda_ir.calls.arguments import Signature
+    from coda_ir.remarks import Remark
+
+Sizes = Mapping[str, int]
+
+
+class ProgramInfo(Protocol):
+    """What is known of a program beside its results; an Artifact has all of it."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    @property
+    def used_arguments(self) -> tuple[bool, ...]: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def kernels(self) -> tuple[str, ...]: ...
+
+    @property
+    def operators(self) -> Mapping[str, int]: ...
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]: ...
+
+    @property
+    def origin_remarks(self) -> tuple[Remark, ...]: ...
+
+    @property
+    def programs(self) -> tuple[str, ...]: ...
+
+    @property
+    def comparison(self) -> tuple[float, float] | None: ...
+
+
+class Executable(Protocol):
+    """A program on a device. Its tensors have been checked, and no size is 0."""
+
+    @property
+    def info(self) -> ProgramInfo: ...
+
+    @property
+    def has_cuda_graphs(self) -> bool:
+        """True where a CUDA graph can replay a call."""
+        ...
+
+    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
+        """Do now what the first call would have to do, if it has these `sizes` of symbols."""
+        ...
+
+    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
+
+    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """`run` with a list that a boxed function empties: a tensor that nobody else holds is freed
+        after its last use.
+        """
+        ...
+
+
+_INTERPRETER = RLock()
+
+
+def _interpreted(run: Callable[..., Results]) -> Callable[..., Results]:
+    """`run` for one thread at a time: there is one interpreter, which knows one program."""
+
+    def run_alone(*arguments: Any) -> Results:
+        with _INTERPRETER:
+            return run(*arguments)
+
+    return run_alone
+
+
+class TritonExecutable:
+    """The kernels and the host function of an emitted module."""
+
+    def __init__(self, artifact: Artifact, device: torch.device, jobs: int | None = None):
+        """At most `jobs` kernels are compiled at a time; see `compile_jobs`."""
+        self.info = artifact
+        self.device, self.jobs = device, jobs
+        self.is_compiled = False
+        self.has_cuda_graphs = device.type == "cuda"
+
+    @cached_property
+    def module(self) -> ModuleType:
+        from coda_ir.cache import load_source
+        from coda_ir.devices import require_triton_for
+
+        require_triton_for(self.device)
+        if self.device.type != "cpu":
+            from coda_ir.launching.triton_start import wait_for_triton
+
+            wait_for_triton()
+        return load_source(self.info.source, self.info.signature.name)
+
+    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
+        """Import the module. The first call compiles its kernels."""
+        _ = self.module
+
+    @property
+    def is_interpreted(self) -> bool:
+        return self.device.type == "cpu" or self.module.INTERPRET.value
+
+    @cached_property
+    def _run(self) -> Callable[..., Results]:
+        return _interpreted(self.module.run) if self.is_interpreted else self.module.run
+
+    @cached_property
+    def _run_boxed(self) -> Callable[[list[torch.Tensor]], Results]:
+        boxed = getattr(self.module, "run_boxed", None)
+        if boxed is None:
+            return lambda tensors: self._run(*tensors)
+        return _interpreted(boxed) if self.is_interpreted else boxed
+
+    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not self.is_compiled:
+            compile_kernels([self])
+        return as_tuple(self._run(*tensors))
+
+    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """See `Executable.run_boxed`."""
+        if not self.is_compiled:
+            compile_kernels([self])
+        return as_tuple(self._run_boxed(tensors))
+
+
+def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
+    """Compile the kernels of programs before their first call, several at a time. In a capture
+    they are left to the launches.
+    """
+    import torch
+
+    from coda_ir.launching.kernels_ahead import compile_ahead
+
+    waiting = [each for each in programs if not each.is_compiled and not each.is_interpreted]
+    if waiting and not torch.cuda.is_current_stream_capturing():
+        launches = [(each.module, each.info.launches) for each in waiting]
+        compile_ahead(launches, waiting[0].device, waiting[0].jobs)
+    for each in programs:
+        each.is_compiled = True

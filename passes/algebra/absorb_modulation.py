@@ -1,0 +1,92 @@
+"""Pass `absorb-modulation`: the scale and shift of each sample become parameters of its norm."""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.legality import check_rounding_may_move
+from coda_ir.passes.support.matching import Norm, operand_pairs
+from coda_ir.passes.support.norms import OpInserter, parameters_of, replace_value
+from coda_ir.passes.support.ports import is_per_sample
+
+Modulation: TypeAlias = coda.MulOp | coda.AddOp
+
+
+@dataclass(frozen=True)
+class AbsorbModulationPass(FunctionPass):
+    """LN(x; w, b) ⊙ s + t = LN(x; w ⊙ s, b ⊙ s + t), where s and t have one row for each sample.
+
+        %h = coda.layer_norm %x                        %m = coda.layer_norm %x, %s, %t
+        %y = coda.mul %h, %s                    ->
+        %m = coda.add %y, %t
+
+    A norm of an argument is then one kernel with its modulation (adaLN), and one that follows a
+    GEMM can move past the next one with both: `defer-layer-norm`. Whoever else reads the norm
+    reads it as it is. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no
+    shift.
+    """
+
+    name: ClassVar[str] = "absorb-modulation"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            found = _modulated(op) if isinstance(op, Modulation) else None
+            if found is None:
+                continue
+            refusal = check_rounding_may_move(
+                op, "the norm is stored for its scale and shift: eager rounds it"
+            )
+            if refusal is not None:
+                rewriter.missed(op, refusal)
+                continue
+            rewriter.passed(op, "became a parameter of the norm")
+            _absorb(op, *found, rewriter)
+
+
+def _modulated(op: Modulation) -> tuple[Norm, SSAValue] | None:
+    """The norm, and what it is scaled with or shifted by."""
+    for normed, vector in operand_pairs(op):
+        norm = normed.owner
+        if not isinstance(norm, Norm) or not is_per_sample(shape_of(vector), shape_of(normed)):
+            continue
+        if shape_of(vector)[-1] != shape_of(normed)[-1]:
+            continue
+        if isinstance(norm, coda.LayerNormOp):
+            return norm, vector
+        if norm.group is None and isinstance(op, coda.MulOp):
+            return norm, vector
+    return None
+
+
+def _absorb(op: Modulation, norm: Norm, vector: SSAValue, rewriter: FunctionRewriter) -> None:
+    insert = OpInserter(rewriter, op, op.location)
+    is_scale = isinstance(op, coda.MulOp)
+    weight, bias = parameters_of(norm)
+    if is_scale:
+        weight = vector if weight is None else _wide(insert, coda.MulOp, weight, vector)
+        bias = None if bias is None else _wide(insert, coda.MulOp, bias, vector)
+    else:
+        bias = vector if bias is None else _wide(insert, coda.AddOp, bias, vector)
+    insert.location = norm.location
+    replace_value(op, insert.insert(_like(norm, weight, bias)))
+    rewriter.order.erase(op)
+    if not norm.result.uses:
+        rewriter.order.erase(norm)
+
+
+def _wide(insert: OpInserter, kind: type[Modulation], a: SSAValue, b: SSAValue) -> SSAValue:
+    """The sum or the product of two parameters in float32, which parameters of norms may have."""
+    return insert.insert(kind(insert.cast(a, f32), insert.cast(b, f32)), b.name_hint)
+
+
+def _like(norm: Norm, weight: SSAValue | None, bias: SSAValue | None) -> Operation:
+    eps = norm.eps.value.data
+    if isinstance(norm, coda.RMSNormOp):
+        return coda.RMSNormOp(norm.x, weight, eps=eps)
+    params = [value for value in (weight, bias) if value is not None]
+    return coda.LayerNormOp(norm.x, params, eps=eps, bias_only=weight is None and bias is not None)

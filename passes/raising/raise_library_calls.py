@@ -1,0 +1,184 @@
+"""Pass `raise-library-calls`: calls of PyTorch become operators that run as the same calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+
+
+@dataclass(frozen=True)
+class RaiseLibraryCallsPass(FunctionPass):
+    """Calls that an operator of the dialect `coda` runs as get its name, types and derivative.
+
+        %v, %i = torch.call "aten.topk.default"(%s)      %v, %i = coda.topk %s {k = 2, dim = 1}
+            {arguments = "{0}, 2"}                   ->
+
+    Legal iff the operator means the same for all inputs: its options are those of the call.
+    """
+
+    name: ClassVar[str] = "raise-library-calls"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, CallOp) and op.callee.data in _MAKERS and op.in_place is None:
+                refusal = _raise(op, rewriter)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+
+
+class _NearMiss(Exception):
+    """A call with options that no operator has."""
+
+
+def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
+    """Replace `op`; why not, where no operator means the same."""
+    if op.template.symbols:
+        return _refused(op, "an argument depends on a size")
+    given, named = op.template.evaluate(op.inputs, {}, {"torch": _Names()})
+    try:
+        made = _MAKERS[op.callee.data](*given, **named)
+    except _NearMiss as error:
+        return _refused(op, str(error))
+    taken = op.picks or tuple(range(len(op.outputs)))
+    difference = _difference(made, [*zip(taken, op.outputs, strict=True)])
+    if difference is not None:
+        made.drop_all_references()
+        return _refused(op, difference)
+    rewriter.passed(op, f"raised to {made.name}")
+    made.location = op.location
+    rewriter.order.insert_before(made, op)
+    for position, output in zip(taken, op.outputs, strict=True):
+        made.results[position].name_hint = output.name_hint
+        output.replace_all_uses_with(made.results[position])
+    rewriter.order.erase(op)
+    return None
+
+
+def _difference(made: coda.LibraryCallOp, outputs: Sequence[tuple[int, SSAValue]]) -> str | None:
+    """Why `made` is not what gives `outputs`, by their positions."""
+    try:
+        made.verify_()
+    except VerifyException as error:
+        return str(error)
+    for position, output in outputs:
+        if position >= len(made.results) or made.results[position].type != output.type:
+            return "it gives other results"
+    return None
+
+
+class _Names:
+    """The constants of PyTorch, by name."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+def _refused(op: CallOp, found: str) -> Refusal:
+    return Refusal("an operator of the block level means the same", f"{op.callee.data}: {found}")
+
+
+# By the parameters of the overloads, with the defaults of ATen.
+
+
+def _index(x: SSAValue, indices: Sequence[SSAValue | None]) -> coda.LibraryCallOp:
+    (*skipped, ids) = indices
+    if ids is None or any(skipped):
+        raise _NearMiss("several dimensions are indexed by tensors")
+    if element_type_of(ids) == i1:
+        raise _NearMiss("elements are chosen by a mask")
+    return coda.IndexOp(x, ids, dim=len(skipped))
+
+
+def _index_select(x: SSAValue, dim: int, index: SSAValue) -> coda.LibraryCallOp:
+    return coda.IndexOp(x, index, dim=dim)
+
+
+def _gather(
+    x: SSAValue, dim: int, index: SSAValue, sparse_grad: bool = False
+) -> coda.LibraryCallOp:
+    if sparse_grad:
+        raise _NearMiss("its gradient is sparse")
+    return coda.GatherOp(x, index, dim=dim)
+
+
+def _scatter(x: SSAValue, dim: int, index: SSAValue, src: SSAValue) -> coda.LibraryCallOp:
+    return coda.ScatterOp(x, index, src, dim=dim)
+
+
+def _topk(
+    x: SSAValue, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> coda.LibraryCallOp:
+    """Without `sorted`, PyTorch leaves the order open."""
+    if not largest:
+        raise _NearMiss("it takes the smallest elements")
+    return coda.TopkOp(x, k=k, dim=dim)
+
+
+def _sort(
+    x: SSAValue, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> coda.LibraryCallOp:
+    """Unless it is stable, PyTorch leaves the order of equal elements open."""
+    return coda.SortOp(x, dim=dim, descending=descending)
+
+
+def _cumsum(x: SSAValue, dim: int, dtype: str | None = None) -> coda.LibraryCallOp:
+    if dtype not in (None, BY_ATTRIBUTE[element_type_of(x)].torch):
+        raise _NearMiss("it converts its operand")
+    return coda.CumsumOp(x, dim=dim)
+
+
+def _group_norm(
+    x: SSAValue,
+    num_groups: int,
+    weight: SSAValue | None = None,
+    bias: SSAValue | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> coda.LibraryCallOp:
+    if (weight is None) != (bias is None):
+        raise _NearMiss("it has a weight or a bias alone")
+    params = [value for value in (weight, bias) if value is not None]
+    return coda.GroupNormOp(x, *params, groups=num_groups, eps=float(eps))
+
+
+def _native_group_norm(
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> coda.LibraryCallOp:
+    return _group_norm(x, group, weight, bias, eps)
+
+
+def _one_hot(ids: SSAValue, num_classes: int = -1) -> coda.LibraryCallOp:
+    return coda.OneHotOp(ids, classes=num_classes)
+
+
+_MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
+    "aten.index.Tensor": _index,
+    "aten.index_select.default": _index_select,
+    "aten.gather.default": _gather,
+    "aten.scatter.src": _scatter,
+    "aten.topk.default": _topk,
+    "aten.sort.default": _sort,
+    "aten.sort.stable": _sort,
+    "aten.cumsum.default": _cumsum,
+    "aten.group_norm.default": _group_norm,
+    "aten.native_group_norm.default": _native_group_norm,
+    "aten.one_hot.default": _one_hot,
+}

@@ -1,0 +1,100 @@
+// RUN: coda-opt %s -p raise-library-calls --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-library-calls --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// Options that no operator has, and arguments that are sizes.
+
+func.func @smallest(%s: tensor<?x8xf32>) -> tensor<?x2xf32> {
+  %v = torch.call "aten.topk.default"(%s) {arguments = "{0}, 2, -1, False", positions = [0]} : (tensor<?x8xf32>) -> tensor<?x2xf32>
+  func.return %v : tensor<?x2xf32>
+}
+
+// CHECK:      func.func @smallest(%s: tensor<?x8xf32>) -> tensor<?x2xf32> {
+// CHECK-NEXT:   %v = torch.call "aten.topk.default"(%s) {arguments = "{0}, 2, -1, False", positions = [0 : i64]} : (tensor<?x8xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   func.return %v : tensor<?x2xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: it takes the smallest elements; failed condition: an operator of the block level means the same; costs 32*d0 + 8*d1 bytes
+
+// -----
+
+func.func @columns(%s: tensor<?x8xf32>, %ids: tensor<2x2xi64>) -> tensor<2x2xf32> {
+  %v = torch.call "aten.gather.default"(%s, %ids) {arguments = "{0}, 0, {1}"} : (tensor<?x8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  func.return %v : tensor<2x2xf32>
+}
+
+// CHECK:      func.func @columns(%s: tensor<?x8xf32>, %ids: tensor<2x2xi64>) -> tensor<2x2xf32> {
+// CHECK-NEXT:   %v = torch.call "aten.gather.default"(%s, %ids) {arguments = "{0}, 0, {1}"} : (tensor<?x8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+// CHECK-NEXT:   func.return %v : tensor<2x2xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.gather.default: operand ids has shape 2x2, expected 2x8; failed condition: an operator of the block level means the same; costs 32*d0 + 48 bytes
+
+// -----
+
+func.func @two_dimensions(%x: tensor<4x8xf32>, %a: tensor<5xi64>, %b: tensor<5xi64>) -> tensor<5xf32> {
+  %v = torch.call "aten.index.Tensor"(%x, %a, %b) {arguments = "{0}, [{1}, {2}]"} : (tensor<4x8xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<5xf32>
+  func.return %v : tensor<5xf32>
+}
+
+// CHECK:      func.func @two_dimensions(%x: tensor<4x8xf32>, %a: tensor<5xi64>, %b: tensor<5xi64>) -> tensor<5xf32> {
+// CHECK-NEXT:   %v = torch.call "aten.index.Tensor"(%x, %a, %b) {arguments = "{0}, [{1}, {2}]"} : (tensor<4x8xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<5xf32>
+// CHECK-NEXT:   func.return %v : tensor<5xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.index.Tensor: several dimensions are indexed by tensors; failed condition: an operator of the block level means the same; costs 228 bytes
+
+// -----
+
+func.func @wider(%x: tensor<?x8xf32>) -> tensor<?x8xf64> {
+  %v = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 1, dtype=torch.float64"} : (tensor<?x8xf32>) -> tensor<?x8xf64>
+  func.return %v : tensor<?x8xf64>
+}
+
+// CHECK:      func.func @wider(%x: tensor<?x8xf32>) -> tensor<?x8xf64> {
+// CHECK-NEXT:   %v = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 1, dtype=torch.float64"} : (tensor<?x8xf32>) -> tensor<?x8xf64>
+// CHECK-NEXT:   func.return %v : tensor<?x8xf64>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.cumsum.default: it converts its operand; failed condition: an operator of the block level means the same; costs 32*d0 + 64*d1 bytes
+
+// -----
+
+func.func @statistics(%x: tensor<2x8x4x4xf32>) -> tensor<2x4xf32> {
+  %m = torch.call "aten.native_group_norm.default"(%x) {arguments = "{0}, None, None, 2, 8, 16, 4, 1e-06", positions = [1]} : (tensor<2x8x4x4xf32>) -> tensor<2x4xf32>
+  func.return %m : tensor<2x4xf32>
+}
+
+// CHECK:      func.func @statistics(%x: tensor<2x8x4x4xf32>) -> tensor<2x4xf32> {
+// CHECK-NEXT:   %m = torch.call "aten.native_group_norm.default"(%x) {arguments = "{0}, None, None, 2, 8, 16, 4, 1e-06", positions = [1 : i64]} : (tensor<2x8x4x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:   func.return %m : tensor<2x4xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.native_group_norm.default: it gives other results; failed condition: an operator of the block level means the same; costs 1056 bytes
+
+// -----
+
+func.func @weight_alone(%x: tensor<2x8x4x4xf32>, %w: tensor<8xf32>) -> tensor<2x8x4x4xf32> {
+  %n = torch.call "aten.group_norm.default"(%x, %w) {arguments = "{0}, 2, {1}"} : (tensor<2x8x4x4xf32>, tensor<8xf32>) -> tensor<2x8x4x4xf32>
+  func.return %n : tensor<2x8x4x4xf32>
+}
+
+// CHECK:      func.func @weight_alone(%x: tensor<2x8x4x4xf32>, %w: tensor<8xf32>) -> tensor<2x8x4x4xf32> {
+// CHECK-NEXT:   %n = torch.call "aten.group_norm.default"(%x, %w) {arguments = "{0}, 2, {1}"} : (tensor<2x8x4x4xf32>, tensor<8xf32>) -> tensor<2x8x4x4xf32>
+// CHECK-NEXT:   func.return %n : tensor<2x8x4x4xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.group_norm.default: it has a weight or a bias alone; failed condition: an operator of the block level means the same; costs 2080 bytes
+
+// -----
+
+func.func @size(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %y: tensor<?xf32> {coda.dims = ["K"]}) -> tensor<?x?xf32> {
+  %v = torch.call "aten.topk.default"(%x) {arguments = "{0}, K", positions = [0], coda.dims = ["M", "K"]} : (tensor<?x8xf32>) -> tensor<?x?xf32>
+  func.return %v : tensor<?x?xf32>
+}
+
+// CHECK:      func.func @size(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %y: tensor<?xf32> {coda.dims = ["K"]}) -> tensor<?x?xf32> {
+// CHECK-NEXT:   %v = torch.call "aten.topk.default"(%x) {coda.dims = ["M", "K"], arguments = "{0}, K", positions = [0 : i64]} : (tensor<?x8xf32>) -> tensor<?x?xf32>
+// CHECK-NEXT:   func.return %v : tensor<?x?xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: an argument depends on a size; failed condition: an operator of the block level means the same; costs 4*K*M + 32*M bytes
