@@ -15,6 +15,14 @@ from coda_ir.pytree import pytree
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
 
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor`; as float32 where its elements are float8, which PyTorch does not compare."""
+    return tensor.float() if tensor.dtype in FLOAT8 else tensor
+
+
 def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
     """‖actual − exact‖ / ‖exact‖ in float64, over the finite elements of `exact`.
 

@@ -47,6 +47,7 @@ from coda_ir.dialects.gemm import (
     PackWeightOp,
     PortKind,
     ResultKind,
+    ResultPortAttr,
     ScaleWeightOp,
     Segment,
 )
@@ -332,10 +333,13 @@ def _results(
         ResultKind.TILE_T: (columns, *rows),
         ResultKind.ACCUMULATE: (*rows, columns),
     }
-    return [
-        by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
-        for port, _ in segment.results
-    ]
+
+    def dims_of(port: ResultPortAttr) -> Dims:
+        if port.kind.data == ResultKind.GROUP:
+            return (*rows, _quotient((columns,), port.group_columns))
+        return by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
+
+    return [dims_of(port) for port, _ in segment.results]
 
 
 COLUMN_TILES = "?tiles0"

@@ -30,7 +30,7 @@ def stated_dtype(type: Attribute) -> torch.dtype:
     if known is None:
         raise CodaError(
             f"element type {type} has no counterpart in PyTorch",
-            "use bf16, f16, f32, f64, i1, i8, i16, i32 or i64",
+            "use bf16, f16, f32, f64, f8E4M3FN, f8E5M2, i1, i8, ui8, i16, i32 or i64",
         )
     return getattr(torch, known.torch)
 

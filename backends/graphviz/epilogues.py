@@ -123,6 +123,8 @@ def result_text(port: ResultPortAttr) -> str:
     kind = port.kind.data.value.replace("_", " ")
     if port.is_partial:
         return f"{kind}: {getattr(port.combiner, 'data').value} per tile"  # noqa: B009
+    if port.kind.data == ResultKind.GROUP:
+        return f"one for {port.group_columns} columns"
     return "one column per row" if port.kind.data == ResultKind.SELECT else kind
 
 

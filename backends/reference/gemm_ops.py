@@ -301,6 +301,9 @@ def _store_result(
         assert isinstance(port.index, IntAttr)
         index = inputs[port.index.data].reshape(-1)
         return _select(values[0], index).reshape(frame.rows)
+    if kind == ResultKind.GROUP:
+        elements = port.group_columns // frame.domain.columns_per_element
+        return frame.restore_rows(values[0][:, ::elements])
     return frame.restore_rows(values[0] if kind == ResultKind.HALF else frame.scatter(values))
 
 

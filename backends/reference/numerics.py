@@ -8,11 +8,13 @@ from typing import Any, Literal, TypeAlias
 import torch
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    Float8E4M3FNType,
     Float32Type,
     FloatAttr,
 )
 from xdsl.ir import Attribute, Operation
 
+from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import NumericsMode, exact_number
 from coda_ir.remarks import format_location, source_position
 from coda_ir.signatures import stated_dtype
@@ -61,7 +63,7 @@ class Numerics:
 
     def store(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
         """`value` rounded to its stated `type`; to float64 where nothing is rounded."""
-        dtype = stated_dtype(type)
+        dtype, value = stated_dtype(type), in_range(value, type)
         return value.to(torch.float64 if self.exact and dtype.is_floating_point else dtype)
 
     def step(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
@@ -81,6 +83,20 @@ class Numerics:
         assert isinstance(op.value, FloatAttr)
         number = exact_number(op) if self.exact else op.value.value.data
         return self.store_scalar(torch.tensor(number, dtype=torch.float64), op.result.type)
+
+
+def in_range(value: torch.Tensor, type: Attribute) -> torch.Tensor:
+    """`value`, in float64 with what it overflows to where `type` is a float8."""
+    if not is_float8(type):
+        return value
+    value, largest = value.double(), torch.finfo(stated_dtype(type)).max
+    if isinstance(type, Float8E4M3FNType):
+        return value.clamp(-largest, largest)
+    return torch.where(value.abs() < F8E5M2_OVERFLOW, value, value * torch.inf)
+
+
+F8E5M2_OVERFLOW = 61440.0
+"""The smallest number that rounds to infinity."""
 
 
 def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:

@@ -224,7 +224,10 @@ def evaluate_region(
     Floats compute in `numerics.compute`; what has a narrower type is rounded to it. Raises
     CodaError for an operator that is not known.
     """
-    values: dict[SSAValue, torch.Tensor] = dict(zip(block.args, arguments, strict=True))
+    values: dict[SSAValue, torch.Tensor] = {
+        argument: numerics.store_scalar(value, argument.type)
+        for argument, value in zip(block.args, arguments, strict=True)
+    }
     for op in block.ops:
         operands = [values[operand] for operand in op.operands]
         if isinstance(op, YieldOp):

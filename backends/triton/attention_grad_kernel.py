@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
+from coda_ir.backends.triton.host_values import HostValue, constant
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
@@ -102,12 +103,13 @@ class _Kernel:
         what = " and ".join(self.op.SUMS)
         summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
         parameters = (*self.arguments.arguments, *self._extents())
+        blocks = self._extent_of(self.op.rows_of).ceiling(bm)
         kernel = emitted(
             self.name,
             parameters,
             lines,
             summary=summary,
-            grid=f"{ceiling(self._extent_of(self.op.rows_of), bm)} * {self._heads()}",
+            grid=blocks * self._batches() * self.op.tile_heads,
             helpers=self.helpers,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
@@ -116,19 +118,14 @@ class _Kernel:
 
     # Extents
 
-    def _batches(self) -> str:
-        """How many batches there are: an expression of the host."""
-        return (
-            f"{self.arguments.place(self.op.q)}.shape[0]" if len(shape_of(self.op.q)) == 3 else "1"
-        )
+    def _batches(self) -> HostValue:
+        """The number of batches."""
+        q = self.op.q
+        return self.arguments.place(q).shape(0) if len(shape_of(q)) == 3 else constant(1)
 
-    def _extent_of(self, value: SSAValue) -> str:
+    def _extent_of(self, value: SSAValue) -> HostValue:
         """The rows of a tensor of heads."""
-        return f"{self.arguments.place(value)}.shape[{len(shape_of(value)) - 2}]"
-
-    def _heads(self) -> str:
-        """All heads that have tiles."""
-        return f"{self._batches()} * {self.op.tile_heads}"
+        return self.arguments.place(value).shape(len(shape_of(value)) - 2)
 
     def _rows(self) -> str:
         """The rows of the sums, in the kernel."""
@@ -217,10 +214,10 @@ class _Kernel:
         extent, pitch = self._extent_of(value), self._pitch(value)
         return self.arguments.descriptor(
             value,
-            (self._batches(), extent, str(shape_of(value)[-1])),
+            (self._batches(), extent, shape_of(value)[-1]),
             (1, tensor.rows, self.schedule.tile[2]),
             tensor.name,
-            strides=(f"{extent} * {pitch}", str(pitch), "1"),
+            strides=(extent * pitch, pitch, 1),
         )
 
     def _epilogue(self) -> list[str]:

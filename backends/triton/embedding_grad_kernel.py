@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling, indented
+from coda_ir.backends.triton.host_values import ROW_COUNT, constant, joined, nth_operand, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
@@ -66,14 +67,14 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     """
     type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
     tiling = _Tiling(None if columns == DYNAMIC_INDEX else columns)
-    width = "{operands[2]}.shape[-1]" if tiling.columns is None else str(columns)
+    width = nth_operand(2).shape(-1) if tiling.columns is None else constant(columns)
     arguments = [
-        pointer_argument("ids_ptr", i32, "{operands[0]}"),
-        pointer_argument("order_ptr", i64, "{operands[1]}"),
-        pointer_argument("dy_ptr", type, "{operands[2]}"),
-        pointer_argument("out_ptr", type, "{outputs[0]}"),
-        KernelArgument("count", "i32", "{rows}"),
-        KernelArgument("V", "i32", "{outputs[0]}.shape[0]"),
+        pointer_argument("ids_ptr", i32, nth_operand(0)),
+        pointer_argument("order_ptr", i64, nth_operand(1)),
+        pointer_argument("dy_ptr", type, nth_operand(2)),
+        pointer_argument("out_ptr", type, nth_output(0)),
+        KernelArgument("count", "i32", ROW_COUNT),
+        KernelArgument("V", "i32", nth_output(0).shape(0)),
     ]
     if tiling.columns is None:
         arguments.append(KernelArgument("N", "i32", width))
@@ -85,7 +86,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         arguments,
         lines,
         summary=summary,
-        grid=f"{ceiling(width, tiling.block)} * max(1, {{rows}})",
+        grid=width.ceiling(tiling.block) * joined("max(1, ", ROW_COUNT, ")"),
         helpers=helpers,
         num_warps=8,
     )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.backends.triton.expressions import EXPRESSIONS, Expression, atom, default_name, literal
 from coda_ir.backends.triton.kernel import location_comment, tl_type
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp
+from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp, Segment
 from coda_ir.remarks import format_location
 
 LONGEST_EXPRESSION = 76
@@ -48,23 +48,47 @@ class RegionEmitter:
     """The expression of the numbers of the columns; None where there are none."""
     helpers: set[str] = field(default_factory=set[str])
 
-    def emit(self, block: Block, arguments: Mapping[SSAValue, str]) -> EmittedRegion:
+    def emit(
+        self,
+        block: Block,
+        arguments: Mapping[SSAValue, str],
+        yielded: Sequence[SSAValue] | None = None,
+    ) -> EmittedRegion:
+        """The statements for `yielded`, or for what the terminator yields."""
         terminator = block.last_op
         assert terminator is not None, "a region ends in gemm.yield"
-        statements = _Statements(self, _live_operations(block, terminator))
+        yielded = terminator.operands if yielded is None else yielded
+        statements = _Statements(self, _live_operations(block, yielded))
         for value, text in arguments.items():
             statements.values[value] = atom(text)
         for op in block.ops:
             if op in statements.live:
                 statements.add(op)
-        yields = [statements.operand_name(value) for value in terminator.operands]
+        yields = [statements.operand_name(value) for value in yielded]
         return EmittedRegion(tuple(statements.lines), tuple(yields))
 
 
-def _live_operations(block: Block, terminator: Operation) -> set[Operation]:
-    """The operators on which the terminator depends."""
+def stored_values(segment: Segment) -> list[SSAValue]:
+    """What the region yields, without roundings to the types that stores round to."""
+    return [
+        _before_rounding(value, type.element_type)
+        for index, (_, type) in enumerate(segment.results)
+        for value in segment.yielded(index)
+    ]
+
+
+def _before_rounding(value: SSAValue, type: Attribute) -> SSAValue:
+    if not isinstance(value.owner, arith.ExtFOp):
+        return value
+    narrow = value.owner.input
+    is_rounded = isinstance(narrow.owner, arith.TruncFOp) and narrow.type == type
+    return narrow.owner.operands[0] if is_rounded else value
+
+
+def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation]:
+    """The operators on which values depend."""
     live: set[Operation] = set()
-    pending: list[SSAValue] = list(terminator.operands)
+    pending: list[SSAValue] = list(yielded)
     while pending:
         owner = pending.pop().owner
         if isinstance(owner, Operation) and owner.parent is block and owner not in live:

@@ -8,7 +8,6 @@ from math import isinf, isnan
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    BFloat16Type,
     Float32Type,
     FloatAttr,
     IndexType,
@@ -19,8 +18,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import tl_type
+from coda_ir.backends.triton.ports import CONVERSIONS, extended, rounded
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import is_float
+from coda_ir.dialects.coda.shapes import is_float, is_float8
 from coda_ir.dialects.gemm import CheckedIndexOp
 from coda_ir.remarks import format_location
 
@@ -226,13 +226,14 @@ def _write_select(op: Operation, operands: Sequence[Expression], _: set[str]) ->
 
 
 def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
-    """A conversion by value; to bf16 it rounds to nearest even, in the interpreter too."""
-    target, source = op.results[0].type, operands[0]
-    if isinstance(target, BFloat16Type):
-        helpers.add("to_bf16")
-        if isinstance(op.operands[0].type, Float32Type):
-            return call("to_bf16", source.text)
-        return call("to_bf16", f"{source.inside(ATOM)}.to(tl.float32)")
+    """A conversion by value; floats round to nearest even, in the interpreter too."""
+    target, given, source = op.results[0].type, op.operands[0].type, operands[0]
+    if is_float8(given):
+        return atom(extended(source.inside(ATOM), given, helpers))
+    if target in CONVERSIONS:
+        if isinstance(given, Float32Type):
+            return atom(rounded(source.text, target, helpers))
+        return atom(rounded(f"{source.inside(ATOM)}.to(tl.float32)", target, helpers))
     return atom(f"{source.inside(ATOM)}.to({_dtype(target)})")
 
 

@@ -10,11 +10,11 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.epilogue import RegionEmitter
+from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     EmittedKernel,
     KernelArgument,
-    ceiling,
     pointer_type,
 )
 from coda_ir.backends.triton.kernel_text import (
@@ -79,7 +79,7 @@ class _FinalizeEmitter:
         self.lines += region.lines
         for index, value in enumerate(region.yields):
             self._store(index, value)
-        self.arguments.append(KernelArgument("count", "i32", "{rows}"))
+        self.arguments.append(KernelArgument("count", "i32", ROW_COUNT))
         block, launch = self.block, Launch.of(self.op)
         lines = [
             *launch.wait_and_start_next(self.helpers),
@@ -92,7 +92,7 @@ class _FinalizeEmitter:
             self.arguments,
             lines,
             summary=f"combines tile partials by {self.op.axis.data}",
-            grid=ceiling("{rows}", block),
+            grid=ROW_COUNT.ceiling(block),
             helpers=self.helpers,
             launch=launch,
         )
@@ -130,7 +130,7 @@ class _FinalizeEmitter:
         of wide ones."""
         base = self.names.fresh(partial.name_hint, "partial")
         pointer = self.names.fresh(f"{base}_ptr")
-        place = f"{{operands[{index}]}}"
+        place = nth_operand(index)
         is_wide = is_wide_partial(partial)
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(partial))
         self.arguments.append(KernelArgument(pointer, type, place))
@@ -138,7 +138,7 @@ class _FinalizeEmitter:
         extent = str(tiles)
         if tiles is None:
             extent = self.names.fresh(f"{base}_tiles")
-            self.arguments.append(KernelArgument(extent, "i32", f"{place}.shape[{axis}]"))
+            self.arguments.append(KernelArgument(extent, "i32", place.shape(axis)))
         sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(tiles), is_wide)
         total = self.names.fresh(f"{base}_{'sum' if kind == Combiner.ADD else kind.value}")
         if kind == Combiner.ADD:
@@ -180,7 +180,7 @@ class _FinalizeEmitter:
         argument = self.op.body.block.args[index - len(self.op.port_list)]
         name = self.names.fresh(argument.name_hint or value.name_hint, kind.value)
         pointer = self.names.fresh(f"{name}_ptr")
-        place = f"{{operands[{len(self.op.partials) + index}]}}"
+        place = nth_operand(len(self.op.partials) + index)
         type = element_type_of(value)
         self.arguments.append(pointer_argument(pointer, type, place))
         if kind == PortKind.COL:
@@ -193,7 +193,7 @@ class _FinalizeEmitter:
         output = self.op.outputs[index]
         pointer = self.names.fresh(f"{output.name_hint or 'out'}_ptr")
         type = element_type_of(output)
-        self.arguments.append(pointer_argument(pointer, type, f"{{outputs[{index}]}}"))
+        self.arguments.append(pointer_argument(pointer, type, nth_output(index)))
         stored = rounded(value, type, self.helpers)
         self.lines.append(f"tl.store({pointer} + element, {stored}, mask=exists)")
 

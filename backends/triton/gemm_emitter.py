@@ -8,7 +8,8 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, tile_condition
-from coda_ir.backends.triton.kernel import KernelArgument, ceiling, indented
+from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, constant
+from coda_ir.backends.triton.kernel import KernelArgument, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.diagnostics import CodaError
@@ -51,17 +52,17 @@ class GemmEmitter:
         return sum(columns.programs for _, columns in self.ranges)
 
     @property
-    def tiles(self) -> str:
-        """How many tiles there are: a template of the host's expression."""
+    def tiles(self) -> HostValue:
+        """The number of tiles."""
         bm = self.schedule.block_m.data
         if self.op.is_transposed:
-            return str(-(-self.op.row_shape[0] // bm) * self.tiles_n)
-        return f"{ceiling('{rows}', bm)} * {self.tiles_n}"
+            return constant(-(-self.op.row_shape[0] // bm) * self.tiles_n)
+        return ROW_COUNT.ceiling(bm) * self.tiles_n
 
     @property
     def extent(self) -> KernelArgument:
         """The extent that is known when the kernel is launched: K of transposed inputs, or M."""
-        return KernelArgument("K" if self.op.is_transposed else "M", "i32", "{rows}")
+        return KernelArgument("K" if self.op.is_transposed else "M", "i32", ROW_COUNT)
 
     @property
     def constant_extents(self) -> list[str]:

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
 from coda_ir.backends.triton.gemm_names import docstring, summary_of
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.host_values import HostValue
 from coda_ir.backends.triton.kernel import EmittedKernel, SharedTiles
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import PointerMainLoop, TmaMainLoop
@@ -92,8 +93,8 @@ class _GemmEmitter(GemmEmitter):
             shared_tiles=self._shared_tiles(),
         )
 
-    def _grid(self) -> str:
-        return self.tiles if self.split is None else f"{self.tiles} * {self.split.programs}"
+    def _grid(self) -> HostValue:
+        return self.tiles if self.split is None else self.tiles * self.split.programs
 
     def _shared_tiles(self) -> SharedTiles | None:
         if self.split is None:

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.backends.triton.kernel import location_comment
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
+    Combiner,
     CombinerAttr,
     FusedOp,
     GroupReduceOp,
@@ -197,8 +198,10 @@ _SUMS = {"arith.addf", "arith.subf"}
 
 
 def _group_features(segment: Segment) -> list[str]:
-    has_groups = any(isinstance(op, GroupReduceOp) for op in segment.block.ops)
-    return ["qk_norm"] if has_groups else []
+    combiners = {op.combiner.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
+    if Combiner.MAX in combiners:
+        return ["group_max"]
+    return ["qk_norm"] if combiners else []
 
 
 def _pair_features(segment: Segment) -> list[str]:

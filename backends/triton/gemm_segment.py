@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
-from coda_ir.backends.triton.epilogue import RegionEmitter
+from coda_ir.backends.triton.epilogue import RegionEmitter, stored_values
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.names import LocalNames
@@ -26,6 +26,7 @@ from coda_ir.backends.triton.ports import (
     table_index,
     transposed_place,
 )
+from coda_ir.backends.triton.result_places import Groups, is_in_range, owner_of_column
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
@@ -291,7 +292,7 @@ class SegmentEmitter:
             return self._combine_partials(hint, port, port.kind.combiner)
         place = table_index(port, columns, self.arguments)
         index = None if place is None else self._let(f"{hint}_index", place)
-        return self._let(hint, load_port(port, columns, self.arguments, index=index))
+        return self._let(hint, load_port(port, columns, self.arguments, self.helpers, index=index))
 
     def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
         """The statements of the region; returns the yielded values."""
@@ -311,7 +312,7 @@ class SegmentEmitter:
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers)
-        region = emitter.emit(segment.block, values)
+        region = emitter.emit(segment.block, values, stored_values(segment))
         self.lines += region.lines
         return list(region.yields)
 
@@ -319,18 +320,18 @@ class SegmentEmitter:
         ports = [result.port for result in self.segment.results]
         return any(p.kind.data == ResultKind.SELECT and p.index == IntAttr(port) for p in ports)
 
+    def _groups(self, columns: int) -> Groups:
+        return Groups(self.columns, columns // 2 if self.is_pair else columns)
+
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
         """A reduction over the lanes of each group; padding lanes take the identity."""
-        combiner = op.combiner.data
-        lanes_of_group = op.group.data // 2 if self.is_pair else op.group.data
-        value = self._whole(op.value, value)
+        combiner, value = op.combiner.data, self._whole(op.value, value)
         if self.in_group is not None:
-            lanes_of_group = self.columns.padded_group
             value = f"tl.where({self.in_group}[None, :], {value}, {IDENTITY[combiner]})"
         ordered = self.is_ordered and combiner != Combiner.MAX
         helper = f"group_tree_{combiner.value}" if ordered else f"group_{combiner.value}"
         self.helpers.add(helper)
-        return f"{helper}({value}, {lanes_of_group})"
+        return f"{helper}({value}, {self._groups(op.group.data).lanes})"
 
     def _whole(self, value: SSAValue, text: str) -> str:
         """`text` as a value of every row and lane of the tile."""
@@ -364,6 +365,8 @@ class SegmentEmitter:
                     self._store_partial_col(index, pointer, columns, value)
             case ResultKind.SELECT:
                 self._store_select(index, pointer, values[0])
+            case ResultKind.GROUP:
+                self._store_groups(port.group_columns, pointer, values[0])
 
     def _output_pointer(self, output: SSAValue, port: ResultPortAttr) -> str:
         """The parameter that points to a result: to the operand whose place it takes."""
@@ -429,6 +432,13 @@ class SegmentEmitter:
             total = self._combine_parts(index, self._reduce(index, value, 1, element_mask))
         self.after_parts.append(f"tl.store({address}, {total}, mask={mask})")
 
+    def _store_groups(self, columns: int, pointer: str, value: str) -> None:
+        self.helpers |= {"group_element", "reduce_max"}
+        groups, per_row = self._groups(columns), self.segment.columns // columns
+        number = self._let("group", groups.numbers(self.tile))
+        address, element = groups.place(number, per_row), f"group_element({value}, {groups.lanes})"
+        self._store(f"{pointer} + {address}", element, groups.mask(number))
+
     def _combine_parts(self, index: int, vector: str) -> str:
         """The name of what one vector of each part, an element per row, is combined to."""
         combiner = self._combiner(index)
@@ -477,21 +487,11 @@ class SegmentEmitter:
         assert isinstance(port_index, IntAttr)
         index_port = self.port_values[self.segment.port_args(port_index.data)[0]]
         columns, n = self.columns, self.segment.columns
-        offset = columns.offset
         wanted = self._let("wanted", self._row_vector(index_port))
-        inside = self._let(
-            "inside", f"({wanted} >= {offset}) & ({wanted} < {offset + columns.extent})"
-        )
-        local = f"({wanted} - {offset})" if offset else wanted
-        elsewhere = "0" if columns.extent == n else "-1"
-        if not offset and columns.extent != n:
-            elsewhere = f"tl.where(({wanted} < 0) | ({wanted} >= {n}), 0, -1)"
-        owner = self._let(
-            "owner", f"tl.where({inside}, {local} // {columns.per_tile}, {elsewhere})"
-        )
+        inside = self._let("inside", is_in_range(columns, wanted))
+        owner = self._let("owner", owner_of_column(columns, n, wanted, inside))
         target = self._let("target", f"tl.where({inside}, {wanted}, -1).to(tl.int32)")
-        column = self.accumulator_columns[0].name
-        hit = f"{column}[None, :] == {target}[:, None]"
+        hit = f"{self.accumulator_columns[0].name}[None, :] == {target}[:, None]"
         if self.lane_columns.mask is not None:
             hit = f"({hit}) & {self.lane_columns.mask}[None, :]"
         is_target = self._let("is_target", hit)

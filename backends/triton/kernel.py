@@ -8,6 +8,7 @@ from typing import Literal
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute
 
+from coda_ir.backends.triton.host_values import Given, HostValue
 from coda_ir.backends.triton.names import final_names, renamed
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
@@ -16,18 +17,14 @@ from coda_ir.remarks import source_position
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """One run-time argument of a kernel, in the order of its parameters.
-
-    `value` is a `str.format` template of the Python expression that the host passes, over the
-    fields of `EmittedKernel.launch`: `{operands[0]}`, `{outputs[2]}`, `{rows}`, or
-    `{operands[3]}.numel() // 128`.
-    """
+    """One run-time argument of a kernel, in the order of its parameters."""
 
     name: str
     """Name of the parameter in the kernel."""
     type: str
     """Triton's signature type: `*bf16`, `*i64`, `i32`, or `tensordesc<bf16[128, 64]>`."""
-    value: str
+    value: HostValue
+    """The expression that the host passes."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,8 @@ class SharedTiles:
     anything in them, and a number (int32) for each tile, 0 before and after.
     """
 
-    tiles: str
-    """How many: a template of a Python expression, as `KernelArgument.value`."""
+    tiles: HostValue
+    """How many."""
     programs: int
     """Of each tile."""
     elements: int
@@ -59,8 +56,8 @@ class EmittedKernel:
     source: str
     """The decorated function, ending in a newline."""
     arguments: tuple[KernelArgument, ...]
-    grid: str
-    """Number of programs: a template of a Python expression, as `KernelArgument.value`."""
+    grid: HostValue
+    """Number of programs."""
     helpers: frozenset[str] = frozenset()
     """Functions of `runtime/device.py` that the source calls."""
     num_warps: int = 4
@@ -86,18 +83,14 @@ class EmittedKernel:
     language: Literal["triton", "gluon"] = "triton"
     """Which of Triton's languages the source is in; helpers are rendered in the same."""
 
-    def launch(self, rows: str, operands: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    def launch(self, given: Given) -> list[str]:
         """The host statement that launches the kernel, as source lines without indentation.
 
-        `rows` is an expression of the number of rows M (all dimensions but the last, flattened);
-        `operands` are expressions of the operator's operands in the order of `op.operands`, and
-        `outputs` of preallocated tensors in the order of `op.results`. All tensors must be
-        contiguous. Unless it `runs_without_rows`, nothing runs where these are 0: the host must
-        skip the launch or allow a grid of 0.
+        All tensors must be contiguous. Unless it `runs_without_rows`, nothing runs where the rows
+        are 0: the host must skip the launch or allow a grid of 0.
         """
-        fields = {"rows": rows, "operands": list(operands), "outputs": list(outputs)}
-        lines = [f"{self.name}[({self.grid.format(**fields)},)]("]
-        lines += [f"    {argument.value.format(**fields)}," for argument in self.arguments]
+        lines = [f"{self.name}[({self.grid.text(given)},)]("]
+        lines += [f"    {argument.value.text(given)}," for argument in self.arguments]
         lines += [f"    num_warps={self.num_warps},", f"    num_stages={self.num_stages},"]
         if self.asserts:
             # Only what the kernel asserts itself, not that integers do not overflow.
@@ -166,7 +159,7 @@ def location_comment(location: LocationAttr) -> str | None:
 
 
 def ceiling(extent: str, block: int) -> str:
-    """The expression of how many blocks cover an extent, which may be a template.
+    """The expression of how many blocks cover an extent.
 
     Factors have to follow it. It is plain arithmetic: `triton.cdiv` takes microseconds on the host.
     """

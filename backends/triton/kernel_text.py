@@ -8,6 +8,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton import ports
 from coda_ir.backends.triton.dependent_launch import Launch
+from coda_ir.backends.triton.host_values import HostValue
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
@@ -17,7 +18,9 @@ from coda_ir.backends.triton.kernel import (
     with_final_names,
 )
 from coda_ir.backends.triton.syntax import without_unused
-from coda_ir.dialects.coda.shapes import is_float
+from coda_ir.dialects.coda.shapes import FLOAT8_TYPES, is_float
+
+NARROW_FLOATS = (BFloat16Type, Float16Type, *FLOAT8_TYPES)
 
 NEGATIVE_INFINITY = 'float("-inf")'
 """In kernels: what has no weight in an exponential, and is no maximum."""
@@ -27,7 +30,7 @@ def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") ->
     """An expression that loads elements of `type` and extends floats to float32."""
     guard = f", mask={mask}, other={other if is_float(type) else '0'}" if mask else ""
     loaded = f"tl.load({pointer}{guard})"
-    return f"{loaded}.to(tl.float32)" if isinstance(type, BFloat16Type | Float16Type) else loaded
+    return f"{loaded}.to(tl.float32)" if isinstance(type, NARROW_FLOATS) else loaded
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
@@ -37,8 +40,8 @@ def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
     return ports.rounded(value, type, helpers)
 
 
-def pointer_argument(name: str, type: Attribute, value: str) -> KernelArgument:
-    """The argument for a tensor with elements of `type`; `value` is a template for the host."""
+def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgument:
+    """The argument for a tensor with elements of `type`."""
     return KernelArgument(name, pointer_type(type), value)
 
 
@@ -53,7 +56,7 @@ def emitted(
     lines: Sequence[str],
     *,
     summary: str,
-    grid: str,
+    grid: HostValue,
     helpers: Iterable[str] = (),
     docstring: Sequence[str] = (),
     launch: Launch | None = None,

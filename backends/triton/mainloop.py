@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.diagnostics import CodaError
@@ -197,7 +198,7 @@ class TmaMainLoop(MainLoop):
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
-        view = tuple(map(str, box.view))
+        view = box.view
         a = self._input(term)
         descriptors = [
             self._descriptor(weight, term, view, box.block, "w", is_last=has_rows)
@@ -207,7 +208,7 @@ class TmaMainLoop(MainLoop):
 
     def _input(self, term: int) -> list[str]:
         x, bm = self.op.inputs[term], self.schedule.block_m.data
-        rows = str(shape_of(x)[-1]) if self.op.is_transposed else "{rows}"
+        rows = shape_of(x)[-1] if self.op.is_transposed else ROW_COUNT
         is_last = not self.op.is_transposed
         return [
             self._descriptor(x, term, (rows,), (bm,), "a", is_last=is_last),
@@ -224,7 +225,7 @@ class TmaMainLoop(MainLoop):
         self,
         value: SSAValue,
         term: int,
-        view: Sequence[str],
+        view: Sequence[HostValue | int],
         box: Sequence[int],
         default: str,
         *,
@@ -238,12 +239,12 @@ class TmaMainLoop(MainLoop):
             value, extents, boxes, default, is_never_empty=is_never_empty
         )
 
-    def _rows(self, term: int) -> str:
-        """The host's expression of K, at least 1 where it is known when the kernel is launched."""
+    def _rows(self, term: int) -> HostValue | int:
+        """The host's K, at least 1 where it is known when the kernel is launched."""
         if not self.op.is_transposed:
-            return self.depths[term]
-        rows = f"({self.arguments.flattened_rows(self.op.inputs[term])})" if term else "{rows}"
-        return f"{rows} or 1"
+            return self.op.depth(term)
+        rows = self.arguments.flattened_rows(self.op.inputs[term]) if term else ROW_COUNT
+        return joined(rows, " or 1")
 
 
 def _tuple(elements: Iterable[str]) -> str:

@@ -11,10 +11,10 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
-    ceiling,
     indented,
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
@@ -226,8 +226,8 @@ def emit_map(
     launch = Launch.of(op)
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
     lines = [*launch.wait_and_start_next(emitter.helpers), *lines]
-    parameters = (*arguments.arguments, KernelArgument("M", "i32", "{rows}"))
-    grid = ceiling("{rows}", tiling.rows)
+    parameters = (*arguments.arguments, KernelArgument("M", "i32", ROW_COUNT))
+    grid = ROW_COUNT.ceiling(tiling.rows)
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
     summary = f"pointwise over M x {segment.columns}, tiles of {tiling.block_m} x {width}"
     return emitted(
@@ -235,7 +235,7 @@ def emit_map(
         parameters,
         lines,
         summary=summary,
-        grid=f"{grid} * {tiles}" if tiles > 1 else grid,
+        grid=grid * tiles if tiles > 1 else grid,
         helpers=emitter.helpers,
         launch=launch,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),

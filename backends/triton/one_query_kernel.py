@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
 
+from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, SharedTiles, indented
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
@@ -126,18 +127,18 @@ def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
     if op.mask is not None:
         tensors["mask"] = element_type_of(op.mask)
     arguments = [
-        pointer_argument(f"{tensor}_ptr", element, f"{{operands[{index}]}}")
+        pointer_argument(f"{tensor}_ptr", element, nth_operand(index))
         for index, (tensor, element) in enumerate(tensors.items())
     ]
-    arguments.append(pointer_argument("out_ptr", type, "{outputs[0]}"))
+    arguments.append(pointer_argument("out_ptr", type, nth_output(0)))
     shared = None
     if tiling.splits > 1:
-        shared = SharedTiles("{rows}", tiling.splits, tiling.partials)
-        arguments.append(KernelArgument("partials_ptr", "*fp32", "{outputs[1]}"))
-        arguments.append(KernelArgument("counters_ptr", "*i32", "{outputs[2]}"))
+        shared = SharedTiles(ROW_COUNT, tiling.splits, tiling.partials)
+        arguments.append(KernelArgument("partials_ptr", "*fp32", nth_output(1)))
+        arguments.append(KernelArgument("counters_ptr", "*i32", nth_output(2)))
     if tiling.keys is None:
         axis = 1 if op.has_columns else 2
-        arguments.append(KernelArgument("S", "i32", f"{{operands[1]}}.shape[{axis}]"))
+        arguments.append(KernelArgument("S", "i32", nth_operand(1).shape(axis)))
     helpers = {"dot", "attend_keys"}
     lines = _lines(op, tiling, type, helpers)
     shares = f", shared by {tiling.splits} programs" if shared else ""
@@ -147,7 +148,7 @@ def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
         arguments,
         lines,
         summary=summary,
-        grid="{rows}" if shared is None else f"{{rows}} * {tiling.splits}",
+        grid=ROW_COUNT if shared is None else ROW_COUNT * tiling.splits,
         helpers=helpers,
         num_stages=3,
     )

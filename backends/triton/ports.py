@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import prod
+from operator import mul
+from types import MappingProxyType
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float32Type
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float32Type,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from coda_ir.backends.triton.host_values import (
+    HostValue,
+    constant,
+    joined,
+    listed,
+    nth_operand,
+    nth_output,
+)
 from coda_ir.backends.triton.kernel import (
     WIDE_POINTER,
     KernelArgument,
@@ -19,8 +36,8 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
 from coda_ir.dialects.gemm.tiling import known_tiles
 
@@ -45,18 +62,20 @@ class ArgumentList:
     """Elements from one row of a tile or table to the next, where these are not its columns."""
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
-    _by_value: dict[str, str] = field(default_factory=dict[str, str])
+    _by_value: dict[tuple[str, HostValue], str] = field(
+        default_factory=dict[tuple[str, HostValue], str]
+    )
 
-    def place(self, value: SSAValue) -> str:
+    def place(self, value: SSAValue) -> HostValue:
         """The host's tensor of an operand, or of a result that is none."""
         operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
         if value in operands:
-            return f"{{operands[{operands.index(value)}]}}"
-        return f"{{outputs[{results.index(value)}]}}"
+            return nth_operand(operands.index(value))
+        return nth_output(results.index(value))
 
-    def flattened_rows(self, value: SSAValue) -> str:
+    def flattened_rows(self, value: SSAValue) -> HostValue:
         """The host's number of rows of an operand, with all dimensions but the last as one."""
-        return f"{self.place(value)}.numel() // {shape_of(value)[-1]}"
+        return self.place(value).rows_of(shape_of(value)[-1])
 
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
@@ -90,11 +109,11 @@ class ArgumentList:
             return str(prod(rows[first:]))
         place = self.place(self.domain)
         factors = [
-            f"{place}.shape[{axis}]" if extent == DYNAMIC_INDEX else str(extent)
+            place.shape(axis) if extent == DYNAMIC_INDEX else constant(extent)
             for axis, extent in enumerate(rows[first:], first)
             if extent != 1
         ]
-        return self.add(f"{value.name_hint or default}_repeats", "i32", " * ".join(factors))
+        return self.add(f"{value.name_hint or default}_repeats", "i32", reduce(mul, factors))
 
     def has_all_rows(self, value: SSAValue) -> bool:
         """Return whether an operand has a row for each row of the tile."""
@@ -106,11 +125,11 @@ class ArgumentList:
     def descriptor(
         self,
         value: SSAValue,
-        extents: Sequence[str],
+        extents: Sequence[HostValue | int],
         box: Sequence[int],
         default: str,
         *,
-        strides: Sequence[str] = (),
+        strides: Sequence[HostValue | int] = (),
         view: str = "",
         is_never_empty: bool = True,
         layout: Layout | None = None,
@@ -122,22 +141,26 @@ class ArgumentList:
         is that of the box in shared memory, which Gluon states.
         """
         place, boxed = self.place(value), f"[{', '.join(map(str, box))}]"
+        is_itself = is_never_empty and not view
+        passed = place.tensor if is_itself else None
         if not is_never_empty:
-            place = f"{place} if {place}.numel() else {place}.new_empty(1, {extents[-1]})"
+            other = place.member(f"new_empty(1, {extents[-1]})")
+            place = joined(place, " if ", place.member("numel()"), " else ", other)
         if not strides:
-            sizes = [prod(map(int, extents[axis + 1 :])) for axis in range(len(extents))]
-            strides = [str(size) for size in sizes]
-        arguments = [f"{place}{view}", f"[{', '.join(extents)}]", f"[{', '.join(strides)}]", boxed]
+            columns = [extent for extent in extents[1:] if isinstance(extent, int)]
+            strides = [prod(columns[axis:]) for axis in range(len(extents))]
+        shape = joined(", [", listed(extents), "], [", listed(strides), f"], {boxed}")
         type, made = f"{triton_type(element_type_of(value))}{boxed}", "TensorDescriptor"
         if layout is not None:
             type, made = f"{type.replace(', ', ',')},{layout.text}", "TileDescriptor"
-            arguments.append(layout.name)
+            shape = joined(shape, f", {layout.name}")
         hint = f"{value.name_hint or default}_desc"
-        return self.add(hint, f"tensordesc<{type}>", f"{made}({', '.join(arguments)})")
+        call = joined(f"{made}(", place, view, shape, ")")
+        return self.add(hint, f"tensordesc<{type}>", replace(call, tensor=passed))
 
-    def add(self, hint: str, type: str, value: str) -> str:
+    def add(self, hint: str, type: str, value: HostValue) -> str:
         """The parameter that passes `value`, which is added unless it exists."""
-        key = f"{type}:{value}"
+        key = (type, value)
         if key not in self._by_value:
             name = self.names.fresh(hint)
             self._by_value[key] = name
@@ -172,35 +195,44 @@ ROWS = RowIndex()
 
 
 def load_port(
-    port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None = None
+    port: Port,
+    columns: ColumnIndex,
+    arguments: ArgumentList,
+    helpers: set[str],
+    *,
+    index: str | None = None,
 ) -> str:
     """The expression of a port's elements for a tile: float32 or integers, broadcastable.
 
     Loads need no mask: lanes without an element read another one. `index` is the `table_index`
     of a table that has one.
     """
+    loaded = _loaded(port, columns, arguments, index)
+    return extended(loaded, element_type_of(port.value), helpers)
+
+
+def _loaded(port: Port, columns: ColumnIndex, arguments: ArgumentList, index: str | None) -> str:
     kind, value = port
     pointer = arguments.operand(value, kind.value)
-    to_f32 = _extension(element_type_of(value))
     row, column = f"{ROWS.name}[:, None]", f"{columns.name}[None, :]"
     match kind:
         case PortKind.TILE | PortKind.HALF_TILE:
             pitch = arguments.pitches.get(value, columns.extent)
-            return f"tl.load({pointer} + {row} * {pitch} + {column}){to_f32}"
+            return f"tl.load({pointer} + {row} * {pitch} + {column})"
         case PortKind.TILE_T:
-            return f"tl.load({pointer} + {transposed_place(columns)}){to_f32}"
+            return f"tl.load({pointer} + {transposed_place(columns)})"
         case PortKind.ROW | PortKind.HALF_ROW:
-            return f"tl.load({pointer} + {columns.name})[None, :]{to_f32}"
+            return f"tl.load({pointer} + {columns.name})[None, :]"
         case PortKind.COL:
-            return f"tl.load({pointer} + {ROWS.name})[:, None]{to_f32}"
+            return f"tl.load({pointer} + {ROWS.name})[:, None]"
         case PortKind.SCALAR:
-            return f"tl.load({pointer}){to_f32}"
+            return f"tl.load({pointer})"
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise AssertionError("partials are combined by the emitter of the segment")
         case PortKind.TABLE | PortKind.HALF_TABLE:
             if index is None:
-                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]{to_f32}"
-            return f"tl.load({pointer} + {index}){to_f32}"
+                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]"
+            return f"tl.load({pointer} + {index})"
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
@@ -257,18 +289,40 @@ def _table_column(port: Port, columns: ColumnIndex) -> str:
     return columns.name if width == columns.extent else f"({columns.name} % {width})"
 
 
-def _extension(type: Attribute) -> str:
-    return ".to(tl.float32)" if is_float(type) and not isinstance(type, Float32Type) else ""
+_FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
+    {Float8E4M3FNType(): "from_f8e4m3", Float8E5M2Type(): "from_f8e5m2"}
+)
+
+
+def extended(loaded: str, type: Attribute, helpers: set[str]) -> str:
+    """The elements of `type` that are loaded, in the type that kernels compute with."""
+    if type in _FROM_FLOAT8:
+        helper = _FROM_FLOAT8[type]
+        helpers.add(helper)
+        return f"{helper}({loaded})"
+    computed = region_type(type)
+    return loaded if computed == type else f"{loaded}.to({tl_type(computed)})"
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
     """`value`, float32 or an integer, as it is stored in a tensor of `type`."""
     if isinstance(type, Float32Type):
         return value
-    if isinstance(type, BFloat16Type):
-        helpers.add("to_bf16")
-        return f"to_bf16({value})"
-    return f"{value}.to({tl_type(type)})"
+    helper = CONVERSIONS.get(type)
+    if helper is None:
+        return f"{value}.to({tl_type(type)})"
+    helpers.add(helper)
+    return f"{helper}({value})"
+
+
+CONVERSIONS: Mapping[Attribute, str] = MappingProxyType(
+    {
+        BFloat16Type(): "to_bf16",
+        Float8E4M3FNType(): "to_f8e4m3",
+        Float8E5M2Type(): "to_f8e5m2",
+    }
+)
+"""The helpers that round a float32 to narrow types."""
 
 
 def mask_of(columns: ColumnIndex) -> str:

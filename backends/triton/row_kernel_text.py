@@ -8,7 +8,14 @@ from typing import Literal
 
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
+from coda_ir.backends.triton.host_values import (
+    ROW_COUNT,
+    HostValue,
+    joined,
+    nth_operand,
+    nth_output,
+)
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
@@ -96,18 +103,18 @@ class RowKernelText:
         ]
 
     def operand(self, name: str, type: Attribute, index: int) -> None:
-        self._pointer(name, type, f"{{operands[{index}]}}")
+        self._pointer(name, type, nth_operand(index))
 
     def sample_argument(self, name: str, index: int) -> None:
         """The number of rows of a sample, each of which takes one row of the operand `index`."""
-        table = f"{{operands[{index}]}}"
-        samples = f"max({table}.numel() // {table}.shape[-1], 1)"
-        self.arguments.append(KernelArgument(name, "i32", f"{{rows}} // {samples}"))
+        table = nth_operand(index)
+        count = joined("max(", table.member("numel()"), " // ", table.shape(-1), ", 1)")
+        self.arguments.append(KernelArgument(name, "i32", joined(ROW_COUNT, " // ", count)))
 
     def result(self, name: str, type: Attribute, index: int = 0) -> None:
-        self._pointer(name, type, f"{{outputs[{index}]}}")
+        self._pointer(name, type, nth_output(index))
 
-    def _pointer(self, name: str, type: Attribute, value: str) -> None:
+    def _pointer(self, name: str, type: Attribute, value: HostValue) -> None:
         self.arguments.append(pointer_argument(f"{name}_ptr", type, value))
 
     def sweep(self, loads: Sequence[Load], body: Sequence[str]) -> None:
@@ -158,13 +165,11 @@ class RowKernelText:
         value = rounded(value, type, self.helpers)
         self.lines.append(f"tl.store({name}_ptr + row, {value}, mask=row < M)")
 
-    def finish(
-        self, description: str, columns_value: str = "{operands[0]}.shape[-1]"
-    ) -> EmittedKernel:
-        """The kernel; `columns_value` is the host's expression of a run-time N."""
-        self.arguments.append(KernelArgument("M", "i32", "{rows}"))
+    def finish(self, description: str) -> EmittedKernel:
+        """The kernel."""
+        self.arguments.append(KernelArgument("M", "i32", ROW_COUNT))
         if self.columns is None:
-            self.arguments.append(KernelArgument("N", "i32", columns_value))
+            self.arguments.append(KernelArgument("N", "i32", nth_operand(0).shape(-1)))
         rows = self.rows_per_program
         summary = f"{description}, blocks of {rows} x {self.block}"
         return emitted(
@@ -172,7 +177,7 @@ class RowKernelText:
             self.arguments,
             self.lines,
             summary=summary,
-            grid=ceiling("{rows}", rows),
+            grid=ROW_COUNT.ceiling(rows),
             helpers=self.helpers,
             num_warps=8 if rows * self.block > 4096 else 4,
         )

@@ -12,7 +12,8 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, ceiling
+from coda_ir.backends.triton.host_values import ROW_COUNT, constant, nth_operand, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     NEGATIVE_INFINITY,
     emitted,
@@ -267,12 +268,12 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
     One program in a fixed order: deterministic.
     """
     mean, block = op.reduction.data == "mean", 1024
-    arguments = [pointer_argument("loss_ptr", f32, "{operands[0]}")]
+    arguments = [pointer_argument("loss_ptr", f32, nth_operand(0))]
     if mean:
         target = element_type_of(op.target)
-        arguments.append(pointer_argument("target_ptr", target, "{operands[1]}"))
-    arguments.append(pointer_argument("out_ptr", f32, "{outputs[0]}"))
-    arguments.append(KernelArgument("M", "i32", "{rows}"))
+        arguments.append(pointer_argument("target_ptr", target, nth_operand(1)))
+    arguments.append(pointer_argument("out_ptr", f32, nth_output(0)))
+    arguments.append(KernelArgument("M", "i32", ROW_COUNT))
     ignored = op.ignore_index.value.data
     body = [
         f"row = start + tl.arange(0, {block})",
@@ -290,23 +291,23 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
         "tl.store(out_ptr, result)",
     ]
     summary = f"{op.reduction.data} of the losses of the rows"
-    return emitted(name, arguments, lines, summary=summary, grid="1")
+    return emitted(name, arguments, lines, summary=summary, grid=constant(1))
 
 
 def _pack_arguments(
     weight: Attribute, vector: Attribute | None, n_axis: int
 ) -> list[KernelArgument]:
     """The tensors and strides of a weight whose dimension `n_axis` is N."""
-    w, v = pointer_argument("w_ptr", weight, "{operands[0]}"), "{operands[1]}"
+    w, v = pointer_argument("w_ptr", weight, nth_operand(0)), nth_operand(1)
     pointers = [] if vector is None else [pointer_argument("v_ptr", vector, v)]
-    strides = [] if vector is None else [KernelArgument("stride_v", "i32", f"{v}.stride(0)")]
+    strides = [] if vector is None else [KernelArgument("stride_v", "i32", v.stride(0))]
     return [
         w,
         *pointers,
-        pointer_argument("out_ptr", f32, "{outputs[0]}"),
-        KernelArgument("N", "i32", "{rows}"),
-        KernelArgument("stride_n", "i32", f"{{operands[0]}}.stride({n_axis})"),
-        KernelArgument("stride_k", "i32", f"{{operands[0]}}.stride({1 - n_axis})"),
+        pointer_argument("out_ptr", f32, nth_output(0)),
+        KernelArgument("N", "i32", ROW_COUNT),
+        KernelArgument("stride_n", "i32", nth_operand(0).stride(n_axis)),
+        KernelArgument("stride_k", "i32", nth_operand(0).stride(1 - n_axis)),
         *strides,
     ]
 
@@ -319,7 +320,7 @@ def pack_weight_kernel(
     extent = "K" if depth is None else str(depth)
     arguments = _pack_arguments(weight, vector, n_axis)
     if depth is None:
-        arguments.append(KernelArgument("K", "i32", f"{{operands[0]}}.shape[{1 - n_axis}]"))
+        arguments.append(KernelArgument("K", "i32", nth_operand(0).shape(1 - n_axis)))
     body = [
         f"k = (start + tl.arange(0, {block_k})[None, :]).to(tl.int64)",
         f"inside = (n < N) & (k < {extent})",
@@ -336,5 +337,5 @@ def pack_weight_kernel(
     ]
     summary = "sums of a weight" if vector is None else "weight times vector"
     summary += ", in float32"
-    grid = ceiling("{rows}", block_n)
+    grid = ROW_COUNT.ceiling(block_n)
     return emitted(name, arguments, lines, summary=summary, grid=grid)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host_values import ROWS, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.gemm import ScheduleAttr
@@ -41,8 +42,8 @@ class SplitK:
             return None
         bm, bn, _ = schedule.tile
         first = len(arguments.op.results)
-        partials = (arguments.names.fresh("partials_ptr"), "*fp32", f"{{outputs[{first}]}}")
-        counters = (arguments.names.fresh("counters_ptr"), "*i32", f"{{outputs[{first + 1}]}}")
+        partials = (arguments.names.fresh("partials_ptr"), "*fp32", nth_output(first))
+        counters = (arguments.names.fresh("counters_ptr"), "*i32", nth_output(first + 1))
         parameters = KernelArgument(*partials), KernelArgument(*counters)
         return SplitK(schedule.split_k.data, bm * bn, parameters)
 
@@ -84,6 +85,6 @@ def workspace(host: HostProgram, kernel: EmittedKernel, rows: str) -> list[str]:
     shared = kernel.shared_tiles
     if shared is None:
         return []
-    tiles = host.number(shared.tiles.format(rows=rows), "tiles")
+    tiles = host.number(shared.tiles.text({ROWS: rows}), "tiles")
     partials = host.scratch(f"{tiles} * {shared.programs * shared.elements}", "partials")
     return [partials, host.counters(tiles)]

@@ -125,5 +125,5 @@ def _cost(op: Operation) -> float:
 
 def _reductions(segment: Segment) -> int:
     kinds = [result.port.kind.data for result in segment.results]
-    reduced = (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
+    reduced = (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT, ResultKind.GROUP)
     return sum(kind in reduced for kind in kinds) + len(group_sizes(segment))

@@ -221,5 +221,6 @@ def _strided(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dim() < 1:
         return tensor
     if tensor.dim() == 1:
-        return torch.stack([tensor, tensor + 1], -1)[:, 0]
+        others = (tensor.double() + 1).to(tensor.dtype)
+        return torch.stack([tensor, others], -1)[:, 0]
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)

@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.triton import EmittedProgram
 from coda_ir.equivalence.guarded_memory import GuardedMemory, StrayWriteError
+from coda_ir.float64 import comparable
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED, DONATED
 
@@ -137,4 +138,4 @@ def _tensor_of(argument: Any) -> torch.Tensor | None:
 
 def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Return whether all elements are equal, and NaN where the other is."""
-    return torch.equal(one.nan_to_num(0.5), other.nan_to_num(0.5))
+    return torch.equal(comparable(one).nan_to_num(0.5), comparable(other).nan_to_num(0.5))

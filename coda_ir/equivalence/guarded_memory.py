@@ -18,6 +18,8 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
+from coda_ir.float64 import comparable
+
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
 
@@ -158,5 +160,5 @@ def _poison(dtype: torch.dtype) -> float:
 
 def _is_poison(memory: torch.Tensor) -> bool:
     if memory.dtype.is_floating_point:
-        return bool(memory.isnan().all())
+        return bool(comparable(memory).isnan().all())
     return bool((memory == torch.tensor(CANARY, dtype=memory.dtype)).all())

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.reference import run_function, trace_function
 from coda_ir.dialects.coda import LayerNormOp, NormStatsOp, RMSNormOp
-from coda_ir.float64 import relative_error
+from coda_ir.float64 import comparable, relative_error
 from coda_ir.signatures import stated_dtype
 
 FACTOR = 4.0
@@ -54,7 +54,8 @@ class Rounding:
         value overflows depends on where it is rounded. Where the squares in a norm overflow, or a
         result is as large as its type allows, it depends on that for elements of `actual` as well.
         """
-        exact, stated, allowed = self.exact[index], self.stated[index], 0.0
+        actual, allowed = comparable(actual), 0.0
+        exact, stated = self.exact[index], comparable(self.stated[index])
         error = finite_error(actual, exact, stated)
         if error == float("inf"):
             near = exact.abs() * (1 + FACTOR * self._unit) > largest_of(stated)
@@ -150,7 +151,7 @@ def describe_excess(excess: tuple[float, float]) -> str:
 
 def finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:
     """The relative error over the elements that are finite in `exact` and in `stated`."""
-    finite = exact.isfinite() & stated.isfinite()
+    finite = exact.isfinite() & comparable(stated).isfinite()
     return relative_error(actual[finite], exact[finite])
 
 

@@ -105,6 +105,7 @@ RESULT_KINDS = {
     "partial_row": "combined over the columns; `finalize` gives [..., 1] in f32",
     "partial_col": "combined over the rows; `finalize` gives [N] in f32",
     "select": "the element in the column that an integer `col` port names",
+    "group": "M x N/G in f32: one element for each group of G columns, `group<128>`",
 }
 
 COMBINERS = {

@@ -15,6 +15,7 @@ from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, format
 from coda_ir.devices import require_triton_for, resolve_device
 from coda_ir.diagnostics import CodaError
 from coda_ir.equivalence.rounding import Rounding, describe_excess
+from coda_ir.float64 import comparable
 from coda_ir.functions import find_entry
 from coda_ir.random_inputs import random_inputs
 from coda_ir.signatures import signature_of
@@ -116,6 +117,7 @@ def lost_elements(result: torch.Tensor, exact: torch.Tensor) -> str | None:
     if not result.is_floating_point():
         return None
     in_range = exact.abs() <= torch.finfo(result.dtype).max
+    result = comparable(result)
     lost = (result.isnan() & ~exact.isnan()) | (result.isinf() & in_range)
     if not lost.any():
         return None

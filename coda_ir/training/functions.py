@@ -110,7 +110,20 @@ class TrainableFunction(NotCopied):
 
     def _wanted(self, tensors: Tensors) -> Wrt:
         pairs = zip(self.signature.arguments, tensors, strict=True)
-        return tuple(spec.name for spec, tensor in pairs if tensor.requires_grad)
+        names = (spec.name for spec, tensor in pairs if tensor.requires_grad)
+        return tuple(name for name in names if name in self._contributing)
+
+    @cached_property
+    def _contributing(self) -> frozenset[str]:
+        """The arguments that results depend on. The others have no gradient, as in PyTorch."""
+        from coda_ir.passes.gradient.derivatives.activity import contributing_to, float_results
+
+        if self._is_given:
+            return frozenset(self._floating)
+        block = functions_of(self._module)[self.name].body.block
+        found = contributing_to(block, float_results(block))
+        pairs = zip(self.signature.arguments, block.args, strict=True)
+        return frozenset(spec.name for spec, argument in pairs if argument in found)
 
     def pair(
         self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
@@ -132,6 +145,7 @@ class TrainableFunction(NotCopied):
                     f"its floating-point arguments are {', '.join(self._floating) or 'none'}",
                 )
         key = tuple(name for name in self._floating if name in wrt)
+        key = tuple(name for name in key if name in self._contributing) or key
         if key not in self._pairs:
             self._pairs[key] = self._make_pair(key, sizes or {})
         self._latest = self._pairs[key]
@@ -143,9 +157,8 @@ class TrainableFunction(NotCopied):
         return tuple(spec.name for spec in specs if spec.dtype.is_floating_point)
 
     def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int]) -> GradientPair:
-        names = (f"{self.name}_forward", f"{self.name}_backward")
-        is_given = set(names) <= functions_of(self._module).keys()
-        origin = self._given(*names) if is_given else self._derived(wrt, sizes)
+        names = self._parts
+        origin = self._given(*names) if self._is_given else self._derived(wrt, sizes)
         lowering = lower(origin, self._options)
         forward, backward = (self._compiled(lowering, name) for name in names)
 
@@ -159,6 +172,15 @@ class TrainableFunction(NotCopied):
         forward.prepare(sizes)
         backward.prepare(sizes)
         return pair
+
+    @property
+    def _parts(self) -> tuple[str, str]:
+        return f"{self.name}_forward", f"{self.name}_backward"
+
+    @cached_property
+    def _is_given(self) -> bool:
+        """Whether the user wrote the forward and the backward program."""
+        return set(self._parts) <= functions_of(self._module).keys()
 
     def _compiled(self, lowering: Lowering | TunedLowerings, name: str) -> CompiledFunction:
         return CompiledFunction(lowering, name, self.target, self.device)
@@ -197,8 +219,7 @@ class TrainableFunction(NotCopied):
         module = _only(self._module, self.name)
         DifferentiatePass(**options).apply(make_context(), module)
         module.verify()
-        names = (f"{self.name}_forward", f"{self.name}_backward")
-        return _boxed(_only(module, *names), names[1])
+        return _boxed(_only(module, *self._parts), self._parts[1])
 
     @cached_property
     def plain(self) -> CompiledFunction:

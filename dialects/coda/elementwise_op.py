@@ -19,6 +19,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     format_shape,
     is_float,
+    is_float8,
     shape_of,
 )
 
@@ -33,6 +34,8 @@ class Elements(Enum):
 
     def includes(self, type: Attribute) -> bool:
         """Return whether an operand may have elements of `type`."""
+        if is_float8(type):
+            return False
         if self in (Elements.FLOATS, Elements.ANY):
             return is_float(type) or self == Elements.ANY
         return (type == i1) == (self == Elements.BOOLEANS)

@@ -8,6 +8,8 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
     FixedBitwidthType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -21,6 +23,8 @@ from xdsl.utils.exceptions import VerifyException
 AnyTensor: TypeAlias = TensorType[Attribute]
 
 FLOAT_TYPES = (BFloat16Type, Float16Type, Float32Type, Float64Type)
+FLOAT8_TYPES = (Float8E4M3FNType, Float8E5M2Type)
+"""Floats that tensors are stored in, and nothing computes with."""
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:
@@ -56,17 +60,32 @@ def element_bytes(type: Attribute) -> int:
 
 
 def is_float(type: Attribute) -> bool:
+    """Whether operators compute with elements of `type`, a float type."""
     return isinstance(type, FLOAT_TYPES)
+
+
+def stores_floats(type: Attribute) -> bool:
+    """Whether elements of `type` are floats, also those that nothing computes with."""
+    return is_float(type) or is_float8(type)
+
+
+def is_float8(type: Attribute) -> bool:
+    return isinstance(type, FLOAT8_TYPES)
 
 
 def computes_in_float32(type: Attribute) -> bool:
     """Whether float32 holds every value of `type`: all float types but f64."""
-    return is_float(type) and not isinstance(type, Float64Type)
+    return is_float8(type) or (is_float(type) and not isinstance(type, Float64Type))
+
+
+def is_narrow_integer(type: Attribute) -> bool:
+    """Whether `type` has integers of 8 or 16 bits, which are computed with in 32."""
+    return isinstance(type, IntegerType) and 1 < type.bitwidth < 32
 
 
 def float_type(type: Attribute) -> AnyFloat:
     """`type`, known to be one of the supported floating-point types."""
-    assert isinstance(type, FLOAT_TYPES), f"expected a float type, got {type}"
+    assert stores_floats(type), f"expected a float type, got {type}"
     return type
 
 

@@ -17,7 +17,6 @@ from coda_ir.dialects.gemm.attrs import (
     ResultKind,
     ResultKindAttr,
     ResultPortAttr,
-    ScheduleAttr,
     SegmentAttr,
 )
 from coda_ir.dialects.gemm.constants import exact_number
@@ -33,6 +32,7 @@ from coda_ir.dialects.gemm.numerics import (
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import (
     DomainSegment,
     Port,

@@ -48,9 +48,13 @@ from coda_ir.dialects.gemm.assembly import (
     print_typed_values,
     segment_attr,
 )
-from coda_ir.dialects.gemm.attrs import PairingAttr, ScheduleAttr, SegmentAttr
+from coda_ir.dialects.gemm.attrs import (
+    PairingAttr,
+    SegmentAttr,
+)
 from coda_ir.dialects.gemm.ops import read_segments
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import DomainSegment, Segment
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 

@@ -1,8 +1,6 @@
-"""Attributes of the GEMM level: ports, pairing of columns, column ranges, schedules."""
+"""Attributes of the GEMM level: ports, pairing of columns, column ranges."""
 
-import re
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
 from xdsl.dialects.utils import EnumAttribute
@@ -12,11 +10,6 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
-
-_EXTENT = re.compile(r"[0-9]{1,9}")
-
-MOST_SPLITS = 64
-"""Programs that share the K of a tile: the last one loads what all of them have summed."""
 
 
 class PortKind(StrEnum):
@@ -83,6 +76,8 @@ class ResultKind(StrEnum):
     """Stored transposed: the element (m, n) at [n, m]."""
     ACCUMULATE = "accumulate"
     """Stored in place of the element of a tile port, in that operand's memory."""
+    GROUP = "group"
+    """Stored once for each group of columns, on all of which the element is the same."""
 
     @property
     def has_index(self) -> bool:
@@ -92,7 +87,10 @@ class ResultKind(StrEnum):
     @property
     def is_per_column(self) -> bool:
         """Whether each column of a pair yields an element of its own."""
-        return self not in (ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.SELECT)
+        return self not in _PER_PAIR
+
+
+_PER_PAIR = (ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.SELECT, ResultKind.GROUP)
 
 
 class Combiner(StrEnum):
@@ -132,48 +130,75 @@ class ResultKindAttr(EnumAttribute[ResultKind], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class ResultPortAttr(ParametrizedAttribute):
-    """A result port: its kind, the combiner of a partial, the port of a select or an accumulate.
+    """A result port: its kind, the combiner of a partial, the port of a select or an accumulate,
+    the columns of a group.
 
-    Written `tile`, `tile_t`, `half`, `partial_row<add>`, `partial_col<max>`, `select<2>` or
-    `accumulate<0>`.
+    Written `tile`, `tile_t`, `half`, `partial_row<add>`, `partial_col<max>`, `select<2>`,
+    `accumulate<0>` or `group<128>`.
     """
 
     name = "gemm.result"
     kind: ResultKindAttr
     combiner: CombinerAttr | NoneAttr
     index: IntAttr | NoneAttr
+    group: IntAttr | NoneAttr
+
+    @staticmethod
+    def of(
+        kind: ResultKind,
+        *,
+        combiner: Combiner | None = None,
+        index: int | None = None,
+        group: int | None = None,
+    ) -> "ResultPortAttr":
+        return ResultPortAttr(
+            ResultKindAttr(kind),
+            NoneAttr() if combiner is None else CombinerAttr(combiner),
+            NoneAttr() if index is None else IntAttr(index),
+            NoneAttr() if group is None else IntAttr(group),
+        )
 
     @staticmethod
     def tile() -> "ResultPortAttr":
-        return ResultPortAttr(ResultKindAttr(ResultKind.TILE), NoneAttr(), NoneAttr())
+        return ResultPortAttr.of(ResultKind.TILE)
 
     @staticmethod
     def tile_t() -> "ResultPortAttr":
-        return ResultPortAttr(ResultKindAttr(ResultKind.TILE_T), NoneAttr(), NoneAttr())
+        return ResultPortAttr.of(ResultKind.TILE_T)
 
     @staticmethod
     def half() -> "ResultPortAttr":
-        return ResultPortAttr(ResultKindAttr(ResultKind.HALF), NoneAttr(), NoneAttr())
+        return ResultPortAttr.of(ResultKind.HALF)
 
     @staticmethod
     def partial_row(combiner: Combiner) -> "ResultPortAttr":
-        return ResultPortAttr(
-            ResultKindAttr(ResultKind.PARTIAL_ROW), CombinerAttr(combiner), NoneAttr()
-        )
+        return ResultPortAttr.of(ResultKind.PARTIAL_ROW, combiner=combiner)
 
     @staticmethod
     def partial_col(combiner: Combiner) -> "ResultPortAttr":
-        return ResultPortAttr(
-            ResultKindAttr(ResultKind.PARTIAL_COL), CombinerAttr(combiner), NoneAttr()
-        )
+        return ResultPortAttr.of(ResultKind.PARTIAL_COL, combiner=combiner)
 
     @staticmethod
     def select(port: int) -> "ResultPortAttr":
-        return ResultPortAttr(ResultKindAttr(ResultKind.SELECT), NoneAttr(), IntAttr(port))
+        return ResultPortAttr.of(ResultKind.SELECT, index=port)
 
     @staticmethod
     def accumulate(port: int) -> "ResultPortAttr":
-        return ResultPortAttr(ResultKindAttr(ResultKind.ACCUMULATE), NoneAttr(), IntAttr(port))
+        return ResultPortAttr.of(ResultKind.ACCUMULATE, index=port)
+
+    @staticmethod
+    def of_group(columns: int) -> "ResultPortAttr":
+        return ResultPortAttr.of(ResultKind.GROUP, group=columns)
+
+    def renumbered(self, port: int) -> "ResultPortAttr":
+        """The same result of another number of its port."""
+        return ResultPortAttr(self.kind, self.combiner, IntAttr(port), self.group)
+
+    @property
+    def group_columns(self) -> int:
+        """The columns that one element of a group result is stored for."""
+        assert isinstance(self.group, IntAttr), "expected a group result"
+        return self.group.data
 
     @property
     def is_partial(self) -> bool:
@@ -191,6 +216,13 @@ class ResultPortAttr(ParametrizedAttribute):
                 f"result port {kind.value}: the number of a port is expected for select and "
                 "accumulate and only for them"
             )
+        if (kind == ResultKind.GROUP) != isinstance(self.group, IntAttr):
+            raise VerifyException(
+                f"result port {kind.value}: a number of columns is expected for group and only "
+                "for it"
+            )
+        if isinstance(self.group, IntAttr) and self.group.data < 1:
+            raise VerifyException(f"group<{self.group.data}>: expected at least 1 column")
 
     def print_port(self, printer: Printer) -> None:
         printer.print_string(self.kind.data.value)
@@ -198,19 +230,20 @@ class ResultPortAttr(ParametrizedAttribute):
             printer.print_string(f"<{self.combiner.data.value}>")
         elif isinstance(self.index, IntAttr):
             printer.print_string(f"<{self.index.data}>")
+        elif isinstance(self.group, IntAttr):
+            printer.print_string(f"<{self.group.data}>")
 
     @classmethod
     def parse_port(cls, parser: AttrParser) -> "ResultPortAttr":
         kind = parser.parse_str_enum(ResultKind)
-        combiner: CombinerAttr | NoneAttr = NoneAttr()
-        index: IntAttr | NoneAttr = NoneAttr()
         if kind in (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL):
             with parser.in_angle_brackets():
-                combiner = CombinerAttr(parser.parse_str_enum(Combiner))
-        elif kind.has_index:
+                return cls.of(kind, combiner=parser.parse_str_enum(Combiner))
+        if kind.has_index or kind == ResultKind.GROUP:
             with parser.in_angle_brackets():
-                index = IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))
-        return cls(ResultKindAttr(kind), combiner, index)
+                number = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            return cls.of(kind, index=number) if kind.has_index else cls.of_group(number)
+        return cls.of(kind)
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -323,153 +356,3 @@ class SegmentAttr(ParametrizedAttribute):
             ArrayAttr(ports),
             ArrayAttr(results),
         )
-
-
-@irdl_attr_definition
-class ScheduleAttr(ParametrizedAttribute):
-    """How a GEMM is computed, never what: main loop, tile shape (BM x BN x BK), warps, pipeline
-    stages, how many row tiles share the columns in L2 (`group_m`), and how many programs share the
-    K of a tile (`split_k`, left out where it is 1).
-
-    `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
-    """
-
-    name = "gemm.schedule"
-    mainloop_kind: IntAttr
-    block_m: IntAttr
-    block_n: IntAttr
-    block_k: IntAttr
-    warps: IntAttr
-    stages: IntAttr
-    group_m: IntAttr
-    split_k: IntAttr
-
-    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong")
-
-    @staticmethod
-    def get(
-        mainloop: str,
-        tile: tuple[int, int, int],
-        *,
-        warps: int,
-        stages: int,
-        group_m: int = 8,
-        split_k: int = 1,
-    ) -> "ScheduleAttr":
-        block_m, block_n, block_k = tile
-        return ScheduleAttr(
-            IntAttr(ScheduleAttr.MAINLOOPS.index(mainloop)),
-            IntAttr(block_m),
-            IntAttr(block_n),
-            IntAttr(block_k),
-            IntAttr(warps),
-            IntAttr(stages),
-            IntAttr(group_m),
-            IntAttr(split_k),
-        )
-
-    @property
-    def mainloop(self) -> str:
-        return self.MAINLOOPS[self.mainloop_kind.data]
-
-    @property
-    def tile(self) -> tuple[int, int, int]:
-        return self.block_m.data, self.block_n.data, self.block_k.data
-
-    @property
-    def is_warp_specialized(self) -> bool:
-        """Whether a warp of its own loads, for the warps that compute."""
-        return self.mainloop in ("warp_specialized", "ping_pong")
-
-    @property
-    def alternates(self) -> bool:
-        """Whether two groups of warps take tiles by turns, instead of all the same tile."""
-        return self.mainloop == "ping_pong"
-
-    @property
-    def groups(self) -> int:
-        """Groups of warps that compute tiles of their own."""
-        return 2 if self.alternates else 1
-
-    @property
-    def tile_warps(self) -> int:
-        """Warps that compute a tile together."""
-        return self.warps.data // self.groups
-
-    @property
-    def accumulators(self) -> int:
-        """Of a tile, per thread."""
-        return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
-
-    def with_split(self, split_k: int) -> "ScheduleAttr":
-        """The same with so many programs for the K of a tile."""
-        return ScheduleAttr.get(
-            self.mainloop,
-            self.tile,
-            warps=self.warps.data,
-            stages=self.stages.data,
-            group_m=self.group_m.data,
-            split_k=split_k,
-        )
-
-    def verify(self) -> None:
-        for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):
-            if extent < 16 or extent & (extent - 1):
-                raise VerifyException(
-                    f"schedule: {what} is {extent}, expected a power of two of at least 16"
-                )
-        if self.warps.data not in (1, 2, 4, 8, 16):
-            raise VerifyException(
-                f"schedule: warps is {self.warps.data}, expected 1, 2, 4, 8 or 16"
-            )
-        for what, number in (("stages", self.stages), ("group_m", self.group_m)):
-            if number.data < 1:
-                raise VerifyException(f"schedule: {what} is {number.data}, expected at least 1")
-        if not 1 <= self.split_k.data <= MOST_SPLITS:
-            raise VerifyException(
-                f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
-            )
-
-    def print_parameters(self, printer: Printer) -> None:
-        tile = "x".join(map(str, self.tile))
-        with printer.in_angle_brackets():
-            printer.print_string(
-                f'{self.mainloop}, "{tile}", warps = {self.warps.data}, '
-                f"stages = {self.stages.data}, group_m = {self.group_m.data}"
-            )
-            if self.split_k.data > 1:
-                printer.print_string(f", split_k = {self.split_k.data}")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            mainloop = parser.parse_identifier()
-            if mainloop not in cls.MAINLOOPS:
-                parser.raise_error(
-                    f"unknown main loop '{mainloop}', expected one of {', '.join(cls.MAINLOOPS)}"
-                )
-            parser.parse_punctuation(",")
-            extents = parser.parse_str_literal().split("x")
-            if len(extents) != 3 or not all(map(_EXTENT.fullmatch, extents)):
-                parser.raise_error('expected a tile shape such as "128x256x64"')
-            bm, bn, bk = map(int, extents)
-            warps, stages, group_m = (
-                cls._parse_field(parser, field) for field in ("warps", "stages", "group_m")
-            )
-            split_k = 1
-            if parser.parse_optional_punctuation(","):
-                split_k = cls._parse_number(parser, "split_k")
-        return cls.get(
-            mainloop, (bm, bn, bk), warps=warps, stages=stages, group_m=group_m, split_k=split_k
-        ).parameters
-
-    @classmethod
-    def _parse_field(cls, parser: AttrParser, field: str) -> int:
-        parser.parse_punctuation(",")
-        return cls._parse_number(parser, field)
-
-    @staticmethod
-    def _parse_number(parser: AttrParser, field: str) -> int:
-        parser.parse_keyword(field)
-        parser.parse_punctuation("=")
-        return parser.parse_integer(allow_boolean=False)

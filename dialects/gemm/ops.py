@@ -44,11 +44,11 @@ from coda_ir.dialects.gemm.attrs import (
     CombinerAttr,
     PairingAttr,
     PortKindAttr,
-    ScheduleAttr,
     SegmentAttr,
 )
 from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Port, Result, Segment
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 

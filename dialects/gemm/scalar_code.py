@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IntegerType, Signedness, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -12,9 +12,11 @@ from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_bytes,
     element_type_of,
+    float_type,
     is_float,
+    is_float8,
 )
-from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder, region_type
+from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder
 
 Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
 
@@ -63,8 +65,10 @@ def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -
 
 def _emit_cast(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     """Between floats nothing: epilogues compute in float32 and round where they store, or where
-    the numerics mode says."""
-    return builder.converted(args[0], region_type(element_type_of(op.results[0])))
+    the numerics mode says. Only a cast to float8, in which nothing is computed, always rounds."""
+    type = element_type_of(op.results[0])
+    value = builder.converted(args[0], type)
+    return builder.round_to(value, float_type(type)) if is_float8(type) else value
 
 
 def _emit_elu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
@@ -112,16 +116,27 @@ def _zero_minus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     return builder.insert(arith.SubiOp(builder.integer(0, x.type), x))
 
 
+def _wrapping(emit: Emit) -> Emit:
+    """`emit`, of whose result a narrow element type keeps the lowest bits."""
+
+    def emit_wrapped(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+        return builder.wrapped(emit(builder, op, args), element_type_of(op.results[0]))
+
+    return emit_wrapped
+
+
+def _magnitude(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
+    return builder.insert(arith.MaxSIOp(x, _zero_minus(builder, x)))
+
+
 _EMIT_INTEGERS: dict[type[Operation], Emit] = {
-    coda.AddOp: _of_two(arith.AddiOp),
-    coda.SubOp: _of_two(arith.SubiOp),
-    coda.MulOp: _of_two(arith.MuliOp),
+    coda.AddOp: _wrapping(_of_two(arith.AddiOp)),
+    coda.SubOp: _wrapping(_of_two(arith.SubiOp)),
+    coda.MulOp: _wrapping(_of_two(arith.MuliOp)),
     coda.MaximumOp: _of_two(arith.MaxSIOp),
     coda.MinimumOp: _of_two(arith.MinSIOp),
-    coda.NegOp: lambda builder, _, args: _zero_minus(builder, args[0]),
-    coda.AbsOp: lambda builder, _, args: builder.insert(
-        arith.MaxSIOp(args[0], _zero_minus(builder, args[0]))
-    ),
+    coda.NegOp: _wrapping(_unary(_zero_minus)),
+    coda.AbsOp: _wrapping(_unary(_magnitude)),
 }
 """Operators with other code for integers than for floats."""
 
@@ -180,8 +195,7 @@ def is_pointwise(op: object) -> bool:
 
 def _is_scalar(type: Attribute) -> bool:
     """Return whether regions compute with elements of `type`."""
-    is_signless = isinstance(type, IntegerType) and type.signedness.data == Signedness.SIGNLESS
-    return computes_in_float32(type) or is_signless
+    return computes_in_float32(type) or isinstance(type, IntegerType)
 
 
 def scalar_code(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue | None:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     LocationAttr,
+    Signedness,
     UnknownLoc,
     f32,
     i1,
@@ -19,10 +20,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from coda_ir.dialects.coda.shapes import float_type, is_float
+from coda_ir.dialects.coda.shapes import float_type, is_float, is_narrow_integer
 from coda_ir.dialects.gemm.attrs import Combiner
 from coda_ir.dialects.gemm.constants import float_constant
 from coda_ir.dialects.gemm.numerics import NumericsMode
+from coda_ir.dialects.gemm.segment import region_type
 
 
 class RotationTypes(NamedTuple):
@@ -225,19 +227,27 @@ class ScalarBuilder:
 
     def number(self, value: float, type: Attribute) -> SSAValue:
         """The number as an element of `type`."""
-        return self.constant(float(value)) if is_float(type) else self.integer(int(value), type)
+        computed = region_type(type)
+        if is_float(computed):
+            return self.constant(float(value))
+        return self.integer(int(value), computed)
 
-    def converted(self, a: SSAValue, type: Attribute) -> SSAValue:
-        """`a` as a value of `type`, which regions compute in: truncated to an integer, and true
+    def converted(self, a: SSAValue, element: Attribute) -> SSAValue:
+        """`a` as regions compute with elements of type `element`: truncated to an integer, and true
         where it is not 0."""
-        if a.type == type:
-            return a
-        if type == i1:
+        type = region_type(element)
+        if type == i1 != a.type:
             zero = self.number(0, a.type)
             is_real = is_float(a.type)
             return self.insert(
                 arith.CmpfOp(a, zero, "une") if is_real else arith.CmpiOp(a, zero, "ne")
             )
+        return self.wrapped(self._converted(a, type), element)
+
+    def _converted(self, a: SSAValue, type: Attribute) -> SSAValue:
+        """`a` as a number of `type`, in which regions compute."""
+        if a.type == type:
+            return a
         if isinstance(type, Float32Type):
             return self.insert((arith.UIToFPOp if a.type == i1 else arith.SIToFPOp)(a, type))
         assert isinstance(type, IntegerType), f"no conversion to {type}"
@@ -248,6 +258,15 @@ class ScalarBuilder:
         assert isinstance(a.type, IntegerType)
         is_wider = type.width.data > a.type.width.data
         return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
+
+    def wrapped(self, a: SSAValue, element: Attribute) -> SSAValue:
+        """The lowest bits of `a` that `element` holds, as its value; of other types `a`."""
+        if not is_narrow_integer(element):
+            return a
+        assert isinstance(element, IntegerType)
+        if element.signedness.data == Signedness.UNSIGNED:
+            return self.insert(arith.AndIOp(a, self.integer(2**element.bitwidth - 1, a.type)))
+        return self.insert(arith.ExtSIOp(self.insert(arith.TruncIOp(a, element)), a.type))
 
     def result(self, a: SSAValue, type: Attribute) -> SSAValue:
         """`a` as the result of an operator whose elements have `type`: rounded where eager is."""

@@ -4,10 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32, f64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32, f64, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    element_type_of,
+    is_narrow_integer,
+    shape_of,
+    stores_floats,
+)
 from coda_ir.dialects.gemm.attrs import (
     Layout,
     PairingAttr,
@@ -136,8 +142,7 @@ class Segment:
         del self.ports[index]
         for number, (port, type) in enumerate(self.results):
             if isinstance(port.index, IntAttr) and port.index.data > index:
-                moved = ResultPortAttr(port.kind, port.combiner, IntAttr(port.index.data - 1))
-                self.results[number] = Result(moved, type)
+                self.results[number] = Result(port.renumbered(port.index.data - 1), type)
 
     def add_result(self, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]) -> int:
         """Append a result that yields `values`; returns its index."""
@@ -181,8 +186,12 @@ class DomainSegment(Segment):
 
 
 def region_type(element_type: Attribute) -> Attribute:
-    """The type in a region of an element stored as `element_type`: floats compute in float32."""
-    return f32 if is_float(element_type) else element_type
+    """The type in a region of an element stored as `element_type`: floats compute in float32,
+    integers in 32 bits at least.
+    """
+    if stores_floats(element_type):
+        return f32
+    return i32 if is_narrow_integer(element_type) else element_type
 
 
 def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:

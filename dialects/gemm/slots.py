@@ -15,7 +15,12 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ResultPortAttr, ScheduleAttr
+from coda_ir.dialects.gemm.attrs import (
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+)
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 
 if TYPE_CHECKING:
@@ -50,8 +55,9 @@ class Moves:
     """The parts in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
     """How many parts go into a box, for each of the stores."""
-    copies: tuple[int, ...]
-    """How many copies of TMA a box takes, for each of the stores (see `rows_to_alignment`)."""
+    turned: tuple[SlotShape, ...] = ()
+    """The slots of results whose rows are not aligned, which no box holds: the warps that compute
+    store them, from registers in which neighbouring threads have neighbouring columns."""
 
     @property
     def parts(self) -> int:
@@ -88,6 +94,8 @@ class Staging:
     """How many slots of a shape results take turns in, from the first one in every tile."""
     stores_in_place: bool = False
     """Whether results are stored from the slots of ports, where they have the same shape."""
+    turned: tuple[SlotShape, ...] = ()
+    """The slots in which results that are not moved change their threads, one of each shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
         """The stores of a part that go where a tile was loaded (see `Moves.in_place`)."""
@@ -103,7 +111,7 @@ class Staging:
         return [moves.stores[store] for store in self.turns(moves)]
 
     def under_way(self, moves: Moves) -> int | None:
-        """How many copies may be under way when the stores of the next part find their slots free.
+        """How many stores may be under way when those of the next part find their slots free.
 
         None where no slot is used twice in a tile.
         """
@@ -114,7 +122,7 @@ class Staging:
         for part in moves.order:
             stores = moves.complete_with(part)
             for store in stores:
-                number += moves.copies[store]
+                number += 1
                 if store not in turning:
                     continue
                 shape = moves.stores[store]
@@ -131,7 +139,9 @@ class Staging:
     @property
     def bytes(self) -> int:
         ahead = self.depth * sum(map(slot_bytes, self.loads))
-        return ahead + sum(count * slot_bytes(shape) for shape, count in self.stores.items())
+        turned = sum(map(slot_bytes, self.turned))
+        moved = sum(count * slot_bytes(shape) for shape, count in self.stores.items())
+        return ahead + moved + turned
 
 
 def slot_bytes(shape: SlotShape) -> int:
@@ -177,12 +187,15 @@ def stored_slot(
     return slot_of(wide, rows, element, transposed=transposed), joined
 
 
-def rows_to_alignment(element: Attribute, columns: int) -> int:
-    """After how many rows of a result one starts at a multiple of 16 bytes again.
+def aligned_bytes(element: Attribute, columns: int) -> int:
+    """The largest power of two, at most 16, that rows of a tensor start at multiples of."""
+    return gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
 
-    So many copies of TMA store a box, each those of its rows that are this far apart.
-    """
-    return ALIGNMENT_BYTES // gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
+
+def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
+    """Whether the rows of a result are not aligned."""
+    aligned = aligned_bytes(element_type_of(output), shape_of(output)[-1])
+    return aligned < ALIGNMENT_BYTES and not segment.is_stored_transposed(port)
 
 
 def element_bytes(element: Attribute) -> int:
@@ -204,20 +217,17 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
         for _ in segment.port_args(index)
     ]
     stores = [
-        (output, *stored_slot(segment, columns, rows, output, port))
+        (*stored_slot(segment, columns, rows, output, port), is_turned(segment, output, port))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
     return Moves(
         loads=tuple(loads),
-        stores=tuple(slot for _, slot, _ in stores),
+        stores=tuple(slot for slot, _, turned in stores if not turned),
         order=tuple(range(columns.parts)),
-        joined=tuple(joined for _, _, joined in stores),
-        copies=tuple(
-            rows_to_alignment(element_type_of(output), shape_of(output)[-1])
-            for output, _, _ in stores
-        ),
+        joined=tuple(joined for _, joined, turned in stores if not turned),
+        turned=tuple(slot for slot, _, turned in stores if turned),
     )
 
 
@@ -231,9 +241,10 @@ def slots_beside_stages(
     reserved = BARRIERS + max(SCRATCH, 4 * schedule.warps.data * columns_summed)
     free = SHARED_MEMORY - reserved - schedule.stages.data * stage_bytes(schedule)
     ahead = next((each.loads for each in moves if each.loads), ())
+    turned = tuple(dict.fromkeys(shape for each in moves for shape in each.turned))
     for depth, in_place in _depths(moves):
         for most in range(MOST_SLOTS, 0, -1):
-            found = Staging(depth, ahead, {}, in_place)
+            found = Staging(depth, ahead, {}, in_place, turned)
             found = replace(found, stores=_store_slots(found, moves, most))
             if found.bytes * schedule.groups <= free:
                 return _with_more_slots(found, moves, free // schedule.groups)

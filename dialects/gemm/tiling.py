@@ -11,10 +11,14 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ScheduleAttr
+from coda_ir.dialects.gemm.attrs import (
+    PortKind,
+    ResultKind,
+)
 from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import fitting_parts
 
@@ -237,9 +241,12 @@ def tiles_moved(segment: Segment) -> int:
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:
-    """The distinct group sizes, in columns, over which the region reduces, ascending."""
+    """The distinct sizes of groups, in columns, over which the region reduces or for which it
+    stores an element, ascending.
+    """
     sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
-    return sorted(sizes)
+    stored = {r.port.group_columns for r in segment.results if r.port.kind.data == ResultKind.GROUP}
+    return sorted(sizes | stored)
 
 
 def _check_groups(columns: ColumnRange, segment: Segment, sizes: Sequence[int]) -> None:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm.attrs import Layout, ScheduleAttr
+from coda_ir.dialects.gemm.attrs import (
+    Layout,
+)
 from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import ALIGNMENT_BYTES
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges

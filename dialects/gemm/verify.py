@@ -40,6 +40,7 @@ from coda_ir.dialects.gemm.segment import (
     region_type,
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
+from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 
 if TYPE_CHECKING:
@@ -324,6 +325,9 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
         if kind == ResultKind.ACCUMULATE:
             _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
             continue
+        if kind == ResultKind.GROUP:
+            verify_group_result(what, segment, index, n)
+            expected_shapes[kind] = group_shape(port, rows, n)
         shape, expected = type.get_shape(), expected_shapes[kind]
         if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
             raise VerifyException(

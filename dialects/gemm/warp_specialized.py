@@ -14,9 +14,9 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
     ResultKind,
-    ScheduleAttr,
 )
 from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
     ALIGNMENT_BYTES,
@@ -128,7 +128,7 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
 
 
 def _box_obstacle(element: Attribute, columns: int) -> str | None:
-    """Why TMA cannot move boxes of a tensor by one descriptor."""
+    """Why TMA cannot move boxes of a tensor."""
     row = columns * element_bytes(element)
     if row % ALIGNMENT_BYTES:
         return f"rows of {row} bytes are not multiples of {ALIGNMENT_BYTES}"
@@ -136,5 +136,5 @@ def _box_obstacle(element: Attribute, columns: int) -> str | None:
 
 
 def _type_obstacle(element: Attribute) -> str | None:
-    is_moved = isinstance(element, BFloat16Type | Float16Type | Float32Type)
-    return None if is_moved else f"tiles of {element}"
+    is_stored = isinstance(element, BFloat16Type | Float16Type | Float32Type)
+    return None if is_stored else f"tiles of {element}"

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float
 from coda_ir.dialects.gemm import ScalarBuilder
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.frontends.coda_text.arguments import Mistake
@@ -66,10 +66,13 @@ class _Elements:
                 return value
 
     def insert(self, op: Operation) -> None:
-        """Write the scalar code of an operator of the block level."""
+        """Write the scalar code of an operator of the block level; a cast is a rounding point."""
         (result,) = op.results
         if isinstance(op, coda.ConstantOp):
             self.scalars[result] = self._builder.number(op.number, element_type_of(result))
         else:
             operands = [self.scalars[operand] for operand in op.operands]
-            self.scalars[result] = emit_scalar(self._builder, op, operands)
+            value, type = emit_scalar(self._builder, op, operands), element_type_of(result)
+            if isinstance(op, coda.CastOp) and is_float(type):
+                value = self._builder.round_to(value, float_type(type))
+            self.scalars[result] = value

@@ -9,11 +9,13 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     MAX_INTEGER,
+    RANGES,
     Dims,
     Number,
     PartialValue,
@@ -95,7 +97,7 @@ def clamp(call: Invocation) -> TensorValue:
         raise Mistake("clamp: neither min nor max is given", "write clamp(x, min=0.0)")
     for bound, operator in (("min", "maximum"), ("max", "minimum")):
         if call.given(bound):
-            x = _binary(call, operator, x, call.number(bound, 0))
+            x = combined(call, operator, x, call.number(bound, 0))
     return x
 
 
@@ -170,10 +172,9 @@ def _compute(operator: str, left: Number, right: Number) -> Number:
             return min(left, right)
 
 
-def _binary(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:
+def combined(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:
     """`left operator right` with broadcasting; a number takes the element type of the other."""
-    make = BINARY[operator]
-    return _combined(call, operator, make, make.ELEMENTS, left, right)
+    return _combined(call, operator, BINARY[operator], left, right)
 
 
 def binary_call(call: Invocation) -> TensorValue:
@@ -184,11 +185,16 @@ def binary_call(call: Invocation) -> TensorValue:
 
 def compare(call: Invocation) -> TensorValue:
     """The truth values of a comparison."""
+    return _of_two(call, _comparison(call.name), coda.CompareOp.ELEMENTS)
 
-    def make(a: SSAValue, b: SSAValue) -> Operation:
-        return coda.CompareOp(a, b, call.name)
 
-    return _of_two(call, make, coda.CompareOp.ELEMENTS)
+def compared(call: Invocation, relation: str, left: Value, right: Value) -> TensorValue:
+    """The truth values of `relation`, one of `COMPARISONS`."""
+    return _combined(call, relation, _comparison(relation), left, right)
+
+
+def _comparison(relation: str) -> Maker:
+    return lambda a, b: coda.CompareOp(a, b, relation)
 
 
 def logical(call: Invocation) -> TensorValue:
@@ -199,11 +205,16 @@ def logical(call: Invocation) -> TensorValue:
 def where(call: Invocation) -> TensorValue:
     condition = call.tensor("condition")
     _expect_elements(call.name, "condition", condition, coda.LogicalNotOp.ELEMENTS)
+    return _of_two(call, _choice(condition), coda.WhereOp.ELEMENTS, condition.dims)
 
-    def make(a: SSAValue, b: SSAValue) -> Operation:
-        return coda.WhereOp(condition.ssa, a, b)
 
-    return _of_two(call, make, coda.WhereOp.ELEMENTS, condition.dims)
+def selected(call: Invocation, condition: TensorValue, left: Value, right: Value) -> TensorValue:
+    """`left` where the condition holds, else `right`; one of both may be a number."""
+    return _combined(call, "where", _choice(condition), left, right, condition.dims)
+
+
+def _choice(condition: TensorValue) -> Maker:
+    return lambda a, b: coda.WhereOp(condition.ssa, a, b)
 
 
 def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims = ()) -> TensorValue:
@@ -218,14 +229,13 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
             "make a tensor of one of the numbers: cast(0, f32)",
             argument="a",
         )
-    return _combined(call, call.name, make, elements, a, b, dims)
+    return _combined(call, call.name, make, a, b, dims)
 
 
 def _combined(
     call: Invocation,
     operator: str,
     make: Maker,
-    elements: coda.Elements,
     left: Value,
     right: Value,
     dims: Dims = (),
@@ -290,7 +300,14 @@ _EXPECTED = {
 
 
 def _expect_elements(operator: str, name: str, value: TensorValue, elements: coda.Elements) -> None:
-    if not elements.includes(ELEMENT_TYPES[value.type.element]):
+    type = ELEMENT_TYPES[value.type.element]
+    if is_float8(type):
+        raise Mistake(
+            f"an operand of {operator} is {value.type}, but float8 is for storage",
+            "convert it first: cast(..., f32)",
+            argument=name,
+        )
+    if not elements.includes(type):
         expected, remedy = _EXPECTED[elements]
         raise Mistake(
             f"an operand of {operator} is {value.type}, expected {expected}", remedy, argument=name
@@ -309,8 +326,19 @@ def _operand(call: Invocation, operator: str, value: Value, pattern: TensorValue
             f"an operand of {operator} is {describe(value)}, but the other one is {pattern.type}",
             "convert the tensor, as in cast(y, f32)",
         )
+    expect_in_range(operator, value, element)
     number = float(value) if pattern.type.is_float else int(value)
     return call.emit(coda.ConstantOp(number, ELEMENT_TYPES[element]), ())
+
+
+def expect_in_range(operator: str, number: Number, element: str) -> None:
+    """Raise Mistake for an integer that `element` does not hold."""
+    range = RANGES.get(element)
+    if range is not None and not range.least <= number <= range.largest:
+        raise Mistake(
+            f"an operand of {operator} is {describe(number)}, which is no {element}",
+            f"{element} holds {range.least} to {range.largest}",
+        )
 
 
 def _broadcast_remedy(a: TensorValue, b: TensorValue) -> str:

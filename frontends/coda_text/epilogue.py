@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
 )
 from coda_ir.dialects.gemm import Port as GemmPort
+from coda_ir.dialects.gemm.verify_groups import columns_alike
 from coda_ir.frontends.coda_text.arguments import (
     Bound,
     Formal,
@@ -87,7 +88,7 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     if reporter.count == errors:
         body.check_unused()
         for result in interface.results:
-            body.result(result.syntax, interface.result_arity(result), result.region_type)
+            body.result(result.syntax, interface.result_arity(result), result.computed)
 
 
 def _ignore(span: Span, message: str, remedy: str) -> None:
@@ -105,14 +106,13 @@ class Gemm:
     columns: Dim
 
     @property
-    def paired(self) -> int | None:
-        """The width of the runs that pairs do not leave; None where it is symbolic."""
+    def paired(self) -> int:
+        """The width of the runs that pairs do not leave; 2 where the run is all columns, of which
+        a group has consecutive pairs.
+        """
         if self.pairing is None:
             return 1
-        if self.pairing.is_adjacent:
-            return 2
-        columns = self.columns if isinstance(self.columns, int) else None
-        return self.pairing.group_size or columns
+        return self.pairing.group_size or 2
 
 
 def call_epilogue(
@@ -173,6 +173,7 @@ class _EpilogueCall:
         segment = self._segment(gemm, values, rows, columns, element)
         if segment is None:
             return POISON
+        self._check_groups(segment)
         op = MapOp(segment) if gemm is None else FusedOp(gemm.x.ssa, [segment])
         try:
             op.verify_()
@@ -184,6 +185,19 @@ class _EpilogueCall:
             for result, ssa in zip(self.interface.results, op.outputs, strict=True)
         ]
         return outputs[0] if len(outputs) == 1 else TupleValue(tuple(outputs))
+
+    def _check_groups(self, segment: Segment) -> None:
+        """Raise Mistake unless what is stored once for a group is the same on all its columns."""
+        for index, result in enumerate(self.interface.results):
+            if result.port.kind.data != ResultKind.GROUP:
+                continue
+            group, name = result.port.group_columns, result.syntax.name.text
+            if columns_alike(segment)[segment.yielded(index)[0]] % group:
+                raise Mistake(
+                    f"the result '{name}' has one element for each {group} columns, but is not "
+                    "the same on all of them",
+                    f"combine it first, as in {name} = group_max(..., group={group})",
+                )
 
     def _operands(self) -> list[TensorValue] | None:
         """The tensors for the ports; None after an error."""
@@ -341,7 +355,7 @@ class _EpilogueCall:
         yielded: list[ScalarValue] = []
         for result in self.interface.results:
             arity = self.interface.result_arity(result)
-            items = body.result(result.syntax, arity, result.region_type)
+            items = body.result(result.syntax, arity, result.computed)
             if items is None:
                 return None
             yielded += items
@@ -365,8 +379,16 @@ class _EpilogueCall:
 def _stored_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str) -> TensorType:
     """The type of a result that is complete."""
     kind = result.port.kind.data
-    half = divided(columns, 2)
-    width = half if kind == ResultKind.HALF and half is not None else columns
+    share = 2 if kind == ResultKind.HALF else 1
+    if kind == ResultKind.GROUP:
+        share = result.port.group_columns
+    width = divided(columns, share)
+    if width is None and kind == ResultKind.GROUP:
+        raise Mistake(
+            f"the result '{result.syntax.name.text}' has one element for each {share} columns, "
+            f"which do not divide {format_dim(columns)}"
+        )
+    width = columns if width is None else width
     dims = rows if kind == ResultKind.SELECT else (*rows, width)
     return TensorType(result.element or element, dims)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, f32
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block
 
-from coda_ir.dialects.coda.shapes import float_type, is_float
+from coda_ir.dialects.coda.shapes import is_float
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder, region_type
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS
@@ -41,25 +41,22 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    element_name,
     is_poisoned,
 )
 
 GROUP_REDUCTIONS = {"group_sum": Combiner.ADD, "group_max": Combiner.MAX}
 ELEMENTWISE = {signature(text).name: rule for text, rule in ELEMENTWISE_RULES.items()}
 SIGNATURES = {
-    **{name: OPERATORS[name].signature for name in (*ELEMENTWISE, "cast")},
+    **{name: OPERATORS[name].signature for name in ELEMENTWISE},
     **{name: signature(f"{name}(x, *, group: integer)") for name in GROUP_REDUCTIONS},
 }
 
 
 class Columns(NamedTuple):
-    """The columns of a call: pairs lie within runs of `paired` columns (1 without pairs, None
-    where the run is all columns and these are symbolic).
-    """
+    """The columns of a call: pairs lie within runs of `paired` columns, 1 without pairs."""
 
     extent: Dim
-    paired: int | None
+    paired: int
 
 
 class EpilogueBody(Evaluator):
@@ -133,8 +130,8 @@ class EpilogueBody(Evaluator):
                         f"remove it, or call it _{name}, or make it a result",
                     )
 
-    def result(self, port: Port, count: int, type: Attribute = f32) -> list[ScalarValue] | None:
-        """The `count` values of `type` that a result yields; None after an error."""
+    def result(self, port: Port, count: int, element: str = "f32") -> list[ScalarValue] | None:
+        """The `count` values of type `element` that a result yields; None after an error."""
         name = port.name.text
         if name not in self.variables:
             self.error(
@@ -157,7 +154,7 @@ class EpilogueBody(Evaluator):
             return None
         builder = self.builder(port.name.span)
         try:
-            return [_scalar(builder, item, type=type) for item in items]
+            return [_scalar(builder, item, element=element) for item in items]
         except Mistake as mistake:
             self.report(mistake, port.name.span, "results are elements or numbers")
             return None
@@ -188,8 +185,8 @@ class EpilogueBody(Evaluator):
         meaning = self.definition.scope.meanings.get(name)
         if isinstance(meaning, int | float | Poison):
             return meaning
-        if name in ELEMENT_TYPES:
-            return ElementType(name)
+        if name in RESERVED:
+            return ElementType(name) if name in ELEMENT_TYPES else name == "true"
         if meaning is not None or name in SIGNATURES:
             return self.error(node.span, f"'{name}' is not a value", f"call it: {name}(...)")
         known = [*self.variables, *self.definition.scope.meanings]
@@ -240,19 +237,8 @@ def _element_call(builder: ScalarBuilder, name: str, values: Values) -> Value:
     if folded is not None:
         return folded
     if name == "cast":
-        return _converted(builder, values["x"][0], _element_type(values["dtype"][0]))
+        _expect_dtype(values["dtype"][0])
     return call_on_elements(builder, name, values, ELEMENTWISE[name])
-
-
-def _converted(builder: ScalarBuilder, value: Value, target: str) -> ScalarValue:
-    """An element as one of another type; floats are rounded to it."""
-    type = region_type(ELEMENT_TYPES[target])
-    if not isinstance(value, ScalarValue):
-        return _scalar(builder, value, "x", type)
-    converted = builder.converted(value.ssa, type)
-    if is_float(type):
-        converted = builder.round_to(converted, float_type(ELEMENT_TYPES[target]))
-    return ScalarValue(converted)
 
 
 def _group_reduction(
@@ -269,7 +255,7 @@ def _group_reduction(
             f"{name}: group is {group}, which does not divide the {columns.extent} columns",
             argument="group",
         )
-    if columns is not None and (columns.paired is None or group % columns.paired):
+    if columns is not None and group % columns.paired:
         raise Mistake(
             f"{name}: group is {group}, which splits the pairs of the call",
             "a group has whole groups of pairs, as in pairs(gemm, group=G)",
@@ -279,9 +265,10 @@ def _group_reduction(
     return ScalarValue(builder.insert(GroupReduceOp(x, GROUP_REDUCTIONS[name], group)))
 
 
-def _element_type(value: Value) -> str:
+def _expect_dtype(value: Value) -> None:
+    """Raise Mistake unless an element can be converted to the type."""
     if isinstance(value, ElementType) and value.name != "f64":
-        return value.name
+        return
     known = ", ".join(name for name in ELEMENT_TYPES if name != "f64")
     raise Mistake(
         f"cast: dtype is {describe(value)}, expected one of {known}",
@@ -291,18 +278,19 @@ def _element_type(value: Value) -> str:
 
 
 def _scalar(
-    builder: ScalarBuilder, value: Value, argument: str | None = None, type: Attribute = f32
+    builder: ScalarBuilder, value: Value, argument: str | None = None, element: str = "f32"
 ) -> ScalarValue:
-    """An element of `type`; a number becomes a constant. Raises Mistake for anything else."""
-    expected = element_name(type)
+    """A value for elements of type `element`; a number becomes a constant. Raises Mistake for
+    anything else."""
+    type = region_type(ELEMENT_TYPES[element])
     match value:
         case ScalarValue() if value.ssa.type == type:
             return value
         case ScalarValue():
-            remedy = f"convert it: cast(..., {expected})"
+            remedy = f"convert it: cast(..., {element})"
             raise Mistake(
-                f"this is {describe(value)}, expected {expected}",
-                remedy if expected != "bool" else "compare it: ne(..., 0)",
+                f"this is {describe(value)}, expected {element}",
+                remedy if element != "bool" else "compare it: ne(..., 0)",
                 argument=argument,
             )
         case TupleValue():
@@ -311,7 +299,7 @@ def _scalar(
                 "unpack it first: first, second = pair",
                 argument=argument,
             )
-        case bool() if expected != "bool":
+        case bool() if element != "bool":
             pass
         case int() | float() if is_float(type) or isinstance(value, int):
             return ScalarValue(builder.number(value, type))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute
@@ -17,6 +17,7 @@ from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
     INDEX_TYPES,
+    RANGES,
     Dim,
     Dims,
     TensorValue,
@@ -63,9 +64,10 @@ class EpilogueResult:
     element: str | None
 
     @property
-    def region_type(self) -> Attribute:
-        """The type of its elements in the region."""
-        return region_type(ELEMENT_TYPES[self.element or "f32"])
+    def computed(self) -> str:
+        """The element type that the body assigns: floats are rounded where they are stored."""
+        is_float = self.element not in RANGES and self.element != "bool"
+        return "f32" if is_float or self.element is None else self.element
 
     @property
     def per_column(self) -> bool:
@@ -123,7 +125,8 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     if not tree.results:
         error(tree.name.span, f"'{definition.name}' has no results", "write -> (y: tile)")
     is_pair = len(accumulators) == 2
-    found = [_result(port, operands, is_pair, error) for port in tree.results]
+    constants = {n: v for n, v in definition.scope.meanings.items() if isinstance(v, int)}
+    found = [_result(port, operands, constants, is_pair, error) for port in tree.results]
     results = tuple(result for result in found if result is not None)
     return Interface(tuple(accumulators[:2]), tuple(operands), results)
 
@@ -168,7 +171,11 @@ def _stated_element(port: Port) -> str | None:
 
 
 def _result(
-    port: Port, operands: list[OperandPort], is_pair: bool, error: Report
+    port: Port,
+    operands: list[OperandPort],
+    constants: Mapping[str, int],
+    is_pair: bool,
+    error: Report,
 ) -> EpilogueResult | None:
     kinds = RESULT_KINDS
     if port.kind is None:
@@ -183,6 +190,8 @@ def _result(
             return _partial_result(port, name.text, argument, error)
         case "select":
             return _select_result(port, argument, operands, error)
+        case "group":
+            return _group_result(port, argument, constants, error)
         case _:
             remedy = kind_remedy(
                 "port", name.text, kinds, f"kinds of results are {', '.join(kinds)}"
@@ -243,6 +252,20 @@ def _select_result(
         return None
     index = [operand.name.text for operand in operands].index(argument.text)
     return EpilogueResult(port, ResultPortAttr.select(index), "f32")
+
+
+def _group_result(
+    port: Port, argument: Identifier | None, constants: Mapping[str, int], error: Report
+) -> EpilogueResult | None:
+    assert port.kind is not None
+    text = "" if argument is None else argument.text
+    columns = constants.get(text) or (int(text) if text[:1].isdecimal() else 0)
+    if columns < 1:
+        span = port.kind.span if argument is None else argument.span
+        remedy = "a number or a const, as in scale: group<128>"
+        error(span, "group: expected how many columns have one element", remedy)
+        return None
+    return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
 
 
 def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> None:

@@ -13,6 +13,7 @@ from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
     INDEX_TYPES,
     SIZE_LIMITS,
     Dim,
@@ -251,7 +252,7 @@ class Invocation:
         if not isinstance(value, ElementType):
             raise Mistake(
                 f"{self.name}: {name} is {describe(value)}, expected an element type",
-                "element types are bf16, f16, f32, f64, i32, i64 and bool, without quotes",
+                f"element types are {', '.join(ELEMENT_TYPES)}, without quotes",
                 argument=name,
             )
         return value.name

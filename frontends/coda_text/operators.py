@@ -12,6 +12,7 @@ from coda_ir.dialects.coda.shapes import serves_each_sample
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
+from coda_ir.frontends.coda_text.casts import cast
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     LOGICAL,
@@ -38,13 +39,11 @@ from coda_ir.frontends.coda_text.values import (
     FLOAT_TYPES,
     Dim,
     Dims,
-    Number,
     TensorValue,
     Value,
     describe,
     divided,
     format_dim,
-    is_number,
 )
 
 Rule = Callable[[Invocation], Value]
@@ -213,25 +212,6 @@ def softcap(call: Invocation) -> TensorValue:
     return call.emit(coda.SoftcapOp(x.ssa, cap), x.dims)
 
 
-def cast(call: Invocation) -> TensorValue:
-    element, number = call.element_type("dtype"), call.value("x")
-    assert element is not None, "dtype is required"
-    if isinstance(number, int | float) and is_number(number):
-        return _constant(call, number, element)
-    x = call.tensor("x")
-    if element == x.type.element:
-        return x
-    return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
-
-
-def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
-    """A tensor of one element and no dimension."""
-    if element not in FLOAT_TYPES and (element == "bool" or not isinstance(number, int)):
-        raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
-    value = float(number) if element in FLOAT_TYPES else number
-    return call.emit(coda.ConstantOp(value, ELEMENT_TYPES[element]), ())
-
-
 def rope(call: Invocation) -> TensorValue:
     x, head_dim = call.float_tensor("x", least_rank=2), call.integer("head_dim", 0)
     call.expect_heads("head_dim", head_dim, "x", x)
@@ -329,6 +309,7 @@ ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(a, b)": compare for name in COMPARISONS},
     **{f"{name}(a, b)": logical for name in LOGICAL},
     "logical_not(x)": logical_not,
+    "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,
 }
 """Operators on tensors that elements of epilogues have, too."""
 
@@ -350,7 +331,6 @@ _RULES: dict[str, Rule] = {
     "reglu(x)": glu("relu"),
     **ELEMENTWISE,
     "detach(x)": unary,
-    "cast(x, dtype: type)": cast,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
     "table_heads: integer = 1, per_column: boolean = false)": rope,
     ATTENTION: attention,

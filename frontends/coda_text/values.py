@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     IntegerAttr,
+    IntegerType,
+    Signedness,
     StringAttr,
 )
 from xdsl.dialects.builtin import TensorType as IRTensorType
@@ -32,6 +34,28 @@ ELEMENT_TYPES: dict[str, Attribute] = {
 CODA_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
 FLOAT_TYPES = tuple(name for name, attribute in ELEMENT_TYPES.items() if is_float(attribute))
 INDEX_TYPES = ("i32", "i64")
+
+
+class Range(NamedTuple):
+    """The numbers of an integer type."""
+
+    bits: int
+    least: int
+    largest: int
+
+    @staticmethod
+    def of(type: IntegerType) -> Range:
+        bits = type.bitwidth
+        if type.signedness.data == Signedness.UNSIGNED:
+            return Range(bits, 0, 2**bits - 1)
+        return Range(bits, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+RANGES = {
+    name: Range.of(type)
+    for name, type in ELEMENT_TYPES.items()
+    if isinstance(type, IntegerType) and name != "bool"
+}
 
 
 @dataclass(frozen=True, slots=True)

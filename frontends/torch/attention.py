@@ -44,9 +44,9 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
     given = [arguments[name] for name in ("query", "key", "value")] + ([mask] if mask else [])
     operands = [graph.tensor(operand) for operand in given]
     text = [f"{{{number}}}" for number in range(len(operands))]
-    text += [
-        f"{name}={arguments[name]!r}" for name in ("is_causal", "scale") if arguments.get(name)
-    ]
+    text += ["is_causal=True"] if arguments.get("is_causal") else []
+    scale = arguments.get("scale")
+    text += [] if scale is None else [f"scale={scale!r}"]
     call = CallOp(ATTENTION, operands, ", ".join(text), [tensor_type(results[0])])
     call.attributes["coda.dims"] = dims_attribute(dims_of(results[0]))
     return [graph.insert(call).outputs[0]]

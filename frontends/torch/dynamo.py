@@ -129,7 +129,7 @@ def _trace_whole(
     compiler: GraphCompiler, graph: GraphModule, example_inputs: list[Any]
 ) -> Callable[..., Any]:
     """Let AOTAutograd make a graph functional without decomposing its operators, and compile it."""
-    with keep_operators_whole():
+    with keep_operators_whole(is_differentiated=compiler.is_differentiated):
         backend = _aot_autograd(
             fw_compiler=compiler,
             decompositions=dict(decompositions()),

@@ -107,20 +107,15 @@ def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
 
 
 def clamp(graph: GraphImporter, node: Node) -> Value | None:
-    """`clamp`, `clamp_min`, `clamp_max` and `hardtanh` of a float, between numbers."""
+    """`clamp`, `clamp_min` and `clamp_max` of a float, between numbers."""
     name = str(node.target)
     dtype = result_dtype(node)
     low, high = argument(node, 1, "min"), argument(node, 2, "max")
     if "clamp_max" in name:
         low, high = None, argument(node, 1, "max")
-    elif "hardtanh" in name:
-        low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
     x = graph.operand(arguments(node)[0], dtype)
     if x is None or not dtype.is_floating_point:
         return None
-    if "hardtanh" in name and low == 0:
-        # The derivative at 0 is 0, where that of a clamp is 1.
-        x, low = graph.insert(coda.ReluOp(x)).result, None
     for bound, operator in ((low, coda.MaximumOp), (high, coda.MinimumOp)):
         if bound is not None:
             limit = graph.operand(bound, dtype)
@@ -128,6 +123,29 @@ def clamp(graph: GraphImporter, node: Node) -> Value | None:
                 return None
             x = graph.insert(operator(x, limit)).result
     return x
+
+
+def hardtanh(graph: GraphImporter, node: Node) -> Value | None:
+    """A clamp between numbers whose derivative on both bounds is 0."""
+    low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
+    x = graph.operand(arguments(node)[0], result_dtype(node))
+    if x is None or not is_float(element_type_of(x)):
+        return None
+    if low == 0:
+        return _up_to(graph, graph.insert(coda.ReluOp(x)).result, high)
+    return _up_to(graph, _replaced(graph, x, "le", low), high)
+
+
+def _up_to(graph: GraphImporter, x: SSAValue, high: float) -> SSAValue:
+    """min(x, high), whose derivative on the bound is 0, where that of a minimum is 1."""
+    return _replaced(graph, x, "ge", high)
+
+
+def _replaced(graph: GraphImporter, x: SSAValue, relation: str, bound: float) -> SSAValue:
+    """`bound` instead of the elements that have a relation to it, which NaN has not."""
+    limit = graph.insert(coda.ConstantOp(bound, element_type_of(x))).result
+    is_outside = graph.insert(coda.CompareOp(x, limit, relation)).result
+    return graph.insert(coda.WhereOp(is_outside, limit, x)).result
 
 
 def leaky_relu(graph: GraphImporter, node: Node) -> Value | None:
@@ -160,8 +178,7 @@ def _hard_sigmoid(graph: GraphImporter, node: Node, *, times_x: bool) -> Value |
     if x is None or three is None or six is None:
         return None
     shifted = graph.insert(coda.AddOp(x, three)).result
-    above = graph.insert(coda.ReluOp(shifted)).result
-    value = graph.insert(coda.MinimumOp(above, six)).result
+    value = _up_to(graph, graph.insert(coda.ReluOp(shifted)).result, 6.0)
     if times_x:
         value = graph.insert(coda.MulOp(x, value)).result
     return rounded(graph, node, graph.insert(coda.DivOp(value, six)).result)

@@ -76,6 +76,9 @@ class GraphCompiler:
     updates_inputs = True
     """True where the compiled graph stores new values of inputs, False where its caller does."""
 
+    is_differentiated = False
+    """True where the backward is derived from what is compiled."""
+
     def __init__(
         self,
         options: Options,
@@ -159,10 +162,9 @@ class GraphCompiler:
         captured = DynamoGraph(graph, self._inputs, updated, is_backward=self._is_backward)
         imported, remarks = self._import(captured)
         choices = self._choices(captured.device)
+        choices["fold_weights"] = self.options.fold_weights
         with _tensors_with_data():
-            compiled: CompiledFunction = compile(
-                imported.module, **choices, fold_weights=self.options.fold_weights
-            )
+            compiled: CompiledFunction = compile(imported.module, **choices)
             self._expect_faster(compiled, graph)
             compiled.prepare(captured.size_hints)
             self._report(graph, compiled, [*remarks, *compiled.remarks])
@@ -263,6 +265,7 @@ class TrainingCompiler(GraphCompiler):
     """Compiles graphs that AOTAutograd traced without gradients, together with their backward."""
 
     updates_inputs = False
+    is_differentiated = True
 
     def __init__(self, options: Options, inputs: Sequence[ModelInput], forward: GraphModule):
         """`forward` is the graph of TorchDynamo."""
@@ -286,7 +289,7 @@ class TrainingCompiler(GraphCompiler):
             raise NotDerivedError("a defect of coda_ir", "report it") from error
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, self._inputs, updated)
+        captured = DynamoGraph(graph, self._inputs, updated, is_differentiated=True)
         imported, remarks = self._import(captured)
         wrt = _with_gradients(captured, imported)
         with _tensors_with_data():

@@ -63,13 +63,16 @@ class DynamoGraph:
         updated: Sequence[int] = (),
         *,
         is_backward: bool = False,
+        is_differentiated: bool = False,
     ):
         """`model_inputs` is what `model_inputs` gives, and `updated` are the positions of the
-        inputs whose new values are the last results. A backward graph has no weights.
+        inputs whose new values are the last results. A backward graph has no weights. The places
+        where gradients stop are kept in a graph that `is_differentiated` later.
         """
         graph = module.graph
         self._model_inputs = model_inputs
         self._is_backward = is_backward
+        self._is_differentiated = is_differentiated
         self.updated = tuple(updated)
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
@@ -129,7 +132,13 @@ class DynamoGraph:
             found, is_updated = self._in_model(node), position in self.updated
             is_weight = found.is_weight and not is_updated and not self._is_backward
             name = found.name or node.name
-            return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
+            return GraphInput(
+                node,
+                name,
+                is_weight=is_weight,
+                is_updated=is_updated,
+                is_differentiated=self._is_differentiated,
+            )
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         stand_in.meta["val"] = _tensor_of(node.graph).new_zeros(1).expand(value)
         self.sizes[stand_in] = node
@@ -287,9 +296,12 @@ WHOLE_OPERATORS = (
 """Those of `KEPT_OPERATORS` that PyTorch decomposes before AOTAutograd sees them."""
 
 
-def keep_operators_whole() -> AbstractContextManager[None]:
+def keep_operators_whole(*, is_differentiated: bool = False) -> AbstractContextManager[None]:
     """While AOTAutograd traces a graph without gradients: norms, linear maps and attention stay
     the operators that `coda_ir.export` sees, instead of their decompositions.
+
+    In a graph that is differentiated, attention with dropout is its products, a softmax and a
+    dropout: the operator has no derivative, as it would draw other numbers in the backward.
     """
     # Only `torch.export` has a documented way to keep these operators, and it cannot take a graph
     # of TorchDynamo with its sizes. Without this function the passes raise the decompositions.
@@ -297,7 +309,12 @@ def keep_operators_whole() -> AbstractContextManager[None]:
     keep = getattr(exported, "_override_composite_implicit_decomp", None)
     if keep is None:
         return nullcontext()
-    return keep({_overload(name): _not_decomposed for name in WHOLE_OPERATORS})
+    rules: dict[Any, Callable[..., object]] = dict.fromkeys(
+        map(_overload, WHOLE_OPERATORS), _not_decomposed
+    )
+    if is_differentiated:
+        rules[_overload("scaled_dot_product_attention.default")] = _spelled_dropout
+    return keep(rules)
 
 
 def _overload(name: str) -> Any:
@@ -307,6 +324,22 @@ def _overload(name: str) -> Any:
 
 def _not_decomposed(*args: object, **kwargs: object) -> object:
     return NotImplemented
+
+
+def _spelled_dropout(
+    q: object,
+    k: object,
+    v: object,
+    attn_mask: object = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **options: object,
+) -> object:
+    """Attention as eager PyTorch computes it with dropout on a CPU; without, it stays whole."""
+    if dropout_p == 0.0:
+        return NotImplemented
+    spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
+    return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
 
 
 @cache

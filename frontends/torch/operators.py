@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, stores_floats
 from coda_ir.frontends.torch.attention import KERNELS, attention
 from coda_ir.frontends.torch.elementwise import (
     argument,
@@ -26,6 +26,7 @@ from coda_ir.frontends.torch.elementwise import (
     gelu,
     hardsigmoid,
     hardswish,
+    hardtanh,
     leaky_relu,
     power,
     reciprocal,
@@ -57,7 +58,7 @@ def _in_type_of_result(graph: GraphImporter, node: Node, given: object) -> Value
     x, dtype = graph.tensor(given), result_dtype(node)
     if element_type_of(x) == element_type(dtype):
         return x
-    both_float = is_float(element_type_of(x)) and dtype.is_floating_point
+    both_float = stores_floats(element_type_of(x)) and dtype.is_floating_point
     return graph.insert(coda.CastOp(x, element_type(dtype))).result if both_float else None
 
 
@@ -305,7 +306,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.clamp.default": clamp,
     "aten.clamp_min.default": clamp,
     "aten.clamp_max.default": clamp,
-    "aten.hardtanh.default": clamp,
+    "aten.hardtanh.default": hardtanh,
     "aten.leaky_relu.default": leaky_relu,
     "aten.hardswish.default": hardswish,
     "aten.hardsigmoid.default": hardsigmoid,

@@ -1,13 +1,14 @@
 """Graphs of TorchDynamo whose backward this compiler derives, as the graphs of their forward.
 
 AOTAutograd traces such a graph as if no gradients were needed, so that norms, linear maps and
-attention stay whole. What only PyTorch's autograd knows would be lost on the way: places where
-gradients stop, and functions with a backward of their own. A graph with them is refused.
+attention stay whole. Places where gradients stop are `detach` in what it traces. What only
+PyTorch's autograd knows would be lost on the way, such as functions with a backward of their own. A
+graph with them is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED
 from coda_ir.frontends.torch.types import CHECKPOINT, called_name, tensors_in
 
 _CHECKPOINT = "tag_activation_checkpoint"
-_DETACHING = frozenset({"detach", "detach_", "requires_grad_", "data"})
+_DETACHING = frozenset({"detach_", "requires_grad_", "_get_data_attr"})
 
 
 class NotDerivedError(CodaError):
@@ -27,14 +28,19 @@ class NotDerivedError(CodaError):
 
 
 def forward_graph(graph: GraphModule) -> GraphModule:
-    """A copy of `graph` that does not switch gradients on and off, to be traced without them.
+    """A copy of `graph` to be traced without gradients: it does not switch them on and off, and
+    detaches what is read where they are off.
 
     Raises NotDerivedError where the gradients would not be those of PyTorch.
     """
-    _check_gradients_flow(graph)
+    stops = _find_stops(graph)
+    _check_memory(graph, stops)
     _check_views(graph)
+    copies: dict[Node, Any] = {}
     copied = Graph()
-    copied.output(copied.graph_copy(graph.graph, {}))
+    copied.output(copied.graph_copy(graph.graph, copies))
+    for node, inputs in stops.items():
+        _detach(copies[node], [copies[given] for given in inputs])
     for node in [node for node in copied.nodes if called_name(node) == SET_GRAD_ENABLED]:
         copied.erase_node(node)
     forward = GraphModule(graph, copied)
@@ -42,26 +48,61 @@ def forward_graph(graph: GraphModule) -> GraphModule:
     return forward
 
 
-def _check_gradients_flow(graph: GraphModule) -> None:
+def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
+    """The nodes that compute without gradients, and what they read that has one."""
     active: set[Node] = set()
+    stops: dict[Node, list[Node]] = {}
     is_enabled = True
     for node in graph.graph.nodes:
+        _check_called(graph, node)
+        read = [given for given in node.all_input_nodes if given in active and _is_float(given)]
         if called_name(node) == SET_GRAD_ENABLED:
             is_enabled = bool(node.args[0])
-        elif _requires_gradient(node) if node.op == "placeholder" else _reads(node, active):
-            _check_node(node, is_enabled=is_enabled)
+        elif node.op == "placeholder":
+            active.update({node} if _requires_gradient(node) else ())
+        elif node.op == "output":
+            pass
+        elif read and called_name(node) == "detach":
+            stops[node] = []
+        elif read and not is_enabled and all(map(_is_tensor, read)):
+            stops[node] = read
+        elif read:
+            _check_node(node)
             active.add(node)
-        _check_called(graph, node)
+    return stops
 
 
-def _check_node(node: Node, *, is_enabled: bool) -> None:
+def _detach(node: Node, inputs: Sequence[Node]) -> None:
+    for given in inputs:
+        with node.graph.inserting_before(node):
+            detached = node.graph.call_method("detach", (given,))
+        detached.meta.update(given.meta)
+        node.replace_input_with(given, detached)
+
+
+def _check_node(node: Node) -> None:
     """Check a node that computes from what has a gradient."""
-    if not _is_float(node):
-        return
-    if not is_enabled:
-        raise _refusal(node, "computes without gradients from what has one")
-    if called_name(node) in _DETACHING:
+    if _is_float(node) and called_name(node) in _DETACHING:
         raise _refusal(node, "stops gradients")
+
+
+def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> None:
+    """Raises NotDerivedError where a tensor and its detached view, which are one memory, are both
+    results, or are changed in place.
+    """
+    sources = [source for node, read in stops.items() for source in read or [node]]
+    detached = {_storage(x) for source in sources for x in _values(source)}
+    for source in sources:
+        # Tensors of one memory count its changes together.
+        if any(x._version for x in _values(source)):
+            raise _refusal(source, "stops gradients of memory that is changed in place")
+    results = [x for leaf in _leaves(graph) if isinstance(leaf, Node) for x in _values(leaf)]
+    active = {_storage(x) for x in results if x.requires_grad}
+    if any(_storage(x) in active & detached for x in results if not x.requires_grad):
+        raise NotDerivedError(
+            "the graph returns a tensor and what is detached of it",
+            "nothing to do: PyTorch derives the gradients",
+        )
 
 
 def _check_called(graph: GraphModule, node: Node) -> None:
@@ -77,7 +118,7 @@ def _check_called(graph: GraphModule, node: Node) -> None:
     for module in called:
         for inner in module.graph.nodes:
             inner.meta["custom"] = {**(inner.meta.get("custom") or {}), CHECKPOINT: node.name}
-            if called_name(inner) == SET_GRAD_ENABLED or called_name(inner) in _DETACHING:
+            if called_name(inner) in (SET_GRAD_ENABLED, "detach", *_DETACHING):
                 raise _refusal(inner, "stops gradients in a part that is computed again")
             _check_called(module, inner)
 
@@ -90,8 +131,8 @@ def _requires_gradient(node: Node) -> bool:
     return any(tensor.requires_grad for tensor in tensors_in(node.meta.get("example_value")))
 
 
-def _reads(node: Node, active: set[Node]) -> bool:
-    return any(argument in active for argument in node.all_input_nodes)
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("example_value"), torch.Tensor)
 
 
 def _is_float(node: Node) -> bool:

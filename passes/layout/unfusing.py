@@ -255,7 +255,7 @@ def _moved(port: ResultPortAttr, count: int) -> ResultPortAttr:
     """A result that names a port, which `count` others come before."""
     if not isinstance(port.index, IntAttr):
         return port
-    return ResultPortAttr(port.kind, port.combiner, IntAttr(port.index.data + count))
+    return port.renumbered(port.index.data + count)
 
 
 def _are_separable(segment: Segment) -> bool:

@@ -59,6 +59,12 @@ REASONS = {
     "frontends/torch/graph_inputs.py: *._override_composite_implicit_decomp": (
         "keeps norms and attention whole; without it the passes raise their decompositions"
     ),
+    "frontends/torch/graph_inputs.py: torch.ops.aten._scaled_dot_product_attention_math": (
+        "an operator of PyTorch's schema: attention with dropout as eager computes it on CPUs"
+    ),
+    "frontends/torch/training_graphs.py: _version": (
+        "the version counter that PyTorch documents: whether memory is changed in place"
+    ),
 }
 
 

@@ -252,6 +252,37 @@ func.func @f(%x: tensor<?x37xf32>, %g: tensor<37xf32>, %b: tensor<37xf32>, %t: t
 }
 """
 
+GROUPS = f"""
+func.func @f(%x: tensor<?x24xf32>, %w: tensor<84x24xf32>)
+    -> (tensor<?x84xf32>, tensor<?x7xf32>) {{
+  %y, %s = gemm.fused %x : tensor<?x24xf32>
+      schedule<{SMALL}>
+      columns(%w : tensor<84x24xf32>)
+      -> (tile : tensor<?x84xf32>, group<12> : tensor<?x7xf32>) {{
+  ^epilogue(%acc : f32):
+    %s = gemm.group_reduce max %acc over 12 : f32
+    gemm.yield %acc, %s : f32, f32
+  }}
+  func.return %y, %s : tensor<?x84xf32>, tensor<?x7xf32>
+}}
+"""
+"""Groups of 12 columns take 16 lanes, of which a tile has two groups; the last tile has one."""
+
+BYTES = """
+func.func @f(%a: tensor<?x37xui8>, %b: tensor<?x37xi8>) -> (tensor<?x37xf32>, tensor<?x37xf32>) {
+  %c = coda.constant {value = 100 : i64} : tensor<ui8>
+  %s = coda.mul %a, %c : (tensor<?x37xui8>, tensor<ui8>) -> tensor<?x37xui8>
+  %less = coda.compare %s, %c {relation = "lt"}
+    : (tensor<?x37xui8>, tensor<ui8>) -> tensor<?x37xi1>
+  %d = coda.constant {value = 127 : i64} : tensor<i8>
+  %t = coda.sub %b, %d : (tensor<?x37xi8>, tensor<i8>) -> tensor<?x37xi8>
+  %u = coda.sub %t, %d : (tensor<?x37xi8>, tensor<i8>) -> tensor<?x37xi8>
+  %f = coda.cast %u : (tensor<?x37xi8>) -> tensor<?x37xf32>
+  %g = coda.cast %less : (tensor<?x37xi1>) -> tensor<?x37xf32>
+  func.return %g, %f : tensor<?x37xf32>, tensor<?x37xf32>
+}
+"""
+
 POINTWISE = """
 func.func @f(%x: tensor<?x?x37xf32> {coda.dims = ["B", "T", 37]},
              %p: tensor<?x37xf32> {coda.dims = ["T", 37]}, %g: tensor<37xf32>,
@@ -383,6 +414,8 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
             programs.swiglu("f32", 40, 42, f"{SMALL}, split_k = 2"), "", rows
         ),
         "partial columns": KernelCase(PARTIAL_COLUMNS, "", {"?": 35}),
+        "groups": KernelCase(GROUPS, "", {"?": 35}),
+        "bytes": KernelCase(BYTES, FUSED, rows),
         "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),
         "loss": KernelCase(LOSS, FUSED, rows),
         "layer norm": KernelCase(NORM_OF_MAXIMA, FUSED, rows),
@@ -407,6 +440,9 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "hopper, combined partials": SimulatedCase(programs.scaled_rows("lse", 5, HOPPER), 150),
         "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
         "hopper, unaligned rows": SimulatedCase(programs.unaligned(517, 72, HOPPER, "f32"), 133),
+        "hopper, unaligned rows by turns": SimulatedCase(
+            programs.unaligned(261, 72, PING_PONG), 300
+        ),
         "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
         "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
         "hopper, rotary in three types": SimulatedCase(

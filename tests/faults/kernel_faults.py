@@ -76,12 +76,12 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: selected column found in the wrong tile",
-        f"{SEGMENT}_store_select",
+        f"{T}result_places:owner_of_column",
         Text("{local} // {columns.per_tile}", "{local} // {columns.per_tile + 1}"),
     ),
     KernelFault(
         "kernel: nobody stores 0 for rows without a column",
-        f"{SEGMENT}_store_select",
+        f"{T}result_places:owner_of_column",
         Nth("keep", "IfExp", 3),
     ),
     KernelFault(
@@ -106,11 +106,23 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: groups of half their size",
-        f"{SEGMENT}_group_reduce",
-        Text(
-            "lanes_of_group = self.columns.padded_group",
-            "lanes_of_group = self.columns.padded_group // 2",
-        ),
+        f"{T}result_places:Groups.lanes",
+        Text("self.columns.padded_group", "self.columns.padded_group // 2"),
+    ),
+    KernelFault(
+        "kernel: elements of groups stored in each other's place",
+        f"{T}result_places:Groups.numbers",
+        Text("{tile} * {count}", "{tile}"),
+    ),
+    KernelFault(
+        "kernel: the element of a group that no column has",
+        f"{T}result_places:Groups.mask",
+        Nth("always", "Eq"),
+    ),
+    KernelFault(
+        "kernel: integers of 8 bits keep more of them",
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.wrapped",
+        Text("not is_narrow_integer(element)", "element"),
     ),
     KernelFault(
         "kernel: the place of a column in a padded group",
@@ -142,7 +154,7 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: a tile port read with another stride",
-        f"{T}ports:load_port",
+        f"{T}ports:_loaded",
         Text("{row} * {pitch} + {column}", "{row} * {pitch - 1} + {column}"),
     ),
     KernelFault(

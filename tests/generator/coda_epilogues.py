@@ -83,6 +83,9 @@ def _drawn(b: TextBuilder, operands: list[str], inputs: list[str], n: int) -> tu
     if not is_pair and b.choices.chance(60):
         results["total"] = b.choices.pick(PARTIALS)
         lines.append(f"total = {b.choices.pick(('-abs(A) - 1', 'A * A', 'A')).replace('A', value)}")
+    if not is_pair and columns % 2 == 0 and b.choices.chance(25):
+        results["largest"] = "group<2>"
+        lines.append(f"largest = group_max({value}, group=2) * 0.5")
     return _call(b, operands, declared, results, lines), n
 
 
@@ -105,7 +108,8 @@ def _code(b: TextBuilder, value: str, columns: int) -> str:
     if groups and b.choices.chance(15):
         name = b.choices.pick(("group_max", "group_sum"))
         return f"{value} - {name}({value}, group={b.choices.pick(groups)})"
-    other = (f"softcap({value}, 2.0)", f"cast({value}, bf16)", f"{value} * 0.5", value)
+    casts = (f"cast({value}, bf16)", f"cast({value}, f8e4m3)")
+    other = (f"softcap({value}, 2.0)", *casts, f"{value} * 0.5", value)
     if b.choices.chance(40):
         return b.choices.pick(other)
     return f"{b.choices.pick(ACTIVATIONS)}({value})"
@@ -118,7 +122,7 @@ def _call(
     results: Mapping[str, str],
     lines: Sequence[str],
 ) -> str:
-    """Define the epilogue and call it; gives its tile, together with what becomes of partials."""
+    """Define the epilogue and call it; gives its tile, with what becomes of its other results."""
     name = f"drawn{len(b.definitions)}"
     types = ", ".join(f"{result}: {type}" for result, type in results.items())
     body = "\n".join(f"    {line}" for line in lines)
@@ -126,6 +130,10 @@ def _call(
     call = f"{name}({', '.join(operands)})"
     if len(results) == 1:
         return call
-    tile, total = f"{name}_y", f"{name}_total"
-    b.statements.append(f"{tile}, {total} = {call}")
-    return f"{tile} + cast(finalize({total}), {b.element})"
+    b.statements.append(f"{', '.join(f'{name}_{result}' for result in results)} = {call}")
+    terms = {
+        "y": f"{name}_y",
+        "total": f"cast(finalize({name}_total), {b.element})",
+        "largest": f"cast(sum({name}_largest), {b.element})",
+    }
+    return " + ".join(terms[result] for result in results)

@@ -17,6 +17,7 @@ from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
+from coda_ir.backends.triton.host_values import ROWS, given
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.prelude import MODULE_HEADER
@@ -145,9 +146,11 @@ def run_kernel(
     outputs = empty_outputs(op, rows)
     shared = workspace(op, kernel, rows)
     lines = kernel.launch(
-        str(prod(rows)),
-        [names[operand] for operand in op.operands],  # pyright: ignore[reportArgumentType]
-        [f"out{index}" for index in range(len(outputs) + 2)],
+        given(
+            str(prod(rows)),
+            [names[operand] for operand in op.operands],  # pyright: ignore[reportArgumentType]
+            [f"out{index}" for index in range(len(outputs) + 2)],
+        )
     )
     in_place = [overwritten(value) for value in op.results]
     places = [
@@ -175,7 +178,7 @@ def workspace(op: FusedOp, kernel: EmittedKernel, rows: Sequence[int]) -> list[t
     shared = kernel.shared_tiles
     if shared is None:
         return []
-    tiles = int(eval(shared.tiles.format(rows=prod(rows))))
+    tiles = int(eval(shared.tiles.text({ROWS: str(prod(rows))})))
     partials = torch.full((tiles * shared.programs * shared.elements,), float("nan"))
     return [partials, torch.zeros(tiles, dtype=torch.int32)]
 

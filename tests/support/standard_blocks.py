@@ -23,7 +23,8 @@ class Block:
     """A call of a function of `file`: `parameters` are its arguments with their dimensions.
 
     Names that begin with `w` are weights. `call` is the call where arguments are no parameters;
-    `unfused` are beginnings of the remarks about what stays outside of the GEMMs.
+    `unfused` are beginnings of the remarks about what stays outside of the GEMMs, `statements` come
+    before the call.
     """
 
     file: str
@@ -32,6 +33,7 @@ class Block:
     options: str = ""
     call: str = ""
     unfused: tuple[str, ...] = ()
+    statements: str = ""
 
 
 def in_heads(x: Tensor, size: int) -> Tensor:
@@ -260,6 +262,17 @@ def retention_output(v: Values) -> Tensor:
     return v["x"] + F.linear(F.silu(F.linear(v["x"], v["w_gate"])) * normed, v["wo"])
 
 
+def in_int8(x: Tensor) -> Tensor:
+    """What 8 bits leave of `x`, with a scale for each row."""
+    scale = x.abs().amax(-1, keepdim=True) / 127
+    return (x / scale).round().clamp(-128, 127).to(torch.int8) * scale
+
+
+def in_float8(x: Tensor) -> Tensor:
+    scale = x.abs().amax(-1, keepdim=True) / 448
+    return (x / scale).to(torch.float8_e4m3fn).to(x.dtype) * scale
+
+
 X = {"x": "B, T, 64"}
 ROTARY = {"cos": f"T, {HEAD // 2}", "sin": f"T, {HEAD // 2}"}
 QKV = {"wq": "64, 64", "wk": "32, 64", "wv": "32, 64"}
@@ -277,6 +290,11 @@ POST_NORM = {
     **NETWORK,
     **NORM2,
 }
+BLOCKS_OF_128 = (
+    "reshape(reshape(cast(q, f32), [B, T, 2, 128]) * reshape(scale, [B, T, 2, 1]), [B, T, 256])"
+)
+"""`q` times the scales of its blocks."""
+
 BLOCKS: dict[str, Block] = {
     "llama.llama_block": Block(
         "llama",
@@ -467,5 +485,31 @@ BLOCKS: dict[str, Block] = {
         {"y": "B, T, 64", **X, "w_gate": "64, 64", "wo": "64, 64"},
         retention_output,
         "heads=4, head=16",
+    ),
+    "quantize.int8_block_linear": Block(
+        "quantize",
+        {**X, "w_in": "256, 64"},
+        lambda v: in_int8(in_heads(F.linear(v["x"], v["w_in"]), 128)).flatten(-2),
+        statements="q, scale = int8_block_linear(x, w_in, blocks=2)",
+        call=BLOCKS_OF_128,
+        unfused=("a pointwise kernel combines results of coda.reshape",),
+    ),
+    "quantize.float8_block_swiglu": Block(
+        "quantize",
+        {**X, "w_gate": "256, 64", "w_up": "256, 64"},
+        lambda v: in_float8(
+            in_heads(F.silu(F.linear(v["x"], v["w_gate"])) * F.linear(v["x"], v["w_up"]), 128)
+        ).flatten(-2),
+        statements="q, scale = float8_block_swiglu(x, w_gate, w_up, blocks=2)",
+        call=BLOCKS_OF_128,
+        unfused=("a pointwise kernel combines results of coda.reshape",),
+    ),
+    "quantize.int8_row_linear": Block(
+        "quantize",
+        {**X, "w_in": "96, 64"},
+        lambda v: in_int8(F.linear(v["x"], v["w_in"])),
+        statements="q, scale = int8_row_linear(x, w_in)",
+        call="cast(q, f32) * scale",
+        unfused=("a pointwise kernel needs %scale of whole rows",),
     ),
 }

@@ -13,6 +13,7 @@ from coda_ir.backends.triton.host.functions import module_names
 from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
 from coda_ir.backends.triton.host.stand_ins import stand_in_launch
 from coda_ir.backends.triton.host.views import View
+from coda_ir.backends.triton.host_values import given
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     indented,
@@ -89,7 +90,7 @@ class HostKernels:
             lines = [launch.call(self.functions.name_of(launch))]
         else:
             tensors = [x for x in operands if isinstance(x, str)]
-            lines = kernel.launch(rows, tensors, outputs)
+            lines = kernel.launch(given(rows, tensors, outputs))
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from string import Formatter
 
 from coda_ir.backends.triton.host.views import View
+from coda_ir.backends.triton.host_values import ROW_COUNT, ROWS, Place, constant
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
@@ -96,7 +96,9 @@ def direct_launch(
     Parameters are named after those of the kernel: equal launches have equal functions. `extent`
     writes an extent of a view.
     """
-    return _Writer(kernel, {"operands": operands, "outputs": outputs}, extent).launch(rows)
+    given = {Place("operands", index): value for index, value in enumerate(operands)}
+    outputs_given = {Place("outputs", index): value for index, value in enumerate(outputs)}
+    return _Writer(kernel, {**given, **outputs_given}, extent).launch(rows)
 
 
 class _Writer:
@@ -105,7 +107,7 @@ class _Writer:
     def __init__(
         self,
         kernel: EmittedKernel,
-        given: Mapping[str, Sequence[str | View]],
+        given: Mapping[Place, str | View],
         extent: Callable[[Dim], str],
     ):
         self._kernel, self._given, self._extent = kernel, given, extent
@@ -117,28 +119,26 @@ class _Writer:
     def launch(self, rows: str) -> DirectLaunch:
         kernel, arguments = self._kernel, self._kernel.arguments
         numbers = [each for each in arguments if self._is_number(each)]
-        inner = {
-            field for each in arguments if each not in numbers for field in _fields(each.value)
-        }
-        inner |= {field for text in (kernel.grid, *_whole_rows(numbers)) for field in _fields(text)}
-        count = self._numbers.of(rows, "rows") if "rows" in inner else rows
+        written = [each.value for each in arguments if each not in numbers]
+        written += [each.value for each in numbers if each.value == ROW_COUNT]
+        needed = {place for value in (kernel.grid, *written) for place in value.places}
+        count = self._numbers.of(rows, "rows") if ROWS in needed else rows
+        texts = {place: text for place, text in self._given.items() if isinstance(text, str)}
         passed = {
-            each: self._numbers.of(each.value.format(rows=rows, **self._given), each.name)
+            each: constant(self._numbers.of(each.value.text({**texts, ROWS: rows}), each.name))
             for each in numbers
         }
         tensors = {
-            kind: [
-                self._tensor(f"{kind}[{index}]", value) if f"{kind}[{index}]" in inner else ""
-                for index, value in enumerate(values)
-            ]
-            for kind, values in self._given.items()
+            place: self._tensor(place, value)
+            for place, value in self._given.items()
+            if place in needed
         }
         launched = replace(
             kernel,
             name="return kernel",
             arguments=tuple(replace(a, value=passed.get(a, a.value)) for a in arguments),
         )
-        body = [*self._views, *launched.launch(count, **tensors)]
+        body = [*self._views, *launched.launch({**tensors, ROWS: count})]
         return DirectLaunch(
             kernel.name,
             tuple(body),
@@ -150,16 +150,12 @@ class _Writer:
 
     def _is_number(self, argument: KernelArgument) -> bool:
         """Return whether the host program passes a number: those of views follow from others."""
-        values = [self._value(field) for field in _fields(argument.value) if field != "rows"]
+        values = [self._given.get(place) for place in argument.value.places]
         return argument.type == "i32" and not any(isinstance(value, View) for value in values)
 
-    def _value(self, field: str) -> str | View:
-        """What is passed for a field such as `operands[0]`."""
-        return Formatter().get_field(field, (), self._given)[0]
-
-    def _tensor(self, field: str, value: str | View) -> str:
-        """The variable of the function for a field."""
-        hint = _name_of(self._kernel, field)
+    def _tensor(self, place: Place, value: str | View) -> str:
+        """The variable of the function for an operand or an output."""
+        hint = _name_of(self._kernel, place)
         if isinstance(value, str):
             return self._tensors.of(value, hint)
         root = self._tensors.of(value.root, f"{hint}_base")
@@ -174,17 +170,8 @@ class _Writer:
         return self._numbers.of(text, text if text.isidentifier() else "extent")
 
     def _origin(self, argument: KernelArgument) -> int:
-        value = self._value(_fields(argument.value)[0])
+        value = self._given[argument.value.places[0]]
         return self._tensors.position(value if isinstance(value, str) else value.root)
-
-
-def _fields(template: str) -> list[str]:
-    """The fields of a template in order: `rows`, `operands[0]`."""
-    return [field for _, field, _, _ in Formatter().parse(template) if field]
-
-
-def _whole_rows(numbers: Sequence[KernelArgument]) -> list[str]:
-    return [each.value for each in numbers if each.value == "{rows}"]
 
 
 class _Parameters:
@@ -212,11 +199,9 @@ class _Parameters:
         return self._by_value[value]
 
 
-def _name_of(kernel: EmittedKernel, field: str) -> str:
+def _name_of(kernel: EmittedKernel, place: Place) -> str:
     """The name of a tensor in a kernel, without how it is passed."""
-    place = f"{{{field}}}"
     for argument in kernel.arguments:
-        descriptors = (f"TensorDescriptor({place},", f"TileDescriptor({place},")
-        if argument.value == place or argument.value.startswith(descriptors):
+        if argument.value.tensor == place:
             return argument.name.removesuffix("_ptr").removesuffix("_desc")
     return "tensor"

@@ -15,9 +15,9 @@ those of dense tensors are, and for numbers that it specializes on. Only strides
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
+from coda_ir.backends.triton.host_values import ROWS, constant
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import is_specialized
 
@@ -29,16 +29,16 @@ def stand_in_launch(kernel: EmittedKernel) -> str | None:
     """The expression of a launch; None for a kernel that is specialized on strides of a tensor."""
     if any(map(is_specialized, kernel.arguments)):
         return None
-    arguments = [replace(each, value=_stand_in(each)) for each in kernel.arguments]
-    launched = replace(kernel, arguments=tuple(arguments), grid="1")
-    return "\n".join(launched.launch(NUMBER, (), ()))
+    arguments = [replace(each, value=constant(_stand_in(each))) for each in kernel.arguments]
+    launched = replace(kernel, arguments=tuple(arguments), grid=constant(1))
+    return "\n".join(launched.launch({}))
 
 
 def _stand_in(argument: KernelArgument) -> str:
-    """What is passed for an argument: a template that mentions no tensor."""
+    """The text that is passed for an argument."""
     if argument.type == "i32":
         return NUMBER
     pointee = argument.type.removeprefix("*").removeprefix("tensordesc<").partition("[")[0]
     stand_in = f'tensor("{pointee}")'
-    tensors = defaultdict[int, str](lambda: stand_in)
-    return argument.value.format(rows=NUMBER, operands=tensors, outputs=tensors)
+    tensors = dict.fromkeys(argument.value.places, stand_in)
+    return argument.value.text({**tensors, ROWS: NUMBER})

@@ -1,6 +1,6 @@
 # pyright: basic, reportOptionalMemberAccess=false, reportArgumentType=false
 """Attention that is differentiated: the forward keeps the logsumexp of the scores, and the
-backward computes no softmax again.
+kernels of the backward compute no softmax again.
 
 The forward and the backward kernels of PyTorch are called as its autograd calls them. What the
 kernels of a device give and take is brought to one form, so that they can be exchanged: the
@@ -34,7 +34,7 @@ def attention_grad(
 ):
     """The gradients of attention for q, k, v, and for "sinks" and "mask" where `wrt` has them.
 
-    `out` and `lse` are what `attention_with_lse` gave: no softmax is computed again.
+    `out` and `lse` are what `attention_with_lse` gave.
     """
     d_y, y, *heads = (split_heads(x, head_dim) for x in (d_out.contiguous(), out, q, k, v))
     heads = Heads(*heads, causal=causal, sinks=sinks, mask=mask, **options)
@@ -117,7 +117,19 @@ class Heads:
             lse = torch.logaddexp(lse, self.sinks.to(lse.dtype)[:, None])
         lse = lse.masked_fill(unseen, float("inf"))
         v = v.to(scores.dtype).repeat_interleave(q.shape[1] // v.shape[1], 1)
-        return (torch.exp(scores - lse[..., None]) @ v).to(q.dtype), lse
+        return (self.weights(scores, unseen) @ v).to(q.dtype), lse
+
+    def weights(self, scores, unseen):
+        """The softmax of scores and sinks, without the sinks; 0 for a query that sees no key.
+
+        exp(scores - lse) would have the rounding error of lse as a factor of a whole row, which
+        sums over rows that cancel, such as the gradient of ALiBi's slopes, keep.
+        """
+        if self.sinks is not None:
+            sinks = self.sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+            scores = torch.cat([scores, sinks], -1)
+        weights = torch.softmax(scores, -1).masked_fill(unseen[..., None], 0.0)
+        return weights if self.sinks is None else weights[..., :-1]
 
     def attend_fused(self):
         """By a kernel of PyTorch."""
@@ -167,7 +179,7 @@ class Heads:
         d_y = d_y.to(wide)
         k_all, v_all = (x.to(wide) for x in self.repeated())
         scores = capped_scores(q, k, self.scale, self.softcap)
-        weights = torch.exp(hidden_scores(scores, self.mask) - lse[..., None])
+        weights = self.weights(hidden_scores(scores, self.mask), lse == float("inf"))
         d_v = summed_heads(weights.transpose(-1, -2) @ d_y, k.shape[1])
         d_weights = d_y @ v_all.transpose(-1, -2)
         d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))

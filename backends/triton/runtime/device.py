@@ -60,6 +60,61 @@ def to_bf16(x):
 
 
 @triton.jit
+def f8_bits(x, MANTISSA: tl.constexpr, BIAS: tl.constexpr, LARGEST: tl.constexpr):
+    """x rounded to the nearest float8, ties to even, as its bits: at most LARGEST, or NaN."""
+    bits = x.to(tl.uint32, bitcast=True)
+    magnitude = bits & 0x7FFFFFFF
+    is_normal = magnitude >= (128 - BIAS) << 23
+    dropped = 23 - MANTISSA
+    half = (1 << (dropped - 1)) - 1 + ((magnitude >> dropped) & 1)
+    normal = ((magnitude + half) >> dropped) - ((127 - BIAS) << MANTISSA)
+    small = tl.where(is_normal, 0.0, tl.abs(x)) * (1 << (BIAS - 1 + MANTISSA))
+    rounded = tl.where(is_normal, normal, round_even(small).to(tl.uint32))
+    code = tl.where(x == x, tl.minimum(rounded, LARGEST), 0x7F)
+    return (code | ((bits >> 24) & 0x80)).to(tl.uint8)
+
+
+@triton.jit
+def to_f8e4m3(x):
+    """x rounded to the nearest float8_e4m3fn, which has no infinity: at most 448."""
+    if INTERPRET:
+        return f8_bits(x, 3, 7, 0x7E).to(tl.float8e4nv, bitcast=True)
+    else:
+        return x.to(tl.float8e4nv)
+
+
+@triton.jit
+def from_f8e4m3(x):
+    """x as a float32; the interpreter takes NaN for 480."""
+    if INTERPRET:
+        is_nan = (x.to(tl.uint8, bitcast=True) & 0x7F) == 0x7F
+        return tl.where(is_nan, float("nan"), x.to(tl.float32))
+    else:
+        return x.to(tl.float32)
+
+
+@triton.jit
+def from_f8e5m2(x):
+    """x as a float32: the upper half of a float16; the interpreter knows no infinity and NaN."""
+    if INTERPRET:
+        bits = x.to(tl.uint8, bitcast=True).to(tl.uint16) << 8
+        return bits.to(tl.float16, bitcast=True).to(tl.float32)
+    else:
+        return x.to(tl.float32)
+
+
+@triton.jit
+def to_f8e5m2(x):
+    """x rounded to the nearest float8_e5m2; the conversion of a GPU has 57344 for infinity."""
+    if INTERPRET:
+        return f8_bits(x, 2, 15, 0x7C).to(tl.float8e5, bitcast=True)
+    else:
+        bits = x.to(tl.float8e5).to(tl.uint8, bitcast=True)
+        is_infinite = tl.abs(x) >= 61440.0
+        return tl.where(is_infinite, (bits & 0x80) | 0x7C, bits).to(tl.float8e5, bitcast=True)
+
+
+@triton.jit
 def tanh(x):
     """Hyperbolic tangent to about 2 ulp: odd polynomial near 0 (Cephes), exponential elsewhere."""
     square = x * x
@@ -275,6 +330,12 @@ def group_max(x, GROUP: tl.constexpr):
     groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
     combined = tl.expand_dims(reduce_max(groups, 2), 2)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def group_element(x, GROUP: tl.constexpr):
+    """The element of each group of GROUP neighbouring columns, which is the same on all of them."""
+    return reduce_max(tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP)), 2)
 
 
 @triton.jit

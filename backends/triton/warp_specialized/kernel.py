@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
 from coda_ir.backends.triton.gemm_names import docstring, summary_of
+from coda_ir.backends.triton.host_values import joined, nth_operand
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
@@ -120,7 +121,7 @@ class _Emitter(GemmEmitter):
             name=self.name,
             source=translated("\n\n\n".join(sections)),
             arguments=arguments,
-            grid=f"programs({self.tiles}, {{operands[0]}}.device)",
+            grid=joined("programs(", self.tiles, ", ", nth_operand(0).member("device"), ")"),
             helpers=frozenset(self.helpers),
             num_warps=self.schedule.tile_warps,
             num_stages=self.schedule.stages.data,

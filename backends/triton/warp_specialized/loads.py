@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
@@ -72,53 +73,31 @@ class BoxDescriptors:
     arguments: ArgumentList
     layouts: Layouts = field(default_factory=Layouts)
 
-    def matrix(self, value: SSAValue, extents: tuple[str, str], box: Box, default: str) -> str:
+    def matrix(
+        self, value: SSAValue, extents: tuple[HostValue | int, int], box: Box, default: str
+    ) -> str:
         """The descriptor of a contiguous operand or result as rows x columns."""
         return self._add(value, extents, box, default)
 
-    def interleaved(
-        self, value: SSAValue, rows: str, box: Box, default: str, period: int
-    ) -> list[str]:
-        """The descriptors of a result by rows that are `period` apart, which are aligned together.
-
-        Row r of the first `period` starts r rows of elements behind an aligned address. The
-        descriptor of rows r, r + `period`, ... sees as many rows as one long row, up to the end of
-        row r. All store the same box, in which rows are `period` beside each other: what the
-        second dimension, of extent 1, does not have is dropped. A tensor of at most r rows has
-        none of these: the long row ends before them.
-        """
-        columns = shape_of(value)[-1]
-        box = (box[0] // period, period, box[1])
-        strides = (str(period * columns), str(period * columns), "1")
-        extents = [
-            (
-                f"({rows} + {period - 1 - row}) // {period} or 1",
-                "1",
-                f"min({rows}, {row + 1}) * {columns}",
-            )
-            for row in range(period)
-        ]
-        return [self._add(value, each, box, default, strides=strides) for each in extents]
-
-    def rows_of(self, value: SSAValue, rows: str, box: Box, default: str) -> str:
+    def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
         """The descriptor of a contiguous operand that may have no rows: of others then."""
-        extents = (f"{rows} or 1", str(shape_of(value)[-1]))
+        extents = (joined(rows, " or 1"), shape_of(value)[-1])
         return self._add(value, extents, box, default, is_never_empty=False)
 
     def every_other(self, weight: SSAValue, start: int, box: Box) -> str:
         """The descriptor of rows `start`, `start + 2`, ... of an N x K weight."""
         n, k = shape_of(weight)
-        view, strides = f".view({n // 2}, {2 * k})[:, {start * k}:]", (str(2 * k), "1")
-        return self._add(weight, (str(n // 2), str(k)), box, "w", view=view, strides=strides)
+        view, strides = f".view({n // 2}, {2 * k})[:, {start * k}:]", (2 * k, 1)
+        return self._add(weight, (n // 2, k), box, "w", view=view, strides=strides)
 
     def _add(
         self,
         value: SSAValue,
-        extents: Sequence[str],
+        extents: tuple[HostValue | int, int],
         box: Box,
         default: str,
         *,
-        strides: Sequence[str] = (),
+        strides: Sequence[int] = (),
         view: str = "",
         is_never_empty: bool = True,
     ) -> str:
@@ -146,11 +125,9 @@ class Depths:
             return str(self.op.depth(term))
         return self.arguments.add("K", "i32", self.rows(term)) if term else "K"
 
-    def rows(self, term: int) -> str:
-        """The host's expression of the flattened rows of a transposed input."""
-        if not term:
-            return "{rows}"
-        return f"({self.arguments.flattened_rows(self.op.inputs[term])})"
+    def rows(self, term: int) -> HostValue:
+        """The host's flattened rows of a transposed input."""
+        return self.arguments.flattened_rows(self.op.inputs[term]) if term else ROW_COUNT
 
     def steps(self, block_k: int) -> str:
         """Over all inputs, as an expression of the kernel."""
@@ -192,7 +169,7 @@ class LoadEmitter:
         if self.op.is_transposed:
             a = self.descriptors.rows_of(x, self.depths.rows(term), (bk, bm), "a")
             return _load(a, f"[k, tile_m * {bm}]", place)
-        a = self.descriptors.matrix(x, ("{rows}", str(shape_of(x)[-1])), (bm, bk), "a")
+        a = self.descriptors.matrix(x, (ROW_COUNT, shape_of(x)[-1]), (bm, bk), "a")
         return _load(a, f"[tile_m * {bm}, k]", place)
 
     def _load_weight(
@@ -203,7 +180,7 @@ class LoadEmitter:
         if self.op.is_transposed:
             name = self.descriptors.rows_of(weight, self.depths.rows(term), (bk, rows.count), "w")
             return _load(name, f"[k, {rows.first}]", place)
-        first, second = map(str, shape_of(weight))
+        first, second = shape_of(weight)
         if segment.layout == Layout.KN:
             name = self.descriptors.matrix(weight, (first, second), (bk, rows.count), "w")
             return _load(name, f"[k, {rows.first}]", place)

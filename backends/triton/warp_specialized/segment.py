@@ -9,11 +9,12 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
-from coda_ir.backends.triton.kernel import definition, indented
+from coda_ir.backends.triton.host_values import ROW_COUNT
+from coda_ir.backends.triton.kernel import call, definition, indented
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
-from coda_ir.backends.triton.warp_specialized.memory import slots_name
+from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -28,9 +29,11 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
+    aligned_bytes,
     element_bytes,
+    is_turned,
     moves_of,
-    rows_to_alignment,
+    slot_bytes,
     slot_of,
     stored_slot,
 )
@@ -270,8 +273,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         moves, number = self.tile_moves, len(self.tile_moves.loads)
         slot = f"port{number}_slots.index({moves.place_of_loads})"
         descriptor = self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed)
-        column, extent = self._first_column(columns), shape_of(port.value)[-1]
-        moves.loads.append(BoxMove([descriptor], column, slot, is_transposed, shape, extent))
+        column = self._first_column(columns)
+        moves.loads.append(BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape)))
         if number == 0:
             self.lines.append(moves.wait_for_loads())
         slot += ".permute((1, 0))" if is_transposed else ""
@@ -308,23 +311,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         self, value: SSAValue, slot: SlotShape, default: str, *, transposed: bool
     ) -> str:
         """The descriptor of an operand or a result that moves through slots."""
-        extents = (self._rows_of(value, transposed=transposed), str(shape_of(value)[-1]))
-        return self.descriptors.matrix(value, extents, slot[:2], default)
-
-    def _stored_to(self, value: SSAValue, slot: SlotShape, *, transposed: bool) -> Sequence[str]:
-        """The descriptors of a result."""
-        period = rows_to_alignment(slot[2], shape_of(value)[-1])
-        if period == 1:
-            return [self._descriptor(value, slot, "tile", transposed=transposed)]
-        rows = self._rows_of(value, transposed=transposed)
-        return self.descriptors.interleaved(value, rows, slot[:2], "tile", period)
-
-    def _rows_of(self, value: SSAValue, *, transposed: bool) -> str:
-        """The host's number of rows of an operand or a result."""
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
-        return str(shape_of(value)[0]) if is_matrix else "{rows}"
+        rows = shape_of(value)[0] if is_matrix else ROW_COUNT
+        extents = (rows, shape_of(value)[-1])
+        return self.descriptors.matrix(value, extents, slot[:2], default)
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
@@ -333,6 +325,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         is_transposed = self.segment.is_stored_transposed(port)
         shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
+        if is_turned(self.segment, output, port):
+            self._store_rows(pointer, columns, value, shape)
+            return
         if joined > 1:
             held = self.names.fresh("held")
             self.lines += self._hold(held, value, self.order.begins_holding(joined))
@@ -341,13 +336,23 @@ class GroupSegmentEmitter(SegmentEmitter):
             value = f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
-        descriptors = self._stored_to(stored, shape, transposed=is_transposed)
+        descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
         slot = self._slot_of_store(shape, joined)
-        column, extent = self._first_column(columns), shape_of(stored)[-1]
-        box = BoxMove(descriptors, column, slot, is_transposed, shape, extent, joined)
+        column = self._first_column(columns)
+        box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
+
+    def _store_rows(self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape) -> None:
+        """Store a part of a result whose rows are not aligned."""
+        self.helpers.add("store_rows")
+        slot = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
+        first_column = self._first_column(columns)("part_tile")
+        vector = aligned_bytes(shape[2], columns.extent) // element_bytes(shape[2])
+        extents = ("M", str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        arguments = (pointer, slot, value, "first_row", first_column, *extents)
+        self.lines += call("store_rows", arguments)
 
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder
-from coda_ir.dialects.gemm.slots import Moves, SlotShape, Staging, slot_bytes
+from coda_ir.dialects.gemm.slots import Moves, Staging
 
 READY, FREE, DONE = "ready", "free", "done"
 """The barriers."""
@@ -37,40 +37,22 @@ _Block: TypeAlias = tuple[int, list[str]]
 class BoxMove:
     """A box of a port or of a result that moves with a part."""
 
-    descriptors: Sequence[str]
-    """That of its tensor; those of `interleaved` for a result whose rows are not aligned."""
+    descriptor: str
     column: Callable[[str], str]
     """Its first column: an expression, given that of the number of the first of its parts."""
     slot: str
     """Where it is in shared memory: an expression of `part`."""
     is_transposed: bool
     """Whether columns of the tile are rows of the box."""
-    shape: SlotShape
-    row_columns: int
-    """Elements of a row of its tensor."""
+    bytes: int
     joined: int = 1
     """How many parts are in it, of which this is the last."""
 
-    def corner(self, part_tile: str) -> str:
+    def corner(self, part_tile: str = "part_tile") -> str:
         """The first row and column of the box of a part."""
-        corner = ("first_row", self._first_column(part_tile))
+        first = part_tile if self.joined == 1 else f"({part_tile} - {self.joined - 1})"
+        corner = ("first_row", self.column(first))
         return f"[{', '.join(corner[::-1] if self.is_transposed else corner)}]"
-
-    def _first_column(self, part_tile: str) -> str:
-        return self.column(part_tile if self.joined == 1 else f"({part_tile} - {self.joined - 1})")
-
-    def store(self) -> list[str]:
-        """The statements that store it, one for each descriptor."""
-        if len(self.descriptors) == 1:
-            return call("tma_store", (*self.descriptors, self.corner("part_tile"), self.slot))
-        period, (rows, columns, _) = len(self.descriptors), self.shape
-        lines = [f"box = {self.slot}.reshape(({rows // period}, {period}, {columns}))"]
-        column = self._first_column("part_tile")
-        for row, descriptor in enumerate(self.descriptors):
-            place = f"{row * self.row_columns} + {column}" if row else column
-            corner = f"[first_row // {period}, {-row}, {place}]"
-            lines += call("tma_store", (descriptor, corner, "box"))
-        return lines
 
 
 @dataclass(frozen=True)
@@ -204,7 +186,7 @@ class TileMoves:
     def _asks_early(self) -> bool:
         """Whether the slots of a part are free while the part before is stored."""
         pending = self.staging.under_way(self.moves)
-        return self._turns > 0 and (pending is None or pending >= sum(self.moves.copies))
+        return self._turns > 0 and (pending is None or pending >= len(self.moves.stores))
 
     def _wait_for_slots(self) -> list[str]:
         if FREED not in self.protocol.counters:
@@ -228,7 +210,10 @@ class TileMoves:
             return []
         part_tile = f"part_tile = {program_tile} * {self.order.parts} + part"
         load = self._load_further()
-        stores = [(box.joined, box.store()) for box in self.stores]
+        stores = [
+            (box.joined, call("tma_store", (box.descriptor, box.corner(), box.slot)))
+            for box in self.stores
+        ]
         free = self._free_slots()
         moves = [*stores, *load, *free] if self._is_in_place else [*load, *stores, *free]
         wait = f"mbarrier.wait({self._done}, ({MOVED} // {self.protocol.barriers}) & 1)"
@@ -252,10 +237,10 @@ class TileMoves:
 
     def _load(self, part_tile: str) -> list[str]:
         place = self.place_of_loads
-        ready, bytes = f"{READY}.index({place})", sum(slot_bytes(box.shape) for box in self.loads)
-        lines = [f"mbarrier.expect({ready}, {bytes})"]
+        lines = [f"mbarrier.expect({READY}.index({place}), {sum(box.bytes for box in self.loads)})"]
         for box in self.loads:
-            lines += call("tma_load", (*box.descriptors, box.corner(part_tile), ready, box.slot))
+            arguments = (box.descriptor, box.corner(part_tile), f"{READY}.index({place})", box.slot)
+            lines += call("tma_load", arguments)
         return lines
 
     def _load_further(self) -> list[_Block]:

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of, stores_floats
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward, Rule
 from coda_ir.passes.gradient.derivatives.block import BLOCK_RULES, expose_lse
@@ -91,7 +91,7 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
         return differentiable_inputs(op)
     if isinstance(op, coda.DetachOp):
         return ()
-    floats = [i for i, value in enumerate(op.operands) if is_float(element_type_of(value))]
+    floats = [i for i, value in enumerate(op.operands) if stores_floats(element_type_of(value))]
     if isinstance(op, _LENT_SHAPES) and op.like is not None:
         floats.remove(len(op.operands) - 1)
     return floats
@@ -104,6 +104,8 @@ def is_constant_operand(op: Operation, operand: int) -> bool:
 
 def refusal(op: Operation, operand: int) -> str | None:
     """Why `op` has no derivative for its operand number `operand`, if so."""
+    if any(is_float8(element_type_of(value)) for value in (op.operands[operand], *op.results)):
+        return "float8 is too narrow for gradients; straight through, x + detach(y - x) has one"
     if type(op) not in RULES:
         is_block_level = op.name.startswith("coda.")
         level = "it has no rule" if is_block_level else "it is not an operator of the block level"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, stores_floats
 from coda_ir.passes.gradient.derivatives import (
     differentiable_operands,
     is_constant_operand,
@@ -30,7 +30,7 @@ def depending_on(block: Block, sources: Iterable[SSAValue]) -> set[SSAValue]:
     found = set(sources)
     for op in block.ops:
         if any(op.operands[index] in found for index in differentiable_operands(op)):
-            found.update(value for value in op.results if is_float(element_type_of(value)))
+            found.update(value for value in op.results if stores_floats(element_type_of(value)))
     return found
 
 

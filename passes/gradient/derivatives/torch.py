@@ -10,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp, OneHotOp
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.torch import (
     ATTENTION,
     FUSED_ATTENTION,
@@ -88,7 +88,7 @@ def differentiable_inputs(op: CallOp) -> list[int]:
     return [
         number
         for number, value in enumerate(op.inputs)
-        if number in valued and is_float(element_type_of(value))
+        if number in valued and stores_floats(element_type_of(value))
     ]
 
 

@@ -15,6 +15,7 @@ from coda_ir.backends.triton.aot import (
     find_architecture,
     resources_table,
 )
+from coda_ir.backends.triton.host_values import constant, nth_operand
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.diagnostics import CodaError
 from coda_ir.options import CompileOptions
@@ -76,7 +77,9 @@ class TestArchitectures:
 
 def kernel(body: str, name: str = "k") -> EmittedKernel:
     source = f"@triton.jit\ndef {name}(x_ptr):\n    {body}\n"
-    return EmittedKernel(name, source, (KernelArgument("x_ptr", "*fp32", ""),), "1", num_warps=1)
+    return EmittedKernel(
+        name, source, (KernelArgument("x_ptr", "*fp32", nth_operand(0)),), constant(1), num_warps=1
+    )
 
 
 class TestCompiler:

@@ -165,15 +165,16 @@ class TestUnalignedRows:
 
     @pytest.mark.parametrize("rows", [1, 5, 150])
     @pytest.mark.parametrize(
-        ("columns", "dtype", "copies"),
-        [(257, "bf16", 8 + 8), (261, "f32", 4 + 8), (131, "bf16", 8 + 8), (250, "bf16", 4 + 4)],
+        ("columns", "dtype", "vectors"),
+        [(257, "bf16", [1, 1]), (262, "f32", [2, 2]), (131, "f32", [1, 1]), (252, "bf16", [4, 4])],
     )
-    def test_a_copy_for_each_place_of_a_row(
-        self, columns: int, dtype: str, copies: int, rows: int, tmp_path: Path
+    def test_neighbours_are_stored_by_neighbours(
+        self, columns: int, dtype: str, vectors: list[int], rows: int, tmp_path: Path
     ):
         text = programs.unaligned(columns, 72, schedule(), dtype)
         kernel = check_against_reference(text, [rows], tmp_path)
-        assert kernel.source.count("tma_store(") == copies
+        calls = re.findall(r"(\d),\s+8,?\s+\)", kernel.source)
+        assert [int(vector) for vector in calls] == vectors
 
     @pytest.mark.parametrize("tile", ["128x128", "64x256"])
     def test_by_turns(self, tile: str, tmp_path: Path):
@@ -183,19 +184,21 @@ class TestUnalignedRows:
         text = programs.swiglu("f16", 136, 357, schedule(stages=4))
         check_against_reference(text, [130], tmp_path)
 
-    def test_beside_aligned_results(self, tmp_path: Path):
-        text = different_ranges(schedule(), "f32").replace("136", "139")
+    @pytest.mark.parametrize("dtype", ["bf16", "f32"])
+    def test_beside_aligned_results(self, dtype: str, tmp_path: Path):
+        text = different_ranges(schedule(), dtype).replace("136", "139")
         check_against_reference(text, [2, 70], tmp_path)
 
     def test_ahead_of_time(self):
-        """As many registers as an aligned result takes, and no spills."""
-        texts = [programs.swiglu("bf16", 768, n, schedule()) for n in (50304, 50257)]
+        """As many registers as an aligned result takes, no spills, and stores of whole vectors."""
+        sizes = {50257: "b16", 30522: "b32", 51860: "v2.b32"}
+        texts = [programs.swiglu("bf16", 768, columns, schedule()) for columns in sizes]
         kernels = [emit_gemm(*gemms_of(parse_module(text)), NameAllocator()) for text in texts]
-        aligned, found = [compile_kernels([kernel], "sm_90", "ptx")[0] for kernel in kernels]
-        assert aligned.resources.spills == found.resources.spills == 0
-        assert aligned.resources.registers == found.resources.registers
-        assert "cp.async.bulk.tensor.3d.global.shared" in found.text
-        assert "st.global" not in found.text
+        for kernel, stored in zip(kernels, sizes.values(), strict=True):
+            (compiled,) = compile_kernels([kernel], "sm_90", "ptx")
+            assert (compiled.resources.spills, compiled.resources.registers) == (0, 168)
+            assert set(re.findall(r"st\.global\.([.\w]+)", compiled.text)) == {stored}
+            assert "cp.async.bulk.tensor.2d.global.shared" not in compiled.text
 
 
 class TestPingPong:

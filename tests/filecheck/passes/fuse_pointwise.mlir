@@ -448,3 +448,47 @@ func.func @adaptive(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>, %res: tensor<?x
 // CHECK-NEXT:   %a = coda.add %gate, %one : (tensor<?x1x16xf32>, tensor<f32>) -> tensor<?x1x16xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Integers of 8 bits are computed with in 32, of which the lowest bits are kept; a cast to float8 rounds.
+
+func.func @narrow(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x16xi8>, %b: tensor<?x16xui8>) -> (tensor<?x16xi8>, tensor<?x16xui8>, tensor<?x16xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xi8>
+  %p = coda.mul %i, %a : (tensor<?x16xi8>, tensor<?x16xi8>) -> tensor<?x16xi8>
+  %u = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xui8>
+  %q = coda.sub %u, %b : (tensor<?x16xui8>, tensor<?x16xui8>) -> tensor<?x16xui8>
+  %f = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xf8E4M3FN>
+  %y = coda.cast %f : (tensor<?x16xf8E4M3FN>) -> tensor<?x16xf32>
+  func.return %p, %q, %y : tensor<?x16xi8>, tensor<?x16xui8>, tensor<?x16xf32>
+}
+
+// CHECK:      func.func @narrow(
+// CHECK-NEXT:   %p, %q, %y = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) tile(%a : tensor<?x16xi8>, %b : tensor<?x16xui8>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xi8>, tile : tensor<?x16xui8>, tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %a_1: i32, %b_1: i32):
+// CHECK-NEXT:       %0 = arith.fptosi %acc : f32 to i32
+// CHECK-NEXT:       %1 = arith.trunci %0 : i32 to i8
+// CHECK-NEXT:       %i = arith.extsi %1 : i8 to i32
+// CHECK-NEXT:       %2 = arith.muli %i, %a_1 : i32
+// CHECK-NEXT:       %3 = arith.trunci %2 : i32 to i8
+// CHECK-NEXT:       %p_1 = arith.extsi %3 : i8 to i32
+// CHECK-NEXT:       %4 = arith.fptosi %acc : f32 to i32
+// CHECK-NEXT:       %5 = arith.constant 255 : i32
+// CHECK-NEXT:       %u = arith.andi %4, %5 : i32
+// CHECK-NEXT:       %6 = arith.subi %u, %b_1 : i32
+// CHECK-NEXT:       %7 = arith.constant 255 : i32
+// CHECK-NEXT:       %q_1 = arith.andi %6, %7 : i32
+// CHECK-NEXT:       %8 = arith.truncf %acc : f32 to f8E4M3FN
+// CHECK-NEXT:       %f = arith.extf %8 : f8E4M3FN to f32
+// CHECK-NEXT:       gemm.yield %p_1, %q_1, %f : i32, i32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %p, %q, %y : tensor<?x16xi8>, tensor<?x16xui8>, tensor<?x16xf32>
+// CHECK-NEXT: }

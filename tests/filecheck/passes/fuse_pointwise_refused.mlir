@@ -216,28 +216,28 @@ func.func @selected(%x: tensor<16x8xf32>, %w: tensor<16x8xf32>, %t: tensor<16xi6
 
 // -----
 
-// Regions compute with signless integers.
+// Regions compute in float32.
 
-func.func @integers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xui8> {
+func.func @wide(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf64> {
   %z = gemm.fused %x : tensor<?x8xf32>
     columns(%w : tensor<16x8xf32>)
       -> (tile : tensor<?x16xf32>) {
     ^bb0(%acc: f32):
       gemm.yield %acc : f32
     }
-  %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xui8>
-  func.return %i : tensor<?x16xui8>
+  %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xf64>
+  func.return %i : tensor<?x16xf64>
 }
 
-// CHECK:      func.func @integers(
+// CHECK:      func.func @wide(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32):
 // CHECK-NEXT:       gemm.yield %acc : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xui8>
-// CHECK-NEXT:   func.return %i : tensor<?x16xui8>
+// CHECK-NEXT:   %i = coda.cast %z : (tensor<?x16xf32>) -> tensor<?x16xf64>
+// CHECK-NEXT:   func.return %i : tensor<?x16xf64>
 // CHECK-NEXT: }
 
 // -----

@@ -17,6 +17,7 @@ FILES = sorted(Path(FOLDER).glob("*.coda"))
 HELPERS = {
     *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
     *("with_rotary", "clamped_swiglu"),
+    *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows"),
 }
 """Functions that the tested ones call."""
 
@@ -31,7 +32,8 @@ def program(name: str, block: Block) -> str:
     parameters = ", ".join(parameter(*item) for item in block.parameters.items())
     arguments = ", ".join(filter(None, [*block.parameters, block.options]))
     call = block.call or f"{name.split('.')[1].split()[0]}({arguments})"
-    return f'import "std/{block.file}.coda"\nfn f({parameters}) {{ return {call} }}\n'
+    body = f"{block.statements}\nreturn {call}"
+    return f'import "std/{block.file}.coda"\nfn f({parameters}) {{\n{body}\n}}\n'
 
 
 def drawn(block: Block) -> Values:

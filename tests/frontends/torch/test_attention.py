@@ -15,15 +15,15 @@ from coda_ir.frontends.torch import ExportedModel, export
 class Chosen(nn.Module):
     """Self-attention by the kernel that PyTorch chooses on a CPU; gives some of its results."""
 
-    def __init__(self, *results: int):
+    def __init__(self, *results: int, scale: float | None = None):
         super().__init__()
         self.qkv = nn.Linear(16, 48, bias=False)
-        self.results = results
+        self.results, self.scale = results, scale
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         heads = [part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1)]
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        found = kernel(*heads, 0.0, True)
+        found = kernel(*heads, 0.0, self.scale is None, scale=self.scale)
         rows = [found[0].transpose(1, 2).flatten(2), found[1]]
         return tuple(rows[result] for result in self.results)
 
@@ -50,6 +50,13 @@ def test_results_that_are_used(results: tuple[int, ...]):
         coda_ir.compile(exported.module, target="triton", device="cpu").unchecked(*tensors),
     ):
         torch.testing.assert_close(tuple(actual), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+def test_unusual_scales(scale: float):
+    model, x = Chosen(0, scale=scale), torch.randn(2, 5, 16)
+    (found,) = export(model, (x,)).compile(device="cpu")(x)
+    torch.testing.assert_close(found, model(x)[0].detach(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("positions", [[0], [1, 0], [-1, 1], [1, 1]])

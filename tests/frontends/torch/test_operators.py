@@ -79,3 +79,39 @@ def test_as_exact_as_eager(name: str, dtype: torch.dtype):
         (result,) = run_function(func, exported.arguments(x), "stated")
         assert result.dtype == eager.dtype and result.shape == eager.shape
         assert error(result, exact) <= 1.25 * error(eager, exact) + 1e-9
+
+
+QUANTIZED: dict[str, Callable[[Any, Any], Any]] = {
+    "int8": lambda y, c: (y / c).round().clamp(-128, 127).to(torch.int8),
+    "int8 of each row": lambda y, c: torch.clamp(
+        torch.round(y / (y.abs().amax(-1, keepdim=True) / 127)), min=-128, max=127
+    ).to(torch.int8),
+    "uint8": lambda y, c: (y / c + 128).round().clamp(0, 255).to(torch.uint8),
+    "float8_e4m3fn": lambda y, c: (100 * y).clamp(-448, 448).to(torch.float8_e4m3fn),
+    "float8_e5m2": lambda y, c: (100 * y).to(torch.float8_e5m2),
+    "int8 and back": lambda y, c: (y / c).round().clamp(-8, 7).to(torch.int8).to(y.dtype) * c,
+    "float8 and back": lambda y, c: (y * 10).to(torch.float8_e4m3fn).to(y.dtype),
+}
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_narrow_types(name: str):
+    """Quantization is made of operators, and part of the epilogue of the GEMM where it can be."""
+    torch.default_generator.manual_seed(0)
+    model = Applied(QUANTIZED[name])
+    x = torch.randn(64, 32)
+    exported = export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    with torch.no_grad():
+        eager = model(x)
+    lowering = Lowering(exported.module)
+    for level in ("block", "gemm"):
+        func = find_entry(lowering.module(level))
+        (result,) = run_function(func, exported.arguments(x), "stated")
+        assert result.dtype == eager.dtype and result.shape == eager.shape
+        # A sum that differs by a rounding may round to the neighbour.
+        differs = result.double() != eager.double()
+        assert differs.double().mean() < 0.01, name
+        torch.testing.assert_close(result.double(), eager.double(), rtol=0.13, atol=1.0)
+    outside = {op.name for op in find_entry(lowering.module("gemm")).body.block.ops}
+    assert outside <= {"gemm.fused", "gemm.map", "gemm.finalize", "func.return"}, outside

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 _language: Any = importlib.import_module("triton.experimental.gluon.language")
@@ -38,11 +37,3 @@ def sliced(layout: object, axis: int) -> Any:
 def expanded(layout: Any) -> object:
     """The layout of a block that gets a dimension."""
     return layout.parent if isinstance(layout, LAYOUTS["SliceLayout"]) else layout
-
-
-def reshaped(layout: Any, old: Sequence[int], new: Sequence[int]) -> object:
-    """The layout of shared memory whose rows are numbered by more or fewer dimensions."""
-    is_swizzled = isinstance(layout, LAYOUTS["NVMMASharedLayout"])
-    if is_swizzled and not layout.transposed and old[-1] == new[-1]:
-        return replace(layout, rank=len(new))
-    return DerivedLayout(f"reshape{tuple(new)}", layout)

@@ -25,7 +25,7 @@ from support.gluon_simulator.errors import (
     MissingFenceError,
     OutOfBoundsError,
 )
-from support.gluon_simulator.layouts import DerivedLayout, items_of, reshaped
+from support.gluon_simulator.layouts import DerivedLayout, items_of
 from support.gluon_simulator.program import current, frame_of_kernel, here
 from support.gluon_simulator.tensors import Tensor, as_tensor, unwrapped
 
@@ -189,7 +189,7 @@ class SharedView:
         return SharedView(self.allocation, self.view.transpose(order), layout)
 
     def reshape(self, shape: Any) -> SharedView:
-        layout = reshaped(self.layout, self.shape, items_of(shape))
+        layout = DerivedLayout(f"reshape{tuple(shape)}", self.layout)
         return SharedView(self.allocation, self.view.reshape(shape, copy=False), layout)
 
     def _reinterpret(self, dtype: Any, shape: Any, layout: object) -> SharedView:

@@ -135,3 +135,19 @@ func.func @f(%x: tensor<?x8xf32>) {
   %r = coda.where %x, %x, %x : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf8E4M3FN>) {
+  // expected-error@below {{an operand has element type f8E4M3FN, expected numbers}}
+  %r = coda.add %x, %x : (tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN>) -> tensor<?x8xf8E4M3FN>
+  func.return
+}
+
+// -----
+
+func.func @f(%c: tensor<?x8xi1>, %x: tensor<?x8xf8E5M2>) {
+  // expected-error@below {{an operand has element type f8E5M2, expected floats, integers or booleans}}
+  %r = coda.where %c, %x, %x : (tensor<?x8xi1>, tensor<?x8xf8E5M2>, tensor<?x8xf8E5M2>) -> tensor<?x8xf8E5M2>
+  func.return
+}

@@ -1,0 +1,119 @@
+"""Expressions of a host program over what a launch is given: its rows, operands and outputs.
+
+(ROW_COUNT.ceiling(128) * 43).text({ROWS: "B * T"})      # (B * T + 127) // 128 * 43
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of these: the number of rows, or the operand or output of a number."""
+
+    kind: Literal["rows", "operands", "outputs"]
+    index: int = 0
+
+
+ROWS = Place("rows")
+"""The number of rows M: all dimensions but the last, flattened."""
+
+Given: TypeAlias = Mapping[Place, str]
+"""The Python expressions of a launch for these."""
+
+
+def given(rows: str, operands: Sequence[str], outputs: Sequence[str]) -> Given:
+    """The expressions by place: tensors in the order of the operator's operands and results."""
+    return {
+        ROWS: rows,
+        **{Place("operands", index): text for index, text in enumerate(operands)},
+        **{Place("outputs", index): text for index, text in enumerate(outputs)},
+    }
+
+
+@dataclass(frozen=True)
+class HostValue:
+    """A Python expression: text, and places that become text where a launch is written."""
+
+    pieces: tuple[str | Place, ...]
+    tensor: Place | None = None
+    """The tensor that is passed, by its address or a descriptor; None for numbers and views."""
+
+    def text(self, given: Given) -> str:
+        """The expression for a launch."""
+        return "".join(piece if isinstance(piece, str) else given[piece] for piece in self.pieces)
+
+    @property
+    def places(self) -> list[Place]:
+        """What the expression needs of a launch, in order."""
+        return [piece for piece in self.pieces if isinstance(piece, Place)]
+
+    def member(self, text: str) -> HostValue:
+        """An attribute, or the result of a method."""
+        return joined(self, f".{text}")
+
+    def shape(self, axis: int) -> HostValue:
+        return self.member(f"shape[{axis}]")
+
+    def stride(self, axis: int) -> HostValue:
+        return self.member(f"stride({axis})")
+
+    def rows_of(self, columns: int) -> HostValue:
+        """The rows of a tensor, all of its dimensions but the last as one."""
+        return joined(self.member("numel()"), f" // {columns}")
+
+    def ceiling(self, block: int) -> HostValue:
+        """The number of blocks that cover an extent. Factors have to follow it."""
+        if block == 1:
+            return self
+        match self.pieces:
+            case (str(number),) if number.isdecimal():
+                return constant(-(-int(number) // block))
+            case _:
+                return joined("(", self, f" + {block - 1}) // {block}")
+
+    def __mul__(self, factor: HostValue | int) -> HostValue:
+        return joined(self, " * ", constant(factor) if isinstance(factor, int) else factor)
+
+
+def joined(*parts: HostValue | str) -> HostValue:
+    """The expression whose text is that of its parts, one after the other."""
+    pieces: list[str | Place] = []
+    for part in parts:
+        pieces += [part] if isinstance(part, str) else part.pieces
+    return HostValue(tuple(pieces))
+
+
+def constant(value: int | str) -> HostValue:
+    """A number, or the name of a constant of the module."""
+    return HostValue((str(value),))
+
+
+def listed(values: Sequence[HostValue | int]) -> HostValue:
+    """The elements of a list, or the arguments of a call."""
+    parts: list[HostValue | str] = []
+    for value in values:
+        parts += [", ", constant(value) if isinstance(value, int) else value]
+    return joined(*parts[1:])
+
+
+def _tensor(kind: Literal["operands", "outputs"], index: int) -> HostValue:
+    place = Place(kind, index)
+    return HostValue((place,), place)
+
+
+def nth_operand(index: int) -> HostValue:
+    """An operand of the operator, in the order of `op.operands`."""
+    return _tensor("operands", index)
+
+
+def nth_output(index: int) -> HostValue:
+    """A preallocated output, in the order of `op.results`."""
+    return _tensor("outputs", index)
+
+
+ROW_COUNT = HostValue((ROWS,))
+"""The number of rows M."""

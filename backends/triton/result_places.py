@@ -1,0 +1,54 @@
+"""Where a tile stores results of fewer elements than it has columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coda_ir.backends.triton.ports import ROWS
+from coda_ir.dialects.gemm.tiling import ColumnRange
+
+
+class Groups(NamedTuple):
+    """The groups of columns of a tile, for each of which a result has one element."""
+
+    columns: ColumnRange
+    elements: int
+    """Columns (pairs) of a group."""
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the tile that a group takes."""
+        return self.columns.padded_group if self.columns.is_padded else self.elements
+
+    def numbers(self, tile: str) -> str:
+        """The numbers of the groups of tile number `tile`, within the range."""
+        count = self.columns.lanes // self.lanes
+        return f"{tile} * {count} + tl.arange(0, {count})"
+
+    def place(self, number: str, per_row: int) -> str:
+        """Where the elements of the groups are in a tensor that has `per_row` in each row."""
+        first = self.columns.offset // self.elements
+        group = f"({first} + {number})" if first else number
+        return f"{ROWS.name}[:, None] * {per_row} + {group}[None, :]"
+
+    def mask(self, number: str) -> str:
+        """The elements that exist."""
+        rows, columns = f"{ROWS.mask}[:, None]", self.columns
+        if columns.extent % (columns.per_tile * columns.parts) == 0:
+            return rows
+        return f"{rows} & ({number} < {columns.extent // self.elements})[None, :]"
+
+
+def is_in_range(columns: ColumnRange, wanted: str) -> str:
+    """Whether the range has column `wanted` of the segment."""
+    return f"({wanted} >= {columns.offset}) & ({wanted} < {columns.offset + columns.extent})"
+
+
+def owner_of_column(columns: ColumnRange, n: int, wanted: str, inside: str) -> str:
+    """The tile that has column `wanted` of `n`; tile 0 where no tile has it, if that is so."""
+    offset = columns.offset
+    local = f"({wanted} - {offset})" if offset else wanted
+    elsewhere = "0" if columns.extent == n else "-1"
+    if not offset and columns.extent != n:
+        elsewhere = f"tl.where(({wanted} < 0) | ({wanted} >= {n}), 0, -1)"
+    return f"tl.where({inside}, {local} // {columns.per_tile}, {elsewhere})"

@@ -1,0 +1,167 @@
+"""The attribute of the GEMM level that says how a GEMM is computed."""
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+_EXTENT = re.compile(r"[0-9]{1,9}")
+
+MOST_SPLITS = 64
+"""Programs that share the K of a tile: the last one loads what all of them have summed."""
+
+
+@irdl_attr_definition
+class ScheduleAttr(ParametrizedAttribute):
+    """How a GEMM is computed, never what: main loop, tile shape (BM x BN x BK), warps, pipeline
+    stages, how many row tiles share the columns in L2 (`group_m`), and how many programs share the
+    K of a tile (`split_k`, left out where it is 1).
+
+    `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
+    """
+
+    name = "gemm.schedule"
+    mainloop_kind: IntAttr
+    block_m: IntAttr
+    block_n: IntAttr
+    block_k: IntAttr
+    warps: IntAttr
+    stages: IntAttr
+    group_m: IntAttr
+    split_k: IntAttr
+
+    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong")
+
+    @staticmethod
+    def get(
+        mainloop: str,
+        tile: tuple[int, int, int],
+        *,
+        warps: int,
+        stages: int,
+        group_m: int = 8,
+        split_k: int = 1,
+    ) -> "ScheduleAttr":
+        block_m, block_n, block_k = tile
+        return ScheduleAttr(
+            IntAttr(ScheduleAttr.MAINLOOPS.index(mainloop)),
+            IntAttr(block_m),
+            IntAttr(block_n),
+            IntAttr(block_k),
+            IntAttr(warps),
+            IntAttr(stages),
+            IntAttr(group_m),
+            IntAttr(split_k),
+        )
+
+    @property
+    def mainloop(self) -> str:
+        return self.MAINLOOPS[self.mainloop_kind.data]
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        return self.block_m.data, self.block_n.data, self.block_k.data
+
+    @property
+    def is_warp_specialized(self) -> bool:
+        """Whether a warp of its own loads, for the warps that compute."""
+        return self.mainloop in ("warp_specialized", "ping_pong")
+
+    @property
+    def alternates(self) -> bool:
+        """Whether two groups of warps take tiles by turns, instead of all the same tile."""
+        return self.mainloop == "ping_pong"
+
+    @property
+    def groups(self) -> int:
+        """Groups of warps that compute tiles of their own."""
+        return 2 if self.alternates else 1
+
+    @property
+    def tile_warps(self) -> int:
+        """Warps that compute a tile together."""
+        return self.warps.data // self.groups
+
+    @property
+    def accumulators(self) -> int:
+        """Of a tile, per thread."""
+        return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
+
+    def with_split(self, split_k: int) -> "ScheduleAttr":
+        """The same with so many programs for the K of a tile."""
+        return ScheduleAttr.get(
+            self.mainloop,
+            self.tile,
+            warps=self.warps.data,
+            stages=self.stages.data,
+            group_m=self.group_m.data,
+            split_k=split_k,
+        )
+
+    def verify(self) -> None:
+        for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):
+            if extent < 16 or extent & (extent - 1):
+                raise VerifyException(
+                    f"schedule: {what} is {extent}, expected a power of two of at least 16"
+                )
+        if self.warps.data not in (1, 2, 4, 8, 16):
+            raise VerifyException(
+                f"schedule: warps is {self.warps.data}, expected 1, 2, 4, 8 or 16"
+            )
+        for what, number in (("stages", self.stages), ("group_m", self.group_m)):
+            if number.data < 1:
+                raise VerifyException(f"schedule: {what} is {number.data}, expected at least 1")
+        if not 1 <= self.split_k.data <= MOST_SPLITS:
+            raise VerifyException(
+                f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
+            )
+
+    def print_parameters(self, printer: Printer) -> None:
+        tile = "x".join(map(str, self.tile))
+        with printer.in_angle_brackets():
+            printer.print_string(
+                f'{self.mainloop}, "{tile}", warps = {self.warps.data}, '
+                f"stages = {self.stages.data}, group_m = {self.group_m.data}"
+            )
+            if self.split_k.data > 1:
+                printer.print_string(f", split_k = {self.split_k.data}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            mainloop = parser.parse_identifier()
+            if mainloop not in cls.MAINLOOPS:
+                parser.raise_error(
+                    f"unknown main loop '{mainloop}', expected one of {', '.join(cls.MAINLOOPS)}"
+                )
+            parser.parse_punctuation(",")
+            extents = parser.parse_str_literal().split("x")
+            if len(extents) != 3 or not all(map(_EXTENT.fullmatch, extents)):
+                parser.raise_error('expected a tile shape such as "128x256x64"')
+            bm, bn, bk = map(int, extents)
+            warps, stages, group_m = (
+                cls._parse_field(parser, field) for field in ("warps", "stages", "group_m")
+            )
+            split_k = 1
+            if parser.parse_optional_punctuation(","):
+                split_k = cls._parse_number(parser, "split_k")
+        return cls.get(
+            mainloop, (bm, bn, bk), warps=warps, stages=stages, group_m=group_m, split_k=split_k
+        ).parameters
+
+    @classmethod
+    def _parse_field(cls, parser: AttrParser, field: str) -> int:
+        parser.parse_punctuation(",")
+        return cls._parse_number(parser, field)
+
+    @staticmethod
+    def _parse_number(parser: AttrParser, field: str) -> int:
+        parser.parse_keyword(field)
+        parser.parse_punctuation("=")
+        return parser.parse_integer(allow_boolean=False)

@@ -1,0 +1,105 @@
+"""Graphs of TorchDynamo with parts that have no gradients: the backward is derived nevertheless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.torch_compile import compiled, gradients
+from torch import Tensor, nn
+
+from coda_ir.frontends.torch.graph_runner import TrainingRunner
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+class Model(nn.Module):
+    """Two layers, and what `forward` makes of them."""
+
+    def __init__(self, forward: Forward):
+        super().__init__()
+        self.first, self.second, self.unused = (nn.Linear(16, 16) for _ in range(3))
+        self._forward = forward
+
+    def forward(self, x: Tensor) -> Any:
+        return self._forward(self, x)
+
+
+Forward: TypeAlias = Callable[[Model, Tensor], Any]
+
+
+def straight_through(model: Model, x: Tensor) -> Tensor:
+    h = model.first(x)
+    return model.second(h + (torch.sign(h) - h).detach())
+
+
+def detached_view(model: Model, x: Tensor) -> Tensor:
+    h = model.first(x)
+    return model.second(h - h[:, :1].detach())
+
+
+def teacher(model: Model, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        target = model.second(x)
+    return F.mse_loss(model.first(x), target)
+
+
+def parts_without_gradients(model: Model, x: Tensor) -> Tensor:
+    h = model.first(x)
+    with torch.no_grad():
+        left, _ = h.chunk(2, -1)
+        largest = h.max(-1, keepdim=True)[0]
+        with torch.enable_grad():
+            y = model.second(h)
+    return y * left.sum(-1, keepdim=True) + h / (1 + largest.abs())
+
+
+def choice(model: Model, x: Tensor) -> Tensor:
+    """The scores have no gradient: what is chosen by them does not change with them."""
+    chosen = model.second(x).argmax(-1)
+    return model.first(x) * F.one_hot(chosen, 16).to(x.dtype)
+
+
+def dropout_of_attention(model: Model, x: Tensor) -> Tensor:
+    layers = (model.first, model.second, model.first)
+    q, k, v = (layer(x).view(-1, 2, 8).transpose(0, 1)[None] for layer in layers)
+    y = F.scaled_dot_product_attention(q, k, v, dropout_p=0.4, is_causal=True)
+    return y[0].transpose(0, 1).flatten(1)
+
+
+FORWARDS = (
+    straight_through,
+    detached_view,
+    teacher,
+    parts_without_gradients,
+    choice,
+    dropout_of_attention,
+)
+
+
+@pytest.mark.parametrize("forward", FORWARDS, ids=lambda forward: forward.__name__)
+def test_gradients_are_pytorchs(forward: Forward, monkeypatch: pytest.MonkeyPatch):
+    derived: list[TrainingRunner] = []
+    call: Callable[..., Any] = TrainingRunner.__call__
+
+    def recorded(self: TrainingRunner, inputs: list[Any]) -> Any:
+        derived.append(self)
+        return call(self, inputs)
+
+    monkeypatch.setattr(TrainingRunner, "__call__", recorded)
+    model = Model(forward)
+    fast = compiled(model, target="triton")
+    x = torch.randn(5, 16, requires_grad=True)
+    found, expected = (seeded_gradients(function, model, x) for function in (fast, model))
+    assert derived
+    for ours, eager in zip(found, expected, strict=True):
+        assert (ours is None) == (eager is None)
+        torch.testing.assert_close(ours, eager, rtol=1e-5, atol=1e-6)
+
+
+def seeded_gradients(function: Any, model: nn.Module, x: Tensor) -> list[Tensor | None]:
+    torch.default_generator.manual_seed(1)
+    return gradients(function, model, x)
