@@ -166,7 +166,7 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: groups exchange elements in one slot",
         f"{SEGMENT}_store_rows",
-        Text("self.protocol.of_group(1)", "'0'"),
+        Text("self.protocol.of_group(1)", "0"),
     ),
     KernelFault(
         "hopper: a transposed tile is not turned",
