@@ -37,6 +37,74 @@ Seconds = dict[str, tuple[float, float]]
 """Seconds by the clock and on the processor, of each part."""
 
 
+LAYER = """
+fn layer(
+    x: bf16[B, T, 4096],
+    cos: f32[T, 64],
+    sin: f32[T, 64],
+    weight norm1: bf16[4096],
+    weight wq: bf16[4096, 4096],
+    weight wk: bf16[4096, 4096],
+    weight wv: bf16[4096, 4096],
+    weight wo: bf16[4096, 4096],
+    weight norm2: bf16[4096],
+    weight w_gate: bf16[11008, 4096],
+    weight w_up: bf16[11008, 4096],
+    weight w_down: bf16[4096, 11008],
+) -> bf16[B, T, 4096] {
+    h1 = rms_norm(x, norm1, eps=1e-5)
+    q = rope(linear(h1, wq), cos, sin, head_dim=128)
+    k = rope(linear(h1, wk), cos, sin, head_dim=128)
+    y = attention(q, k, linear(h1, wv), head_dim=128, causal=true)
+    x1 = x + linear(y, wo)
+    h2 = rms_norm(x1, norm2, eps=1e-5)
+    a = silu(linear(h2, w_gate)) * linear(h2, w_up)
+    return x1 + linear(a, w_down)
+}
+"""
+
+WEIGHTS = {
+    "norm1": "4096",
+    "wq": "4096, 4096",
+    "wk": "4096, 4096",
+    "wv": "4096, 4096",
+    "wo": "4096, 4096",
+    "norm2": "4096",
+    "w_gate": "11008, 4096",
+    "w_up": "11008, 4096",
+    "w_down": "4096, 11008",
+}
+
+
+def llama_text(layers: int) -> str:
+    """The program of a Llama model with `layers` layers."""
+    parameters = [
+        "tokens: i64[B, T]",
+        "targets: i64[B, T]",
+        "cos: f32[T, 64]",
+        "sin: f32[T, 64]",
+        "weight table: bf16[32000, 4096]",
+        *(f"weight {n}_{i}: bf16[{dims}]" for i in range(layers) for n, dims in WEIGHTS.items()),
+        "weight norm: bf16[4096]",
+        "weight head: bf16[32000, 4096]",
+    ]
+    calls = [
+        f"    x{i + 1} = layer(x{i}, cos, sin, {', '.join(f'{name}_{i}' for name in WEIGHTS)})"
+        for i in range(layers)
+    ]
+    return "\n".join(
+        [
+            LAYER,
+            f"fn llama({', '.join(parameters)}) -> f32[] {{",
+            "    x0 = embedding(tokens, table)",
+            *calls,
+            f"    logits = linear(rms_norm(x{layers}, norm, eps=1e-5), head)",
+            "    return cross_entropy(logits, targets)",
+            "}",
+        ]
+    )
+
+
 def processor_seconds() -> float:
     return sum(os.times()[:4])
 
@@ -169,7 +237,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coda_first_call_") as folder:
         text = Path(folder) / "llama.coda"
-        text.write_text(import_module("compile_time").llama_text(options.layers))
+        text.write_text(llama_text(options.layers))
         os.environ["CODA_BENCHMARK_TEXT"] = str(text)
         for program in options.programs:
             figures[program] = compare(program, Path(folder) / program)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, get_args, overload
 
@@ -244,12 +243,21 @@ def compile(
         leftovers=leftovers,
         jobs=compile_jobs(jobs),
     )
-    request = _Request(origin, entry, target, place, options)
     policy = SavePolicy.of(memory_budget, save, recompute, stream_logits)
     if not training:
         _check_untrained(policy, fuse_gradient_accumulation)
-        return request.compiled()
-    return request.trainable(policy, fuse_gradient_accumulation)
+        start(target, place)
+        compiled = CompiledFunction(lower(origin, options), entry, target, place)
+        compiled.prepare()
+        return compiled
+    from coda_ir.training.functions import TrainableFunction, find_trained
+
+    start(target, place)
+    module, is_fused = origin.module(), fuse_gradient_accumulation
+    func = find_trained(module, entry)
+    return TrainableFunction(
+        module, func, target, place, options, policy, fuse_gradient_accumulation=is_fused
+    )
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
@@ -291,39 +299,6 @@ def _place(device: str | torch.device | None) -> tuple[torch.device, str]:
 def _checked_schedule(schedule: str | None) -> str | None:
     expect_kind("schedule", schedule or "", str, "pass a text, such as 'mainloop=tma warps=8'")
     return schedule
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What `compile` was asked for, trained or not."""
-
-    origin: Origin
-    entry: str | None
-    target: Target
-    place: torch.device
-    options: CompileOptions
-
-    def compiled(self) -> CompiledFunction:
-        start(self.target, self.place)
-        lowering = lower(self.origin, self.options)
-        compiled = CompiledFunction(lowering, self.entry, self.target, self.place)
-        compiled.prepare()
-        return compiled
-
-    def trainable(self, policy: SavePolicy, fuse_gradient_accumulation: bool) -> TrainableFunction:
-        from coda_ir.training.functions import TrainableFunction, find_trained
-
-        start(self.target, self.place)
-        module = self.origin.module()
-        return TrainableFunction(
-            module,
-            find_trained(module, self.entry),
-            self.target,
-            self.place,
-            self.options,
-            policy,
-            fuse_gradient_accumulation=fuse_gradient_accumulation,
-        )
 
 
 def _origin(

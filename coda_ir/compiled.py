@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from coda_ir.calls.copies import NotCopied
 from coda_ir.calls.results import unpack
-from coda_ir.executables import interpret, load
-from coda_ir.launching.executable import Executable
+from coda_ir.executables import Executable, interpret, load
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import Target
 from coda_ir.tuned import TunedExecutable, TunedLowerings

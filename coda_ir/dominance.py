@@ -1,11 +1,26 @@
-"""Whether values are defined before they are used, which xDSL's verifier does not check."""
+"""What values depend on, and whether they are defined before they are used, which xDSL's verifier
+does not check.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
+
+
+def depend_on(values: Iterable[SSAValue], sources: Collection[SSAValue]) -> bool:
+    """Return whether one of `values` is one of `sources`, or computed from one."""
+    pending, seen = list(values), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in sources:
+            return True
+        if value not in seen and isinstance(value.owner, Operation):
+            seen.add(value)
+            pending += value.owner.operands
+    return False
 
 
 def misplaced_use(module: Operation) -> tuple[Operation, VerifyException] | None:

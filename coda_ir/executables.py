@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from coda_ir.functions import count_operators, find_entry, used_arguments
-from coda_ir.launching.executable import Executable, Sizes, TritonExecutable, compile_kernels
+from coda_ir.launching.executable import Sizes, TritonExecutable, compile_kernels
 from coda_ir.lowering import Lowering
 from coda_ir.options import Target
 
@@ -20,6 +20,34 @@ if TYPE_CHECKING:
     from coda_ir.cache.artifact import Artifact
     from coda_ir.calls.arguments import Signature
     from coda_ir.remarks import Remark
+
+
+ProgramInfo: TypeAlias = "Artifact | ReferenceInfo"
+"""What is known of a program beside its results."""
+
+
+class Executable(Protocol):
+    """A program on a device. Its tensors have been checked, and no size is 0."""
+
+    @property
+    def info(self) -> ProgramInfo: ...
+
+    @property
+    def has_cuda_graphs(self) -> bool:
+        """True where a CUDA graph can replay a call."""
+        ...
+
+    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
+        """Do now what the first call would have to do, if it has these `sizes` of symbols."""
+        ...
+
+    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
+
+    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """`run` with a list that a boxed function empties: a tensor that nobody else holds is freed
+        after its last use.
+        """
+        ...
 
 
 def start(target: Target, device: torch.device) -> None:

@@ -18,7 +18,7 @@ from coda_ir.backends.reference import call_on_device
 from coda_ir.cache.modules import module_name
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.functions import find_entry
-from coda_ir.launching.executable import Executable
+from coda_ir.launching.executable import TritonExecutable
 from coda_ir.mlir.reader import read_module
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
 
-_PROGRAMS: WeakValueDictionary[str, Executable] = WeakValueDictionary()
+_PROGRAMS: WeakValueDictionary[str, TritonExecutable] = WeakValueDictionary()
 """The programs that graphs call, by the name that the operator has for them.
 
 Equal programs have one name, in every process: Inductor finds in its cache what it compiled.
@@ -36,7 +36,7 @@ Equal programs have one name, in every process: Inductor finds in its cache what
 
 
 def load_graph(
-    text: str, name: str, programs: Mapping[str, Executable], device: torch.device
+    text: str, name: str, programs: Mapping[str, TritonExecutable], device: torch.device
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
     """The function @`name` of an IR `text`, which Inductor compiles in its first call.
 
@@ -77,7 +77,7 @@ def compiled_by_inductor(
     return run
 
 
-def operator_name(program: Executable) -> str:
+def operator_name(program: TritonExecutable) -> str:
     """The name under which the operator `coda_ir::program` finds a program."""
     return module_name(program.info.source, program.info.signature.name)
 
@@ -85,7 +85,7 @@ def operator_name(program: Executable) -> str:
 class _Call:
     """A call of a program from a graph."""
 
-    def __init__(self, program: Executable):
+    def __init__(self, program: TritonExecutable):
         self._name = operator_name(program)
         self._program = _PROGRAMS.setdefault(self._name, program)
 

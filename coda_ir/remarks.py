@@ -121,14 +121,19 @@ class Remark:
         text = f"{format_location(self.location)}: remark[{self.kind}] {self._statement()}"
         return text if self.suggestion is None else f"{text}; help: {self.suggestion}"
 
-    def _statement(self) -> str:
-        inside = "" if self.module is None else f" in {self.module}"
-        text = f"{self.pass_name}: {self.operator}{inside}: {self.message}"
+    @property
+    def reason(self) -> str:
+        """The message, the condition that failed, and the bytes that it costs or saves."""
+        text = self.message
         if self.condition is not None:
             text += f"; failed condition: {self.condition}"
         if self.bytes is not None:
             text += f"; {'saves' if self.kind == 'passed' else 'costs'} {self.bytes} bytes"
         return text
+
+    def _statement(self) -> str:
+        inside = "" if self.module is None else f" in {self.module}"
+        return f"{self.pass_name}: {self.operator}{inside}: {self.reason}"
 
 
 def enclosing_function(op: Operation) -> str | None:

@@ -26,10 +26,12 @@ from coda_ir.dialects.coda import (
     MatmulOp,
     NormStatsOp,
     PadOp,
+    PositionsOp,
     ReduceOp,
     ReshapeOp,
     RMSNormOp,
     RopeOp,
+    ShiftOp,
     SliceOp,
     SoftmaxOp,
     SumToOp,
@@ -50,6 +52,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScaleWeightOp,
     Segment,
+    kept_dims,
 )
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
 from coda_ir.dialects.torch import (
@@ -191,6 +194,11 @@ def _broadcast_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [broadcast_dims([(1,) * rank, *operands])]
 
 
+def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, PositionsOp)
+    return [shape_of(op.result) if op.dim is None else (operands[0][op.dim.value.data],)]
+
+
 def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, PadOp)
     dim, *_ = op.range
@@ -328,18 +336,29 @@ def _results(
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),
         ResultKind.PARTIAL_ROW: (*rows, column_tiles),
-        ResultKind.PARTIAL_COL: (_tiles(_product(rows), row_tile, "?row_tiles"), columns),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (columns, *rows),
         ResultKind.ACCUMULATE: (*rows, columns),
     }
 
-    def dims_of(port: ResultPortAttr) -> Dims:
-        if port.kind.data == ResultKind.GROUP:
-            return (*rows, _quotient((columns,), port.group_columns))
-        return by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else port.kind.data]
+    def dims_of(port: ResultPortAttr, samples: int) -> Dims:
+        match port.kind.data:
+            case ResultKind.GROUP:
+                return (*rows, _quotient((columns,), port.group_columns))
+            case ResultKind.PARTIAL_COL:
+                return _partial_col(rows, columns, row_tile, samples)
+            case kind:
+                return by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else kind]
 
-    return [dims_of(port) for port, _ in segment.results]
+    return [dims_of(result.port, result.samples) for result in segment.results]
+
+
+def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -> Dims:
+    """The dims of partials of all rows, or of those of each sample, for which the host counts the
+    tiles that a sample has rows of."""
+    if samples:
+        return (*rows[:samples], "?sample_tiles", columns)
+    return (_tiles(_product(rows), row_tile, "?row_tiles"), columns)
 
 
 COLUMN_TILES = "?tiles0"
@@ -372,9 +391,10 @@ def _product(dims: Dims) -> Dim:
 
 
 def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (tiles, N) becomes N."""
+    """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (..., tiles, N) becomes
+    (..., N)."""
     assert isinstance(op, FinalizeOp)
-    kept = operands[0][:-1] if op.axis.data == "row" else operands[0][1:]
+    kept = kept_dims(operands[0], op.axis.data)
     return [kept if len(shape_of(result)) == len(kept) else (*kept, 1) for result in op.results]
 
 
@@ -401,11 +421,13 @@ RULES: dict[type, Rule] = {
     ReshapeOp: _reshape,
     BarrierOp: _like_first,
     TransposeOp: _transpose,
+    ShiftOp: _like_first,
     SliceOp: _slice,
     ConcatOp: _concat,
     WeightGradientOp: _weight_gradient,
     SumToOp: _sum_to,
     BroadcastOp: _broadcast_to,
+    PositionsOp: _positions,
     PadOp: _pad,
     AttentionGradOp: _attention_grad,
     CrossEntropyGradOp: _cross_entropy_grad,

@@ -13,11 +13,19 @@ from coda_ir.dialects.coda import (
     BroadcastOp,
     ConcatOp,
     ReshapeOp,
+    ShiftOp,
     SliceOp,
     TransposeOp,
 )
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
-from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp, ResultKind
+from coda_ir.dialects.gemm import (
+    AttentionSumOp,
+    FinalizeOp,
+    FusedOp,
+    MapOp,
+    PortKind,
+    ResultKind,
+)
 from coda_ir.dialects.torch import CallOp
 
 DONATED = "coda.donated"
@@ -28,7 +36,7 @@ BOXED = "coda.boxed"
 holds is freed after its last use.
 """
 
-VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, BroadcastOp, BarrierOp)
+VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, ShiftOp, BroadcastOp, BarrierOp)
 
 
 def is_view(owner: object) -> bool:
@@ -55,6 +63,20 @@ def overwritten(value: SSAValue) -> SSAValue | None:
                 return op.ports[first_port + port.index.data]
         first_port += len(attr.ports)
     return None
+
+
+def is_shifted_where_read(op: ShiftOp) -> bool:
+    """Whether only pointwise kernels read the result, which load the rows of the operand."""
+    return shape_of(op.result)[-1] != DYNAMIC_INDEX and all(
+        isinstance(use.operation, MapOp) and _is_tile(use.operation, op.result)
+        for use in op.result.uses
+    )
+
+
+def _is_tile(op: MapOp, value: SSAValue) -> bool:
+    """Whether `op` reads `value` by tile ports alone, and stores nothing in its place."""
+    kinds = {port.kind for port in op.segment().ports if port.value is value}
+    return kinds == {PortKind.TILE} and all(overwritten(out) is not value for out in op.results)
 
 
 ALIGNMENT = 16

@@ -3,12 +3,13 @@
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from coda_ir.dialects.coda import ConstantOp, ReshapeOp
+from coda_ir.dialects.coda import ConstantOp, PositionsOp, ReshapeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
-NOT_EXECUTED = (ConstantOp, ReshapeOp, PackWeightOp, ScaleWeightOp, ReturnOp)
-"""Operators that move nothing in a call: views, and what is computed once per weight."""
+NOT_EXECUTED = (ConstantOp, PositionsOp, ReshapeOp, PackWeightOp, ScaleWeightOp, ReturnOp)
+"""Operators that move nothing in a call: views, what kernels have in their code, and what is
+computed once per weight."""
 
 
 def traffic_by_operator(func: FuncOp) -> list[tuple[Operation, SymbolicSize]]:

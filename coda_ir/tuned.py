@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from coda_ir.cache.origin import Origin
-from coda_ir.executables import load
-from coda_ir.launching.executable import Executable, ProgramInfo, Sizes
+from coda_ir.executables import Executable, ProgramInfo, load
+from coda_ir.launching.executable import Sizes
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import CompileOptions, Target, TuningOptions
 from coda_ir.symbol_sizes import format_sizes

@@ -21,6 +21,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-activations": "RaiseActivationsPass",
         "raise-attention": "RaiseAttentionPass",
         "raise-convolution": "RaiseConvolutionPass",
+        "raise-depthwise-convolution": "RaiseDepthwiseConvolutionPass",
         "raise-elementwise": "RaiseElementwisePass",
         "raise-library-calls": "RaiseLibraryCallsPass",
         "raise-linear": "RaiseLinearPass",

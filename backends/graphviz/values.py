@@ -110,11 +110,7 @@ def tooltip(op: Operation, remarks: Sequence[Remark] = ()) -> str:
 
 
 def remark_text(remark: Remark) -> str:
-    text = f"{remark.pass_name}: {remark.message}"
-    if remark.condition is not None:
-        text += f"; failed condition: {remark.condition}"
-    if remark.bytes is not None and remark.kind == "missed":
-        text += f"; costs {remark.bytes} bytes"
+    text = f"{remark.pass_name}: {remark.reason}"
     return text if remark.suggestion is None else f"{text}; help: {remark.suggestion}"
 
 

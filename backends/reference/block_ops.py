@@ -21,7 +21,7 @@ from coda_ir.backends.reference.numerics import (
     split_columns,
 )
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes
 
 Tensors = Sequence[torch.Tensor]
@@ -86,6 +86,10 @@ def elu(op: coda.EluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [F.elu(operands[0], op.alpha.value.data)]
 
 
+def power(op: coda.PowOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [operands[0].pow(op.exponent.value.data)]
+
+
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     cap, type = op.cap.value.data, op.result.type
     inside = numerics.step(operands[0] / cap, type)
@@ -118,6 +122,13 @@ def cast(op: coda.CastOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tensors:
     dtype = torch.float64 if isinstance(op.number, float) else torch.int64
     return [torch.full((), op.number, dtype=dtype, device=numerics.device)]
+
+
+def positions(op: coda.PositionsOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (extent,), (start, step) = shape_of(op.result), op.first_and_step
+    if op.dim is not None:
+        extent = operands[0].shape[op.dim.value.data]
+    return [start + step * torch.arange(extent, device=numerics.device)]
 
 
 def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -259,6 +270,12 @@ def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [operands[0].narrow(dim, start, stop - start)]
 
 
+def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (x,), by = operands, op.distance
+    longer = F.pad(x, (0, 0, max(0, by), max(0, -by)))
+    return [longer.narrow(-2, max(0, -by), x.shape[-2])]
+
+
 def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [torch.cat(list(operands), op.dim.value.data)]
 
@@ -272,8 +289,10 @@ BLOCK_HANDLERS: Handlers = {
     coda.SoftcapOp: softcap,
     coda.CompareOp: compare,
     coda.EluOp: elu,
+    coda.PowOp: power,
     coda.CastOp: cast,
     coda.ConstantOp: constant,
+    coda.PositionsOp: positions,
     coda.LinearOp: linear,
     coda.MatmulOp: matmul,
     coda.RMSNormOp: rms_norm,
@@ -289,5 +308,6 @@ BLOCK_HANDLERS: Handlers = {
     coda.BarrierOp: barrier,
     coda.TransposeOp: transpose,
     coda.SliceOp: slice_,
+    coda.ShiftOp: shift,
     coda.ConcatOp: concat,
 }

@@ -23,7 +23,7 @@ from coda_ir.backends.reference.numerics import (
 )
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
     CombinerAttr,
@@ -41,6 +41,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScaleWeightOp,
     Segment,
+    kept_dims,
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
@@ -276,7 +277,7 @@ def epilogue(
         own, yielded = yielded[:count], yielded[count:]
         if type.element_type == f64:
             own = [value.double() for value in own]
-        value = _store_result(port, own, inputs, frame, tiling)
+        value = _store_result(port, own, inputs, frame, tiling, type)
         results.append(_transposed(value, frame) if segment.is_stored_transposed(port) else value)
     return results
 
@@ -287,15 +288,14 @@ def _store_result(
     inputs: Tensors,
     frame: Frame,
     tiling: Tiling,
+    type: AnyTensor,
 ) -> torch.Tensor:
     """The tensor of one result from what the region yields for it."""
     kind = port.kind.data
     if isinstance(port.combiner, CombinerAttr):
         combiner = port.combiner.data
         if kind == ResultKind.PARTIAL_COL:
-            by_column = frame.scatter(values).T
-            rows = tiling._replace(columns=[Cut(0, frame.m, tiling.rows)])
-            return _partial(combiner, by_column, rows).T
+            return _partial_col(combiner, values, frame, tiling, len(type.get_shape()) - 2)
         return frame.restore_rows(_partial(combiner, values[0], tiling))
     if kind == ResultKind.SELECT:
         assert isinstance(port.index, IntAttr)
@@ -305,6 +305,17 @@ def _store_result(
         elements = port.group_columns // frame.domain.columns_per_element
         return frame.restore_rows(values[0][:, ::elements])
     return frame.restore_rows(values[0] if kind == ResultKind.HALF else frame.scatter(values))
+
+
+def _partial_col(
+    combiner: Combiner, values: Tensors, frame: Frame, tiling: Tiling, samples: int
+) -> torch.Tensor:
+    """Each tile of rows combined; of the first `samples` dimensions, each one by itself."""
+    kept, length = frame.rows[:samples], prod(frame.rows[samples:])
+    by_column = frame.scatter(values).T.reshape(frame.columns, prod(kept), length)
+    rows = tiling._replace(columns=[Cut(0, length, tiling.rows)])
+    partial = _partial(combiner, by_column, rows).permute(1, 2, 0)
+    return partial.reshape(*kept, *partial.shape[1:])
 
 
 def _transposed(tile: torch.Tensor, frame: Frame) -> torch.Tensor:
@@ -371,12 +382,12 @@ _COMBINE: dict[Combiner, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] =
 def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     partials, ports = operands[: len(op.partials)], operands[len(op.partials) :]
     by_row = op.axis.data == "row"
-    kept = tuple(partials[0].shape[:-1] if by_row else partials[0].shape[1:])
+    kept = kept_dims(tuple(partials[0].shape), op.axis.data)
     # One row of the domain per result element, and a single column.
     domain = Domain(prod(kept), 1)
     arguments: list[torch.Tensor] = []
     for (combiner, stated), partial in zip(op.partial_list, partials, strict=True):
-        tiles = partial if by_row else partial.T
+        tiles = partial if by_row else partial.transpose(-1, -2)
         combined = _combine_tiles(combiner, tiles, op.order)[:, None]
         is_wide = element_type_of(stated) == f64
         arguments += rounded_and_rest(combined, numerics) if is_wide else [combined]

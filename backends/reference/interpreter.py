@@ -29,6 +29,7 @@ from coda_ir.dialects.coda import (
     LibraryCallOp,
     LinearOp,
     ReshapeOp,
+    ShiftOp,
     SliceOp,
     TransposeOp,
 )
@@ -48,7 +49,7 @@ from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
-LAYOUT = (TransposeOp, SliceOp, ConcatOp)
+LAYOUT = (TransposeOp, SliceOp, ShiftOp, ConcatOp)
 """Operators that compute nothing: they keep the type of their operands."""
 
 Programs: TypeAlias = Mapping[str, Callable[[Tensors], Tensors]]

@@ -66,7 +66,7 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
     block = Block()
     builder = ScalarBuilder(block, op.location, numerics_mode(op))
     ports: list[Port] = []
-    expanded: dict[SSAValue, bool] = {}
+    expanded: set[SSAValue] = set()
     arguments: list[SSAValue] = []
     loaded: dict[SSAValue, SSAValue] = {}
     for operand in op.operands:
@@ -78,10 +78,9 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
             arguments.append(loaded[operand])
             continue
         kind = broadcast_port(shapes.dims(operand), domain)
-        flat = columns == DYNAMIC_INDEX and kind not in (PortKind.TILE, PortKind.SCALAR)
-        if kind is None or flat:
+        if kind is None:
             kind = PortKind.TILE
-            expanded[operand] = False
+            expanded.add(operand)
         ports.append(Port(kind, operand))
         argument = block.insert_arg(region_type(element_type_of(operand)), len(block.args))
         argument.name_hint = operand.name_hint

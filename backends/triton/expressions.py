@@ -21,7 +21,7 @@ from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.ports import CONVERSIONS, extended, rounded
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import is_float, is_float8
-from coda_ir.dialects.gemm import CheckedIndexOp
+from coda_ir.dialects.gemm import CheckedIndexOp, exact_number
 from coda_ir.remarks import format_location
 
 # Binding strength of Python's operators, from `a < b` to a name.
@@ -148,6 +148,16 @@ def _function(name: str, *, helper: bool = False) -> Writer:
         return call(name, *(operand.text for operand in operands))
 
     return write
+
+
+def _write_power(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+    """A power with an exponent that is known, and not rounded to float32."""
+    _require_f32(op)
+    exponent = op.operands[1].owner
+    if not isinstance(exponent, arith.ConstantOp):
+        raise _unsupported(op, "an exponent that is not constant")
+    helpers.add("power")
+    return call("power", operands[0].text, repr(exact_number(exponent)))
 
 
 def _negate(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
@@ -304,6 +314,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "math.log": _function("tl.log"),
     "math.log1p": _function("log1p", helper=True),
     "math.log2": _function("tl.log2"),
+    "math.powf": _write_power,
     "math.roundeven": _function("round_even", helper=True),
     "math.rsqrt": _function("tl.rsqrt"),
     "math.sin": _function("tl.sin"),

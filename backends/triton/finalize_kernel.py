@@ -27,7 +27,7 @@ from coda_ir.backends.triton.kernel_text import (
     rounded,
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind, is_wide_partial
 
 WIDEST_BLOCK = 32
@@ -47,9 +47,9 @@ def emit_finalize(
     """One thread block combines the partials of a block of elements in a fixed order.
 
     An element is a row of the (M x tiles) partials of axis `row`, or a column of the (tiles x N)
-    partials of axis `col`; `rows` of the launch is the number of elements. `tiles` has the number
-    of tiles of each partial, and `elements` their number, where these are known. No tiles give the
-    identity of the combiner.
+    partials of axis `col`, or of those of a sample; `rows` of the launch is the number of elements.
+    `tiles` has the number of tiles of each partial, and `elements` their number, where these are
+    known. No tiles give the identity of the combiner.
     """
     return _FinalizeEmitter(op, names, tiles, elements).emit()
 
@@ -102,6 +102,12 @@ class _FinalizeEmitter:
         return self.op.axis.data == "row"
 
     @property
+    def sample_columns(self) -> int | None:
+        """The number of columns, where these have partials for each sample."""
+        shape = shape_of(self.op.partials[0])
+        return None if self.is_by_row or len(shape) == 2 else shape[-1]
+
+    @property
     def most_elements(self) -> int:
         """The largest number of elements that a program can have."""
         return MOST_ELEMENTS if self.elements is None else next_power_of_2(self.elements)
@@ -134,7 +140,7 @@ class _FinalizeEmitter:
         is_wide = is_wide_partial(partial)
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(partial))
         self.arguments.append(KernelArgument(pointer, type, place))
-        tiles, axis = self.tiles[index], -1 if self.is_by_row else 0
+        tiles, axis = self.tiles[index], -1 if self.is_by_row else -2
         extent = str(tiles)
         if tiles is None:
             extent = self.names.fresh(f"{base}_tiles")
@@ -235,13 +241,19 @@ class _Sweep:
         ]
 
     def _read(self, tiles: str, identity: str) -> list[str]:
-        place = (
-            f"element.to(tl.int64) * {self.extent} + tile"
-            if self.emitter.is_by_row
-            else "tile.to(tl.int64) * count + element"
-        )
+        place = f"{self.pointer} + {self._place()}"
         return [
             f"tile = {tiles}[None, :]",
             f"inside = exists & (tile < {self.extent})",
-            f"{self.name} = tl.load({self.pointer} + {place}, mask=inside, other={identity})",
+            f"{self.name} = tl.load({place}, mask=inside, other={identity})",
         ]
+
+    def _place(self) -> str:
+        """Where the partials of `tile` are."""
+        columns = self.emitter.sample_columns
+        if self.emitter.is_by_row:
+            return f"element.to(tl.int64) * {self.extent} + tile"
+        if columns is None:
+            return "tile.to(tl.int64) * count + element"
+        row = f"(element // {columns} * {self.extent} + tile).to(tl.int64)"
+        return f"{row} * {columns} + element % {columns}"

@@ -23,6 +23,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import ColumnRange
+from coda_ir.dominance import depend_on
 
 _LONGEST_NAME = 60
 
@@ -139,23 +140,11 @@ def _meetings(port: SSAValue) -> list[Meeting]:
             others = [v for v in op.operands if v not in own]
             others = [v for v in others if not isinstance(v.owner, arith.ConstantOp)]
             if others:
-                found += [(op.name, v) for v in others if not _is_computed_from(v, port)]
+                found += [(op.name, v) for v in others if not depend_on([v], [port])]
             elif isinstance(op, arith.AddfOp | arith.SubfOp | arith.MulfOp):
                 pending += [op.result] if op.result not in own else []
                 own.add(op.result)
     return found
-
-
-def _is_computed_from(value: SSAValue, source: SSAValue) -> bool:
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current is source:
-            return True
-        if current not in seen and isinstance(current.owner, Operation):
-            seen.add(current)
-            pending += current.owner.operands
-    return False
 
 
 def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
@@ -184,12 +173,7 @@ def _is_by_column(port: Port) -> bool:
 def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
     """How a tile of a pointwise kernel meets another one."""
     others = [tile for tile in tiles if tile not in port]
-    met_by = {
-        name
-        for arg in port
-        for name, value in _meetings(arg)
-        if any(_is_computed_from(value, other) for other in others)
-    }
+    met_by = {name for arg in port for name, value in _meetings(arg) if depend_on([value], others)}
     names = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
     return next((name for operator, name in names.items() if operator in met_by), None)
 

@@ -14,6 +14,7 @@ from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.backends.triton.ports import (
+    ROWS,
     ArgumentList,
     ColumnIndex,
     Extent,
@@ -28,6 +29,7 @@ from coda_ir.backends.triton.ports import (
 )
 from coda_ir.backends.triton.result_places import Groups, is_in_range, owner_of_column
 from coda_ir.backends.triton.split_k import SplitK
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     Combiner,
@@ -466,12 +468,35 @@ class SegmentEmitter:
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
+        if self.segment.results[index].samples:
+            self._store_sample_sums(index, pointer, columns, value)
+            return
         combined = self._reduce(index, value, 0, "row_mask[:, None]")
         address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         if columns.mask is None:
             self.lines.append(f"tl.store({address}, {combined})")
         else:
             self._store(address, combined, columns.mask)
+
+    def _store_sample_sums(
+        self, index: int, pointer: str, columns: ColumnIndex, value: str
+    ) -> None:
+        """The sums of the rows of each sample, of which a tile may have some of several.
+
+        Raises CodaError where the order of the rows is stated, which the tiles would change.
+        """
+        if self.is_ordered:
+            raise CodaError(
+                "the rows of a sample are added up tile by tile, which is no stated order",
+                "use coda.sum_to in the mode deterministic",
+            )
+        length = self.arguments.sample_rows(self.segment.results[index].samples)
+        tiles = self.arguments.sample_tiles(self.segment.outputs[index])
+        self.helpers.add("store_sample_sums")
+        places = f"{pointer} + {columns.name}"
+        extents = f"M, {length}, {tiles}, {columns.extent}"
+        call = f"{places}, {columns.mask}, {value}, {ROWS.numbers}, tile_m, {extents}"
+        self.lines.append(f"store_sample_sums({call})")
 
     def _full_row_vector(self, value: str) -> str:
         """The same value for each row."""

@@ -19,7 +19,14 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.backends.triton.ports import (
+    ArgumentList,
+    ColumnIndex,
+    Moved,
+    RowIndex,
+    load_port,
+    table_index,
+)
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
@@ -39,6 +46,8 @@ from coda_ir.remarks import format_location
 TILE_ELEMENTS = 2048
 WIDEST_TILE = 512
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
+WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
+"""Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
 ROWS_OF_A_SUM = 32
 """Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
 sums are small beside the tensors that the kernel reads."""
@@ -49,6 +58,16 @@ class MapSegment(DomainSegment):
     """The domain of a map, whose region takes the ports only."""
 
     order: OrderAttr | None = None
+    is_flat: bool = False
+    """Whether the domain is taken as one column of M * N elements, since N is dynamic."""
+
+    def reads_places(self) -> bool:
+        """Whether a port is indexed by the row or the column of an element of a flat domain."""
+        return self.is_flat and any(kind not in _ELEMENTS for kind, _ in self.ports)
+
+
+_ELEMENTS = (PortKind.TILE, PortKind.SCALAR)
+"""Ports that do not depend on the row and the column of an element in a flat domain."""
 
 
 @dataclass(frozen=True)
@@ -69,33 +88,20 @@ class MapTiling:
 class LoweredMap:
     """A segment over the operands of an operator.
 
-    The operands in `expanded` fit no port: the host broadcasts them to the domain first. Where
-    its value is True, such an operand has one element per row and lacks the last dimension.
+    The operands in `expanded` fit no port: the host broadcasts them to the domain first.
     """
 
     segment: MapSegment
-    expanded: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
+    expanded: set[SSAValue] = field(default_factory=set[SSAValue])
 
 
 def lower_map(op: MapOp) -> LoweredMap:
-    """The segment of `op` over its domain.
-
-    Where N is dynamic, the domain is taken as one column of M * N elements, to which everything
-    but scalars is broadcast.
-    """
+    """The segment of `op` over its domain."""
     segment = op.segment()
     columns = map_columns(segment)
-    expanded: dict[SSAValue, bool] = {}
     if columns == DYNAMIC_INDEX:
         _expect_tiles(op, segment)
-        for kind, value in segment.ports:
-            if kind not in (PortKind.TILE, PortKind.SCALAR):
-                expanded[value] = kind == PortKind.COL
-        flat = {True: PortKind.SCALAR, False: PortKind.TILE}
-        segment.ports = [
-            Port(flat[kind == PortKind.SCALAR], value) for kind, value in segment.ports
-        ]
-    lowered = LoweredMap(over_domain(segment, columns), expanded)
+    lowered = LoweredMap(over_domain(segment, columns))
     lowered.segment.order = op.order
     return lowered
 
@@ -110,6 +116,7 @@ def over_domain(segment: Segment, columns: int) -> MapSegment:
         pairing=segment.pairing,
         outputs=segment.outputs,
         domain_columns=1 if columns == DYNAMIC_INDEX else columns,
+        is_flat=columns == DYNAMIC_INDEX,
     )
 
 
@@ -150,7 +157,8 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     extent = segment.columns // paired
     group = max(1, max(group_sizes(segment), default=1) // paired)
     padded_group = next_power_of_2(group)
-    lanes = max(min(next_power_of_2(extent), WIDEST_TILE), padded_group)
+    widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else WIDEST_TILE
+    lanes = max(min(next_power_of_2(extent), widest), padded_group)
     block_m = max(1, TILE_ELEMENTS // lanes)
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
@@ -159,8 +167,14 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     return MapTiling(block_m, columns, steps)
 
 
+def _adds_up_samples(segment: Segment) -> bool:
+    return any(result.samples for result in segment.results)
+
+
 def _adds_up_rows(segment: MapSegment) -> bool:
-    """Whether there are sums of columns, in an order of the backend's choice."""
+    """Whether there are sums of columns, over all rows and in an order of the backend's choice."""
+    if _adds_up_samples(segment):
+        return False
     combiners = {
         result.port.combiner
         for result in segment.results
@@ -174,6 +188,9 @@ class _MapEmitter(SegmentEmitter):
     """The statements of tiles that have no accumulators: one, or several below each other."""
 
     tiling: MapTiling = field(kw_only=True)
+    is_flat: bool = False
+    """Whether ports are indexed by the row and the column of an element, M * N of which are rows
+    of the kernel."""
 
     def _emit_main_loop(self) -> list[str]:
         return []
@@ -181,7 +198,8 @@ class _MapEmitter(SegmentEmitter):
     def emit(self, tile: str) -> list[str]:
         """The statements for the columns of program number `tile`, for all of its rows."""
         if self.tiling.steps == 1:
-            return [*_row_lines("tile_m"), *super().emit(tile)]
+            places = self._place_lines() if self.is_flat else []
+            return [*_row_lines("tile_m"), *places, *super().emit(tile)]
         self.totals: list[str] = []
         self.stores: list[str] = []
         self.tile = self.program_tile = self._tile_number(tile)
@@ -190,6 +208,27 @@ class _MapEmitter(SegmentEmitter):
         self._emit_tile([])
         loop = f"for step in range({self.tiling.steps}):"
         return [*before, *self.totals, loop, *indented(self.lines), *self.stores]
+
+    def _place_lines(self) -> list[str]:
+        """The row and the column of each element of a flat domain."""
+        domain = self.arguments.domain
+        assert domain is not None
+        self.count = self.arguments.add("N", "i32", self.arguments.place(domain).shape(-1))
+        return [
+            "place = tl.minimum(rows, M - 1)",
+            f"domain_row = place // {self.count}",
+            f"domain_column = place % {self.count}",
+        ]
+
+    def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+        if not self.is_flat or port.kind in _ELEMENTS:
+            return super()._load_port(hint, port, columns)
+        rows = RowIndex("domain_row", "domain_row")
+        columns = ColumnIndex("domain_column", DYNAMIC_INDEX, None, "[:, None]", self.count)
+        place = table_index(port, columns, self.arguments, rows)
+        index = None if place is None else self._let(f"{hint}_index", place)
+        value = load_port(port, columns, self.arguments, self.helpers, index=index, rows=rows)
+        return self._let(hint, value)
 
     def _store_partial_col(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
@@ -212,15 +251,24 @@ def emit_map(
     names: NameAllocator,
     hint: str | None = None,
     pitches: Mapping[SSAValue, int] | None = None,
+    moved: Mapping[SSAValue, Moved] | None = None,
 ) -> EmittedKernel:
     """The kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
 
     All tensors are dense but for those in `pitches`, which has the elements between the starts of
-    their rows; row ports have N elements, and M is the number of rows of the domain.
+    their rows, and those whose elements are `moved`; row ports have N elements, and M is the number
+    of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
     domain = _value_over(segment)
-    arguments = ArgumentList(op, LocalNames(), pitches=pitches or {}, domain=domain)
+    arguments = ArgumentList(
+        op,
+        LocalNames(),
+        pitches=pitches or {},
+        moved=moved or {},
+        domain=domain,
+        has_positions=True,
+    )
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
     launch = Launch.of(op)
@@ -255,6 +303,7 @@ def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:
         helpers=set(),
         is_ordered=segment.order is not None,
         tiling=tiling,
+        is_flat=segment.reads_places(),
     )
 
 

@@ -36,6 +36,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import PositionsOp, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
@@ -51,6 +52,19 @@ class Layout(NamedTuple):
     """As Gluon prints it."""
 
 
+class Moved(NamedTuple):
+    """Where the elements of an operand are in another tensor, which the kernel gets for it."""
+
+    source: SSAValue
+    """The other tensor."""
+    shift: int = 0
+    """The positions by which the rows of a tile are later than those of the other tensor."""
+    stride: int = 1
+    """Elements of the other tensor from one of a row to the next."""
+    offset: int = 0
+    """Elements before the first one of a row."""
+
+
 @dataclass
 class ArgumentList:
     """The run-time arguments of a kernel of `op`; each operand and output gets one pointer."""
@@ -60,8 +74,12 @@ class ArgumentList:
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Elements from one row of a tile or table to the next, where these are not its columns."""
+    moved: Mapping[SSAValue, Moved] = field(default_factory=dict["SSAValue", "Moved"])
+    """Operands whose elements lie elsewhere in the tensor that the kernel gets for them."""
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
+    has_positions: bool = False
+    """Whether positions are computed, and not loaded."""
     _by_value: dict[tuple[str, HostValue], str] = field(
         default_factory=dict[tuple[str, HostValue], str]
     )
@@ -75,7 +93,10 @@ class ArgumentList:
 
     def flattened_rows(self, value: SSAValue) -> HostValue:
         """The host's number of rows of an operand, with all dimensions but the last as one."""
-        return self.place(value).rows_of(shape_of(value)[-1])
+        place, columns = self.place(value), shape_of(value)[-1]
+        if columns == DYNAMIC_INDEX:
+            return place.member("shape[:-1].numel()")
+        return place.rows_of(columns)
 
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
@@ -94,7 +115,21 @@ class ArgumentList:
         leading = shape_of(value)[:-1]
         if DYNAMIC_INDEX not in leading:
             return str(prod(leading))
+        if self.computed(value) is not None:
+            return self.add("positions", "i32", self._rows_in_domain(leading))
         return self.add(f"{value.name_hint or default}_rows", "i32", self.flattened_rows(value))
+
+    def computed(self, value: SSAValue) -> PositionsOp | None:
+        """What computes the elements of an operand that no tensor has."""
+        return positions_in(value) if self.has_positions else None
+
+    def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
+        """The host's number of rows of a table whose `leading` dimensions are not 1 where they are
+        those of the domain.
+        """
+        assert self.domain is not None
+        first, place = len(shape_of(self.domain)) - 1 - len(leading), self.place(self.domain)
+        return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
 
     def table_repeats(self, value: SSAValue, default: str) -> str:
         """The number of consecutive rows that take the same row of a table: a literal, or a
@@ -103,8 +138,18 @@ class ArgumentList:
         behind = repeated_dims(shape_of(value))
         if self.domain is None or not behind:
             return "1"
+        first = max(0, len(shape_of(self.domain)) - 1 - behind)
+        return self._product_of_rows(first, f"{value.name_hint or default}_repeats")
+
+    def sample_rows(self, samples: int) -> str:
+        """The rows of each sample, where the first `samples` dimensions are those of the samples:
+        a literal, or a parameter where it is dynamic.
+        """
+        return self._product_of_rows(samples, "sample_rows")
+
+    def _product_of_rows(self, first: int, hint: str) -> str:
+        assert self.domain is not None, "rows of samples have dimensions"
         rows = shape_of(self.domain)[:-1]
-        first = max(0, len(rows) - behind)
         if DYNAMIC_INDEX not in rows[first:]:
             return str(prod(rows[first:]))
         place = self.place(self.domain)
@@ -113,7 +158,20 @@ class ArgumentList:
             for axis, extent in enumerate(rows[first:], first)
             if extent != 1
         ]
-        return self.add(f"{value.name_hint or default}_repeats", "i32", reduce(mul, factors))
+        return self.add(hint, "i32", reduce(mul, factors))
+
+    def sample_tiles(self, output: SSAValue) -> str:
+        """The number of partials that each sample has of a column, a parameter."""
+        hint = f"{output.name_hint or 'partial'}_tiles"
+        return self.add(hint, "i32", self.place(output).shape(-2))
+
+    def positions(self, value: SSAValue) -> str:
+        """The number of positions of a sample: a literal, or a parameter where it is dynamic."""
+        extent = shape_of(value)[-2]
+        if extent != DYNAMIC_INDEX:
+            return str(extent)
+        over = value if self.domain is None else self.domain
+        return self.add("positions", "i32", self.place(over).shape(len(shape_of(over)) - 2))
 
     def has_all_rows(self, value: SSAValue) -> bool:
         """Return whether an operand has a row for each row of the tile."""
@@ -178,6 +236,14 @@ class ColumnIndex:
     """Columns of a tensor that is indexed so."""
     mask: str | None
     """The lanes that have a column; None where all have."""
+    lanes: str = "[None, :]"
+    """How the vector is broadcast to the tile: along its rows, unless these hold the columns."""
+    count: str | None = None
+    """The parameter with the number of columns, where `extent` is dynamic."""
+
+    def pitch(self, width: int) -> int | str:
+        """The elements from one row of a tensor with `width` columns to the next."""
+        return self.count if width == DYNAMIC_INDEX and self.count else width
 
 
 @dataclass(frozen=True)
@@ -201,38 +267,84 @@ def load_port(
     helpers: set[str],
     *,
     index: str | None = None,
+    rows: RowIndex = ROWS,
 ) -> str:
     """The expression of a port's elements for a tile: float32 or integers, broadcastable.
 
     Loads need no mask: lanes without an element read another one. `index` is the `table_index`
     of a table that has one.
     """
-    loaded = _loaded(port, columns, arguments, index)
+    place = _place_in(port, columns, arguments, index=index, rows=rows)
+    computed = arguments.computed(port.value)
+    if computed is not None:
+        return _position(computed, place)
+    pointer = arguments.operand(port.value, port.kind.value)
+    if port.kind in (PortKind.TILE, PortKind.HALF_TILE) and port.value in arguments.moved:
+        loaded = _load_shifted(port.value, pointer, columns, arguments)
+    else:
+        offset, lanes = ("", "") if place is None else (f" + {place[0]}", place[1])
+        loaded = f"tl.load({pointer}{offset}){lanes}"
     return extended(loaded, element_type_of(port.value), helpers)
 
 
-def _loaded(port: Port, columns: ColumnIndex, arguments: ArgumentList, index: str | None) -> str:
-    kind, value = port
-    pointer = arguments.operand(value, kind.value)
-    row, column = f"{ROWS.name}[:, None]", f"{columns.name}[None, :]"
-    match kind:
+def _place_in(
+    port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None, rows: RowIndex
+) -> tuple[str, str] | None:
+    """Where the elements of a port are in its tensor, and how a vector of them is broadcast to the
+    tile; None for a single element."""
+    row, column = f"{rows.name}[:, None]", f"{columns.name}{columns.lanes}"
+    match port.kind:
         case PortKind.TILE | PortKind.HALF_TILE:
-            pitch = arguments.pitches.get(value, columns.extent)
-            return f"tl.load({pointer} + {row} * {pitch} + {column})"
+            pitch = arguments.pitches.get(port.value, columns.extent)
+            return f"{row} * {pitch} + {column}", ""
         case PortKind.TILE_T:
-            return f"tl.load({pointer} + {transposed_place(columns)})"
+            return transposed_place(columns), ""
         case PortKind.ROW | PortKind.HALF_ROW:
-            return f"tl.load({pointer} + {columns.name})[None, :]"
+            if port.value in arguments.moved:
+                _, _, stride, offset = arguments.moved[port.value]
+                return f"{columns.name} * {stride} + {offset}", columns.lanes
+            return columns.name, columns.lanes
         case PortKind.COL:
-            return f"tl.load({pointer} + {ROWS.name})[:, None]"
+            return rows.name, "[:, None]"
         case PortKind.SCALAR:
-            return f"tl.load({pointer})"
+            return None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise AssertionError("partials are combined by the emitter of the segment")
         case PortKind.TABLE | PortKind.HALF_TABLE:
             if index is None:
-                return f"tl.load({pointer} + {_table_column(port, columns)})[None, :]"
-            return f"tl.load({pointer} + {index})"
+                return _table_column(port, columns), columns.lanes
+            return index, ""
+
+
+def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
+    """start + step times the place of an element, which nothing is loaded for."""
+    start, step = positions.first_and_step
+    type = tl_type(element_type_of(positions.result))
+    if place is None:
+        return f"tl.full((1, 1), {start}, {type})"
+    offset, lanes = place
+    index = offset if offset.isidentifier() else f"({offset})"
+    number = f"{index}{lanes}.to({type})"
+    scaled = number if step == 1 else f"{number} * {step}"
+    return f"{start} + {scaled}" if start else scaled
+
+
+def _load_shifted(
+    value: SSAValue, pointer: str, columns: ColumnIndex, arguments: ArgumentList
+) -> str:
+    """The rows of a tile some positions before or behind; zeros outside of the sample."""
+    pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
+    by = arguments.moved[value].shift
+    if by == 0:
+        return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
+    positions = arguments.positions(value)
+    position = f"{ROWS.name} % {positions}"
+    is_inside = f"{position} >= {by}" if by > 0 else f"{position} < {positions} - {-by}"
+    row = f"({ROWS.name} - {by})" if by > 0 else f"({ROWS.name} + {-by})"
+    return (
+        f"tl.load({pointer} + {row}[:, None] * {pitch} + {column}, "
+        f"mask=({is_inside})[:, None], other=0)"
+    )
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
@@ -255,38 +367,42 @@ def transposed_place(columns: ColumnIndex) -> str:
     return f"{columns.name}[None, :].to(tl.int64) * M + {ROWS.name}[:, None]"
 
 
-def table_index(port: Port, columns: ColumnIndex, arguments: ArgumentList) -> str | None:
+def table_index(
+    port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex = ROWS
+) -> str | None:
     """The index of element ((m // inner) mod R, n mod C) of a table of R x C; None where R is 1,
     and for other ports. Where C is 1, all columns have the same index.
     """
     if not port.kind.is_table:
         return None
-    row = _table_row(port.value, arguments)
+    row = _table_row(port.value, arguments, rows)
     width, column = shape_of(port.value)[-1], _table_column(port, columns)
     if row is None:
         return None
-    pitch = arguments.pitches.get(port.value, width)
+    pitch = arguments.pitches.get(port.value, columns.pitch(width))
     start = f"{row}[:, None]" if pitch == 1 else f"{row}[:, None] * {pitch}"
-    return start if width == 1 else f"{start} + {column}[None, :]"
+    return start if width == 1 else f"{start} + {column}{columns.lanes}"
 
 
-def _table_row(table: SSAValue, arguments: ArgumentList) -> str | None:
+def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str | None:
     """The rows of a table for the rows of the tile; None where it has one row for all."""
     if arguments.has_all_rows(table):
-        return ROWS.name
+        return rows.name
     height = arguments.table_rows(table, "table")
     if height == "1":
         return None
     repeats = arguments.table_repeats(table, "table")
-    numbers = ROWS.numbers if repeats == "1" else f"{ROWS.numbers} // {repeats}"
+    numbers = rows.numbers if repeats == "1" else f"{rows.numbers} // {repeats}"
     return f"({numbers} % {height}).to(tl.int64)"
 
 
 def _table_column(port: Port, columns: ColumnIndex) -> str:
     width = shape_of(port.value)[-1]
+    if width == columns.extent:
+        return columns.name
     if width == DYNAMIC_INDEX:
         raise CodaError("the triton backend needs a table with a static last dimension")
-    return columns.name if width == columns.extent else f"({columns.name} % {width})"
+    return f"({columns.name} % {width})"
 
 
 _FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(

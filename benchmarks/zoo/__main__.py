@@ -3,6 +3,7 @@ PyTorch in float64. A run that was stopped goes on where it was, if it writes a 
 
 PYTHONPATH=benchmarks:tests python -m zoo --only 'llama,qwen*'
 PYTHONPATH=benchmarks:tests python -m zoo --gradients --only bert
+PYTHONPATH=benchmarks:tests python -m zoo --ends
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from coda_ir.api import Lowering
 from coda_ir.frontends.torch import export
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
+from zoo.ends import Ends, measure_ends, print_ends
 from zoo.explained import is_explained
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
@@ -47,6 +49,8 @@ def main() -> int:
     chosen = _installed(chosen)
     _load(sorted({entry.library for entry in chosen}))
     console = Console(width=None if sys.stdout.isatty() else 220)
+    if options.ends:
+        return _run_ends(chosen, options, console)
     results = (_run_gradients if options.gradients else _run_forward)(chosen, options, console)
     unexplained = [name for name, ok, note in results if not ok and not is_explained(name, note)]
     print(f"{len(unexplained)} unexplained", *unexplained)
@@ -106,6 +110,15 @@ def _run_gradients(
     return [(result.name, result.ok, result.note) for result in results]
 
 
+def _run_ends(chosen: Sequence[Architecture], options: argparse.Namespace, console: Console) -> int:
+    task = Task(
+        partial(measure_ends, layers=options.layers or 1), lambda e, t: Ends(e.name, note=t)
+    )
+    results = list(run_all(chosen, task, jobs=options.jobs, timeout=options.timeout))
+    print_ends(console, results)
+    return 0 if all(result.ok for result in results) else 1
+
+
 def _facts(chosen: Sequence[Architecture], settings: dict[str, Any]) -> dict[str, Any]:
     libraries = sorted({entry.library for entry in chosen})
     return {name: version(name) for name in ("torch", *libraries)} | settings
@@ -155,8 +168,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", metavar="PATTERN,...", help="these architectures, such as llama,qwen*")
     add("--list", action="store_true", help="print the names and stop")
     add("--gradients", action="store_true", help="compare gradients of all weights")
+    add("--ends", action="store_true", help="count where operators run, without running them")
     add("--dtypes", default="f32,bf16", help="element types (default: f32,bf16)")
-    add("--layers", type=int, help="layers of each model (default: 2; 1 with --gradients)")
+    add(
+        "--layers", type=int, help="layers of each model (default: 2; 1 with --gradients or --ends)"
+    )
     add("--inputs", type=int, default=gradients.INPUTS, help="with --gradients (default: 16)")
     add("--static", action="store_true", help="no dynamic shapes, which is faster")
     add("--no-triton", action="store_true", help="the reference backend only")

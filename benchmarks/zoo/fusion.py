@@ -139,7 +139,7 @@ def _name(op: Operation) -> str:
 
 
 def _callee(op: Operation) -> str:
-    return op.callee.data.split(".")[1] if isinstance(op, CallOp) else ""
+    return op.callee.data.split(".")[1] if isinstance(op, CallOp | coda.LibraryCallOp) else ""
 
 
 def _is_product(op: Operation) -> bool:

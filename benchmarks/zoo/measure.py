@@ -107,7 +107,7 @@ def _first_that_runs(
     """The program with the first kind of shapes that works. Raises CodaError where none does."""
     for shapes in kinds:
         try:
-            program = _Program(example, _export(example, shapes))
+            program = _Program(example, export_example(example, shapes))
             accuracy = program.accuracy()
         except CodaError as error:
             if shapes == kinds[-1]:
@@ -119,7 +119,8 @@ def _first_that_runs(
     raise AssertionError("there is a last kind")
 
 
-def _export(example: Example, shapes: str) -> ExportedModel:
+def export_example(example: Example, shapes: str) -> ExportedModel:
+    """The model of an example with the dynamic dimensions that `shapes`, one of `SHAPES`, names."""
     choice = example.with_dynamic_batch() if shapes == "batch" else example
     dynamic = None if shapes == "static" else choice.dynamic_shapes()
     inputs: dict[str, Any] = dict(example.inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment, is_power_of_two
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
 
 Tile = tuple[int, int, int]
@@ -28,6 +28,16 @@ FEWEST_STEPS = 4
 
 FEW_ROWS = 256
 """Rows with which the multiplications of a GEMM take about as long as reading its weights."""
+
+SPECIALIZED = "warp_specialized"
+"""The main loop with tiles of 192 columns."""
+
+MOST_STAGES = 6
+"""Stages of a pipeline, beyond which nothing is gained."""
+
+EPILOGUE_BYTES = 36 * 1024
+"""Shared memory for two tiles of 128 x 64 in 16 bits, barriers and sums. Epilogues use what three
+stages of 128 x 256 x 64 leave, and a fourth stage gained nothing on an H100."""
 
 SMALL_ROWS = 32
 """Rows of tiles that are there for few rows: they read weights and hardly multiply."""
@@ -48,7 +58,7 @@ class Space:
     split_k: tuple[int, ...] = ()
     """Programs for the K of a tile; empty for 1 and what uses processors that have no tile."""
     rows_of_tiles: tuple[int, ...] = (128, 64, 32, 16)
-    columns_of_tiles: tuple[int, ...] = (256, 128, 64, 32, 16)
+    columns_of_tiles: tuple[int, ...] = (256, 192, 128, 64, 32, 16)
     all_warps: bool = False
     """Whether each tile is considered with 4 and with 8 warps."""
 
@@ -102,15 +112,16 @@ class Configuration:
 def configurations(
     op: FusedOp, space: Space, device: Device, workload: Workload
 ) -> Iterator[Configuration]:
-    """Those that fit, with the main loop `pointer`: the ranking gives them theirs.
+    """Those that fit, with the main loop `pointer`, or the only one that they are for: the ranking
+    gives them theirs.
 
     Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
     for tile, warps in _tiles(op, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
-            schedule = ScheduleAttr.get(
-                "pointer", tile, warps=warps, stages=stages, group_m=group_m
-            )
+            is_special = _is_specialized(tile, stages, space, device)
+            loop = SPECIALIZED if is_special else "pointer"
+            schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
                 found = Configuration.of(op, schedule)
             except ValueError:
@@ -137,12 +148,24 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
             yield split_k
 
 
-def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Sequence[int]:
+def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Collection[int]:
     """Of the pipeline: where tiles are small and few, more have to be on their way."""
     if space.stages:
         return space.stages
-    is_deep = tile[0] <= SMALL_ROWS and device.stages > 2 and _has_few_rows(workload)
-    return (device.stages, device.stages + 2) if is_deep else (device.stages,)
+    if tile[0] <= SMALL_ROWS and device.stages > 2 and _has_few_rows(workload):
+        return (device.stages, device.stages + 2)
+    if SPECIALIZED not in space.main_loops:
+        return (device.stages,)
+    # As many as leave room for tiles of the epilogue.
+    stage = 2 * (tile[0] + tile[1]) * tile[2]
+    fitting = min(MOST_STAGES, (device.shared_memory - EPILOGUE_BYTES) // stage)
+    return sorted({max(fitting, device.stages), device.stages}, reverse=True)
+
+
+def _is_specialized(tile: Tile, stages: int, space: Space, device: Device) -> bool:
+    """Return whether only one main loop has such tiles, or so many stages for them."""
+    is_deep = not space.stages and stages > device.stages and tile[0] > SMALL_ROWS
+    return is_deep or not is_power_of_two(tile[1])
 
 
 def _has_few_rows(workload: Workload) -> bool:
@@ -156,7 +179,9 @@ def _tiles(
     if space.tile is not None:
         tiles: Sequence[Tile] = [space.tile]
     else:
-        shapes = product(space.rows_of_tiles, space.columns_of_tiles)
+        is_any = SPECIALIZED in space.main_loops
+        columns = [bn for bn in space.columns_of_tiles if is_any or is_power_of_two(bn)]
+        shapes = product(space.rows_of_tiles, columns)
         depths = _depths(op, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:

@@ -8,7 +8,7 @@ from math import ceil
 
 from coda_ir.cost_model.configurations import SMALL_ROWS, Configuration
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.main_loops import SMALL_TILE, MainLoop
+from coda_ir.cost_model.main_loops import MainLoop
 from coda_ir.cost_model.workload import Workload
 
 EXPOSED_LOADS = 0.4
@@ -110,19 +110,18 @@ class Estimate:
     def main(self) -> float:
         """The main loop of one program."""
         longer, shorter = sorted((self.multiplying, self.loading), reverse=True)
-        bm, bn, _ = self.configuration.schedule.tile
-        step = self.main_loop.step_ns
-        if bm * bn <= SMALL_TILE:
-            step += self.main_loop.small_step_ns
-        return max(longer + EXPOSED_LOADS * shorter + self.steps * step, self.waiting)
+        barriers = self.steps * self.main_loop.step_ns
+        return max(longer + EXPOSED_LOADS * shorter + barriers, self.waiting)
 
     @cached_property
     def waiting(self) -> float:
         """The main loop where it waits for memory: one stage is used while the others are on
         their way, and so are those of the other programs on the processor.
         """
-        under_way = max(1, self.configuration.schedule.stages.data - 1) * self.resident
-        return self.steps * self.device.memory_ns / under_way
+        schedule, loop = self.configuration.schedule, self.main_loop
+        under_way = max(1, schedule.stages.data - 1) * (1 if loop.stage_ns else self.resident)
+        stage_ns = loop.stage_ns + loop.piece_ns * (len(schedule.pieces) - 1)
+        return self.steps * max(stage_ns, self.device.memory_ns) / under_way
 
     @cached_property
     def epilogue(self) -> float:

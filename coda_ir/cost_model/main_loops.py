@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from xdsl.utils.exceptions import VerifyException
+
 from coda_ir.cost_model.devices import Device
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.dialects.gemm.tma import tma_obstacle
 from coda_ir.dialects.gemm.warp_specialized import staging
-
-SMALL_TILE = 128 * 128
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,10 @@ class MainLoop:
     """Share of the peak rate of the multiplications alone, without loads and barriers."""
     step_ns: float
     """Nanoseconds of barriers in each step."""
-    small_step_ns: float = 0.0
-    """Nanoseconds more in a step of at most `SMALL_TILE` accumulators."""
+    stage_ns: float = 0.0
+    """Nanoseconds from when a stage is free until it is loaded again, while all processors load."""
+    piece_ns: float = 0.0
+    """The same for each further box that the columns of a stage are loaded in."""
     overlaps_epilogue: bool = False
     """Whether the epilogue of one tile runs under the multiplications of the next."""
     unaligned_ns: float = 0.0
@@ -70,15 +72,16 @@ _MAIN_LOOPS = (
         obstacle=tma_obstacle,
     ),
     # So that the GEMMs of the layer take what they took on an H100: 2.34 and 9.3 ms at D = 2048 and
-    # 4096. Bare ones took what cuBLAS takes. Gradients of weights in tiles of 128 x 128 took 50 us
-    # (1152 x 4608 x 2048) and 1.2 ms (11 of 1536 x 6144 x 4096 or 1332). Of 4096 x 50257 x 768 the
-    # result took 0.61 ms, of 50304 columns 0.45.
+    # 4096. Bare ones took what cuBLAS takes. At 4096 x 4096 x 4096, a step of 128 x 128 tiles took
+    # 529, 410 and 387 ns with 3, 4 and 5 stages, and one of 128 x 192 tiles 698 and 540 ns with 3
+    # and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45.
     MainLoop(
         "warp_specialized",
         "warp specialization",
         efficiency=0.98,
         step_ns=0,
-        small_step_ns=100,
+        stage_ns=1050,
+        piece_ns=340,
         unaligned_ns=0.1,
         loads_ahead=True,
         fallback="tma",
@@ -112,7 +115,10 @@ def usable_loop(
     Raises ValueError as `column_ranges` does.
     """
     wanted = MAIN_LOOPS[name]
-    reason = wanted.obstacle(op, with_main_loop(schedule, name))
+    try:
+        reason = wanted.obstacle(op, with_main_loop(schedule, name))
+    except VerifyException as error:
+        raise ValueError(str(error)) from error
     if reason is None or wanted.fallback is None:
         return wanted, None
     found, _ = usable_loop(wanted.fallback, op, schedule)

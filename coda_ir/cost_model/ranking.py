@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coda_ir.cost_model.configurations import Configuration, Space, configurations
+from coda_ir.cost_model.configurations import SPECIALIZED, Configuration, Space, configurations
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
@@ -53,6 +53,8 @@ def _rank(
     op: FusedOp, configuration: Configuration, name: str, workload: Workload, device: Device
 ) -> Ranked:
     loop, refused = usable_loop(name, op, configuration.schedule)
+    if configuration.schedule.mainloop == SPECIALIZED != loop.name:
+        raise ValueError(f"the tile is for {SPECIALIZED}")
     schedule = with_main_loop(configuration.schedule, loop.name)
     # The main loop has a say in how the epilogue cuts a tile.
     estimate = Estimate(Configuration.of(op, schedule), loop, workload, device)

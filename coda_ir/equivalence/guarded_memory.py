@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from coda_ir.float64 import comparable
 
@@ -126,32 +125,6 @@ class GuardedMemory:
         self.tensors.append(_Guarded(memory, guard, name))
         self._storages.add(memory.untyped_storage().data_ptr())
         return memory.as_strided(shape, strides, guard)
-
-
-class GuardedCalls(TorchFunctionMode):
-    """Inside the block, what PyTorch's functions make is guarded, too."""
-
-    def __init__(self, memory: GuardedMemory):
-        super().__init__()
-        self._memory = memory
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        # Guards are made by torch.full.
-        return result if func is torch.full else self._guarded(result)
-
-    def _guarded(self, value: Any) -> Any:
-        if isinstance(value, tuple | list):
-            # PyTorch's named tuples are made of an iterable, too.
-            values = cast(Any, value)
-            return type(values)(map(self._guarded, values))
-        if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:
-            return value
-        if self._memory.is_guarded(value):
-            return value
-        return self._memory.place(value, "a result of PyTorch")
 
 
 def _poison(dtype: torch.dtype) -> float:

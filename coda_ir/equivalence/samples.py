@@ -123,7 +123,7 @@ def _combined(value: SSAValue, tensor: torch.Tensor) -> torch.Tensor:
     for segment in segments:
         for (port, _), output in zip(segment.results, segment.outputs, strict=True):
             if output is value and isinstance(port.combiner, CombinerAttr):
-                axis = 0 if port.kind.data == ResultKind.PARTIAL_COL else -1
+                axis = -2 if port.kind.data == ResultKind.PARTIAL_COL else -1
                 return _combine(port.combiner.data, tensor, axis)
     return tensor
 

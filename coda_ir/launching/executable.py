@@ -1,4 +1,4 @@
-"""Programs that are ready to run: what the last stage makes of an Artifact."""
+"""Programs that are ready to run: the kernels and the host function of an Artifact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from coda_ir.calls.results import Results, as_tuple
 
@@ -14,65 +14,8 @@ if TYPE_CHECKING:
     import torch
 
     from coda_ir.cache.artifact import Artifact
-    from coda_ir.calls.arguments import Signature
-    from coda_ir.remarks import Remark
 
 Sizes = Mapping[str, int]
-
-
-class ProgramInfo(Protocol):
-    """What is known of a program beside its results; an Artifact has all of it."""
-
-    @property
-    def signature(self) -> Signature: ...
-
-    @property
-    def used_arguments(self) -> tuple[bool, ...]: ...
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def kernels(self) -> tuple[str, ...]: ...
-
-    @property
-    def operators(self) -> Mapping[str, int]: ...
-
-    @property
-    def remarks(self) -> tuple[Remark, ...]: ...
-
-    @property
-    def origin_remarks(self) -> tuple[Remark, ...]: ...
-
-    @property
-    def programs(self) -> tuple[str, ...]: ...
-
-    @property
-    def comparison(self) -> tuple[float, float] | None: ...
-
-
-class Executable(Protocol):
-    """A program on a device. Its tensors have been checked, and no size is 0."""
-
-    @property
-    def info(self) -> ProgramInfo: ...
-
-    @property
-    def has_cuda_graphs(self) -> bool:
-        """True where a CUDA graph can replay a call."""
-        ...
-
-    def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Do now what the first call would have to do, if it has these `sizes` of symbols."""
-        ...
-
-    def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
-
-    def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """`run` with a list that a boxed function empties: a tensor that nobody else holds is freed
-        after its last use.
-        """
-        ...
 
 
 _INTERPRETER = RLock()

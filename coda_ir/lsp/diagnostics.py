@@ -135,11 +135,7 @@ class _Conversion:
 
 def remark_text(remark: Remark) -> str:
     """A remark as plain text: what, the failed condition, the bytes, what would help."""
-    text = f"{'not fused: ' if remark.kind == 'missed' else ''}{remark.message}"
-    if remark.condition is not None:
-        text += f"; failed condition: {remark.condition}"
-    if remark.bytes is not None:
-        text += f"; {'saves' if remark.kind == 'passed' else 'costs'} {remark.bytes} bytes"
+    text = f"{'not fused: ' if remark.kind == 'missed' else ''}{remark.reason}"
     return _with_remedy(text, remark.suggestion)
 
 

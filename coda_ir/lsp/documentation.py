@@ -37,6 +37,7 @@ _CLASSES: dict[str, type] = {
     **dict.fromkeys(COMPARISONS, coda.CompareOp),
     "where": coda.WhereOp,
     "elu": coda.EluOp,
+    "pow": coda.PowOp,
     "logical_not": coda.LogicalNotOp,
     NEGATION: coda.NegOp,
     "@": coda.MatmulOp,
@@ -59,8 +60,10 @@ _CLASSES: dict[str, type] = {
     "transpose": coda.TransposeOp,
     "slice": coda.SliceOp,
     "concat": coda.ConcatOp,
+    "arange": coda.PositionsOp,
     "argsort": coda.SortOp,
     **{op.name.removeprefix("coda."): op for op in coda.LIBRARY_CALL_OPS},
+    "shift": coda.ShiftOp,
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
 
@@ -75,6 +78,8 @@ _TEXTS = {
     "chunk": "A tuple of `n` equal parts of a dimension.",
     "broadcast": "x repeated along the dimensions that it lacks, or has as 1.",
     "pad": "`value` before and behind the elements of a dimension.",
+    "conv1d": "Products of windows over the positions of x (B x T x C) with w: O x C / groups x K, "
+    "or C x K for each column by itself. With `causal`, a window ends at its position.",
     "activate": "An activation function by its name.",
     "pairs": "The columns of one GEMM in pairs, for an epilogue with two accumulators: "
     "(j, j + N/2), with `group` (j, j + G/2) in each group of G columns, and with "

@@ -308,6 +308,9 @@ class _Node(torch.autograd.Function):
         ctx: Any, pair: GradientPair, sizes: Mapping[str, int], *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         results, kept = pair.run_forward(tensors, sizes)
+        if len(set(map(id, results))) < len(results):
+            # Of a value that is two results, one may have a gradient and the other one none.
+            results = tuple(result.view_as(result) for result in results)
         ctx.pair, ctx.sizes = pair, sizes
         ctx.shapes = [(result.shape, result.dtype, result.device) for result in results]
         ctx.set_materialize_grads(False)

@@ -18,9 +18,10 @@ from coda_ir.cache import load_source
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.launching.forked import Request
 from coda_ir.launching.kernels_ahead import load_launch
 from coda_ir.launching.triton_start import wait_for_triton
-from coda_ir.tuning.compile_pool import CompilePool, Request
+from coda_ir.tuning.compile_pool import compile_candidates
 from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 from coda_ir.tuning.problem import ENTRY, Problem
@@ -89,15 +90,13 @@ class GpuMeasurer:
             emitted.append((candidate, program))
         target = find_architecture(architecture_name(self._device)).triton_target
         with ThreadPoolExecutor(LOADERS, thread_name_prefix="coda-load") as loaders:
-
-            def ready(index: int, failure: str | None) -> None:
+            requests = [compile_request(program) for _, program in emitted]
+            compiled = compile_candidates(target, requests, compile_jobs(), deadline)
+            for index, failure in compiled:
                 candidate, program = emitted[index]
                 if failure is None:
                     self._programs[candidate] = loaders.submit(self._load, program)
                 done(candidate, failure)
-
-            requests = [compile_request(program) for _, program in emitted]
-            CompilePool(target, compile_jobs()).run(requests, deadline, ready)
 
     def measure(self, candidate: Candidate) -> float:
         inputs = self._inputs_of(candidate.problem)

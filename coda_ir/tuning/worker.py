@@ -1,19 +1,18 @@
-"""Compiles emitted modules into Triton's cache, in a process of its own and without a GPU.
+"""Compiles emitted modules into Triton's cache, in processes of their own and without a GPU.
 
-Each line of stdin is a request, each line of stdout the answer: why it failed, or null. Launches
-with stand-ins for tensors have the kernels compiled as the process that measures will ask for
-them, so that it finds them in Triton's cache. It imports little, so that it starts fast.
+Launches with stand-ins for tensors have the kernels compiled as the process that measures will ask
+for them, so that it finds them in Triton's cache.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 from typing import Any
 
 from coda_ir.cache.modules import load_source
+from coda_ir.launching.forked import Request, serve
 from coda_ir.launching.kernels_ahead import compile_launch
 
 
@@ -33,11 +32,16 @@ class _Driver:
         return 0
 
 
-def compile_module(request: dict[str, Any]) -> None:
-    """Compile the kernels of a module by their launches. Raises what Triton raises."""
-    module = load_source(request["source"], request["name"])
-    for launch in request["launches"]:
-        compile_launch(module, launch)
+def compile_module(request: Request) -> str | None:
+    """Compile the kernels of a module by their launches. Returns why that failed, if it did."""
+    try:
+        module = load_source(request["source"], request["name"])
+        for launch in request["launches"]:
+            compile_launch(module, launch)
+    except Exception as error:
+        # The boundary of the process: whatever a candidate fails with is told of it.
+        return f"{type(error).__name__}: {error}"[-2000:]
+    return None
 
 
 def prepare(target: tuple[Any, ...]) -> None:
@@ -47,21 +51,6 @@ def prepare(target: tuple[Any, ...]) -> None:
     runtime.driver.set_active(_Driver(compiler.GPUTarget(*target)))
 
 
-def main() -> None:
-    """Serve requests until stdin ends; what Triton prints goes to stderr."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    prepare(tuple(json.loads(sys.argv[1])))
-    for line in sys.stdin:
-        failure: str | None = None
-        try:
-            compile_module(json.loads(line))
-        except Exception as error:
-            # The boundary of the process: whatever a candidate fails with is told of it.
-            failure = f"{type(error).__name__}: {error}"[-2000:]
-        answers.write(json.dumps(failure) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    prepare(tuple(json.loads(sys.argv[1])))
+    serve(compile_module)

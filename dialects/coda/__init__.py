@@ -18,7 +18,9 @@ from coda_ir.dialects.coda.block import (
     RopeOp,
 )
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
+from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
+    BY_OVERLOAD,
     ELEMENTWISE_OPS,
     REAL_FUNCTIONS,
     AbsOp,
@@ -37,6 +39,7 @@ from coda_ir.dialects.coda.elementwise import (
     MinimumOp,
     MulOp,
     NegOp,
+    PowOp,
     Relu2Op,
     ReluOp,
     RsqrtOp,
@@ -69,17 +72,19 @@ from coda_ir.dialects.coda.gradients import (
 )
 from coda_ir.dialects.coda.library import (
     LIBRARY_CALL_OPS,
+    ConvolutionOp,
     CumsumOp,
     GatherOp,
     GroupNormOp,
     IndexOp,
-    LibraryCallOp,
     OneHotOp,
     ScatterOp,
     SortOp,
     TopkOp,
 )
-from coda_ir.dialects.coda.linear import LinearOp, MatmulOp
+from coda_ir.dialects.coda.library_call import LibraryCallOp
+from coda_ir.dialects.coda.linear import PATCHES, LinearOp, MatmulOp
+from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -87,7 +92,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
     "coda",
@@ -95,6 +100,7 @@ Coda = Dialect(
         *ELEMENTWISE_OPS,
         CastOp,
         ConstantOp,
+        PositionsOp,
         LinearOp,
         MatmulOp,
         RMSNormOp,
@@ -111,6 +117,7 @@ Coda = Dialect(
         ReshapeOp,
         TransposeOp,
         SliceOp,
+        ShiftOp,
         ConcatOp,
         *LIBRARY_CALL_OPS,
         BarrierOp,
@@ -121,10 +128,13 @@ Coda = Dialect(
 
 __all__ = [
     "ACTIVATIONS",
+    "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_TAPS",
+    "PATCHES",
     "REAL_FUNCTIONS",
     "ROPE_LAYOUTS",
     "AbsOp",
@@ -141,6 +151,7 @@ __all__ = [
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
+    "ConvolutionOp",
     "CrossEntropyGradOp",
     "CrossEntropyOp",
     "CumsumOp",
@@ -173,6 +184,8 @@ __all__ = [
     "NormStatsOp",
     "OneHotOp",
     "PadOp",
+    "PositionsOp",
+    "PowOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",
@@ -182,6 +195,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "ShiftOp",
     "SigmoidOp",
     "SignOp",
     "SiluOp",
@@ -198,4 +212,6 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "positions_in",
+    "shifted_convolution",
 ]

@@ -10,12 +10,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
-from coda_ir.dialects.coda.elementwise import DivOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
+from coda_ir.dialects.coda.positions import positions_in
 from coda_ir.dialects.coda.reductions import ReduceOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
 
 
 def _at(op: Operation, new: Operation) -> Operation:
@@ -69,6 +70,56 @@ class FoldReshape(RewritePattern):
             rewriter.replace(op, (), (op.x,))
         elif isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
             rewriter.replace(op, _at(op, ReshapeOp(op.x.owner.x, shape_of(op.result))))
+
+
+class ReshapePositions(RewritePattern):
+    """reshape(f(x)) -> f(reshape(x)) where x is made of positions: kernels compute x under any
+    shape.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
+        inner = op.x.owner
+        if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
+            return
+        assert isinstance(inner, Operation)
+        operands: list[SSAValue] = []
+        views: list[Operation] = []
+        for operand in inner.operands:
+            if shape_of(operand):
+                views.append(_at(op, ReshapeOp(operand, shape_of(op.result))))
+                views[-1].attributes |= op.attributes
+                operand = views[-1].results[0]
+            operands.append(operand)
+        moved = type(inner).create(
+            operands=operands, properties=inner.properties, result_types=[op.result.type]
+        )
+        rewriter.replace(op, (*views, _at(inner, moved)), (moved.results[0],))
+
+
+MAX_STEPS = 8
+"""Operators between positions and a reshape, at most."""
+
+
+def _is_of_positions(value: SSAValue) -> bool:
+    """Whether a few operators on one tensor and numbers compute `value` from positions."""
+    for step in range(MAX_STEPS):
+        if positions_in(value) is not None:
+            return step > 0
+        op = value.owner
+        if not isinstance(op, ElementwiseOp | CastOp):
+            return False
+        tensors = [operand for operand in op.operands if shape_of(operand)]
+        numbers = [operand for operand in op.operands if not shape_of(operand)]
+        is_like_one = all(shape_of(tensor) == shape_of(value) for tensor in tensors)
+        if len(set(tensors)) != 1 or not is_like_one or not all(map(_is_number, numbers)):
+            return False
+        value = tensors[0]
+    return False
+
+
+def _is_number(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp)
 
 
 class FoldTranspose(RewritePattern):
@@ -142,6 +193,18 @@ class FoldNeg(RewritePattern):
     def match_and_rewrite(self, op: NegOp, rewriter: PatternRewriter) -> None:
         if isinstance(op.operand.owner, NegOp):
             rewriter.replace(op, (), (op.operand.owner.operand,))
+
+
+class FoldAddOfZero(RewritePattern):
+    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
+        for kept, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            is_zero = isinstance(added.owner, ConstantOp) and added.owner.number == 0
+            if is_zero and kept.type == op.result.type and not is_float(element_type_of(kept)):
+                rewriter.replace(op, (), (kept,))
+                return
 
 
 class FoldMulByOne(RewritePattern):
@@ -233,11 +296,13 @@ CANONICALIZATIONS.extend(
         FoldCast(),
         NarrowBeforeReshape(),
         FoldReshape(),
+        ReshapePositions(),
         FoldTranspose(),
         FoldSlice(),
         FoldConcat(),
         ConcatBeforeViews(),
         FoldNeg(),
+        FoldAddOfZero(),
         FoldMulByOne(),
         FoldDivByOne(),
         FoldSumTo(),

@@ -8,6 +8,7 @@ float64 follow.
 
 from abc import ABC
 from collections.abc import Sequence
+from math import isfinite
 from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
@@ -42,7 +43,9 @@ class AddOp(BinaryOp):
 
     name = "coda.add"
     ATEN: ClassVar[str | None] = "add.Tensor"
+    ALIASES: ClassVar[tuple[str, ...]] = ("add.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
@@ -51,6 +54,7 @@ class SubOp(BinaryOp):
 
     name = "coda.sub"
     ATEN: ClassVar[str | None] = "sub.Tensor"
+    ALIASES: ClassVar[tuple[str, ...]] = ("sub.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
@@ -60,6 +64,7 @@ class MulOp(BinaryOp):
 
     name = "coda.mul"
     ATEN: ClassVar[str | None] = "mul.Tensor"
+    ALIASES: ClassVar[tuple[str, ...]] = ("mul.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     traits = traits_def(Pure(), FoldsAway())
 
@@ -70,6 +75,7 @@ class DivOp(BinaryOp):
 
     name = "coda.div"
     ATEN: ClassVar[str | None] = "div.Tensor"
+    ALIASES: ClassVar[tuple[str, ...]] = ("div.Scalar",)
     traits = traits_def(Pure(), FoldsAway())
 
 
@@ -319,6 +325,25 @@ class EluOp(UnaryOp):
         super().__init__(operand, alpha=FloatAttr(alpha, 64))
 
 
+@irdl_op_definition
+class PowOp(UnaryOp):
+    """x to a constant power other than 0: NaN where x is below 0 and the exponent is not whole.
+
+    `coda.pow %x {exponent = 0.3 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>`
+    """
+
+    name = "coda.pow"
+    exponent = prop_def(FloatAttr)
+
+    def __init__(self, operand: SSAValue | Operation, exponent: float):
+        super().__init__(operand, exponent=FloatAttr(exponent, 64))
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not (exponent := self.exponent.value.data) or not isfinite(exponent):
+            raise VerifyException(f"property exponent is {exponent}, expected a number but 0")
+
+
 class _BooleanOp(ElementwiseOp, ABC):
     """An operator on truth values."""
 
@@ -331,6 +356,7 @@ class LogicalNotOp(UnaryOp, _BooleanOp):
 
     name = "coda.logical_not"
     ATEN: ClassVar[str | None] = "logical_not.default"
+    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_not.default",)
 
 
 @irdl_op_definition
@@ -339,6 +365,7 @@ class LogicalAndOp(BinaryOp, _BooleanOp):
 
     name = "coda.logical_and"
     ATEN: ClassVar[str | None] = "logical_and.default"
+    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_and.Tensor", "bitwise_and.Scalar")
 
 
 @irdl_op_definition
@@ -347,6 +374,7 @@ class LogicalOrOp(BinaryOp, _BooleanOp):
 
     name = "coda.logical_or"
     ATEN: ClassVar[str | None] = "logical_or.default"
+    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_or.Tensor", "bitwise_or.Scalar")
 
 
 @irdl_op_definition
@@ -392,6 +420,7 @@ class WhereOp(ElementwiseOp):
 
     name = "coda.where"
     ATEN: ClassVar[str | None] = "where.self"
+    ALIASES: ClassVar[tuple[str, ...]] = ("where.ScalarOther", "where.ScalarSelf")
     ELEMENTS: ClassVar[Elements] = Elements.ANY
     condition = operand_def(TensorType)
     lhs = operand_def(TensorType)
@@ -460,6 +489,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     SiluOp,
     SoftplusOp,
     EluOp,
+    PowOp,
     ReluOp,
     Relu2Op,
     GeluOp,
@@ -476,3 +506,11 @@ REAL_FUNCTIONS: dict[str, type[RealFunction]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, RealFunction)
 }
 """By their names in `.coda`."""
+
+BY_OVERLOAD: dict[str, type[ElementwiseOp]] = {
+    overload: op
+    for op in ELEMENTWISE_OPS
+    for overload in (op.ATEN, *op.ALIASES)
+    if overload is not None
+}
+"""By the overload of ATen: what the exporter and the pass `raise-elementwise` look up."""

@@ -50,6 +50,8 @@ class ElementwiseOp(CodaOp, ABC):
     ATEN: ClassVar[str | None] = None
     """The overload of ATen that computes it; None where there is none, or not with its properties
     alone."""
+    ALIASES: ClassVar[tuple[str, ...]] = ()
+    """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
     """The element types of the operands."""
 

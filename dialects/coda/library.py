@@ -1,10 +1,9 @@
 """Operators that run as one call of PyTorch: rows and elements by number, order, running sums,
-normalized groups of channels.
+normalized groups of channels, convolutions.
 """
 
-from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -12,25 +11,31 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     FloatAttr,
     IntegerAttr,
-    IntegerType,
-    StringAttr,
     TensorType,
-    i1,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import (
+    Extents,
+    LibraryCallOp,
+    expect_count,
+    expect_floats,
+    expect_i64,
+    expect_integers,
+    expect_other_dims,
+    expect_rank,
+    replaced,
+)
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
@@ -40,209 +45,6 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     shape_of,
 )
-from coda_ir.dialects.template import ArgumentTemplate
-
-Extents: TypeAlias = tuple[Any, ...]
-"""Numbers, where `DYNAMIC_INDEX` is an open one, or symbols."""
-Given: TypeAlias = "int | float | Sequence[int]"
-"""The value of a property in Python."""
-
-
-class LibraryCallOp(CodaOp, ABC):
-    """An operator that runs as a call of an overload of ATen.
-
-    The class states what everything else follows from: types and symbols of the results, the call
-    that the reference, float64 and the emitted module make, and which calls of PyTorch the pass
-    `raise-library-calls` replaces by it.
-    """
-
-    ATEN: ClassVar[str]
-    """The overload, without its namespace."""
-    PARAMETERS: ClassVar[tuple[str, ...]]
-    """The parameters of the overload in order, as this operator names its operands and properties:
-    like ATen, but for the first one.
-    """
-    FIXED: ClassVar[Mapping[str, object]] = {}
-    """Parameters of the overload that are no choice here, with their values."""
-    RULE: ClassVar[Callable[..., Sequence[Extents]]]
-    """The extents of the results from those of the operands, and from the properties by name."""
-    ELEMENTS: ClassVar[Sequence[Attribute | None]] = (None,)
-    """The element type of each result; None for that of the first operand."""
-    FUSES_IF: ClassVar[str]
-    """The condition under which an epilogue could compute it, which does not hold."""
-
-    traits = traits_def(Pure())
-
-    def __init__(self, *operands: SSAValue | Operation, **given: Given):
-        """Build the operator; a negative `dim` counts from the back."""
-        self._build([[operand] for operand in operands], **given)
-
-    def _build(self, segments: Sequence[Sequence[SSAValue | Operation]], **given: Given) -> None:
-        """Infer the results; `segments` are the operands of each definition."""
-        segments = [[SSAValue.get(value) for value in segment] for segment in segments]
-        values = [cast(SSAValue, value) for segment in segments for value in segment]
-        dim = given.get("dim")
-        if isinstance(dim, int) and dim < 0:
-            given["dim"] = dim + len(shape_of(values[0]))
-        extents = type(self).RULE(*map(shape_of, values), **given)
-        elements = [element or element_type_of(values[0]) for element in self.ELEMENTS]
-        super().__init__(
-            operands=segments,
-            properties={name: _attribute(value) for name, value in given.items()},
-            result_types=[
-                TensorType(element, static_extents(each))
-                for element, each in zip(elements, extents, strict=True)
-            ],
-        )
-
-    # The parts of a call of PyTorch, as `torch.CallOp` has them.
-
-    @property
-    def callee(self) -> StringAttr:
-        """The full name of the overload."""
-        return StringAttr(f"aten.{self.ATEN}")
-
-    @property
-    def inputs(self) -> Sequence[SSAValue]:
-        """The tensors among the arguments."""
-        return self.operands
-
-    @property
-    def outputs(self) -> Sequence[SSAValue]:
-        """All results of the overload."""
-        return self.results
-
-    @property
-    def picks(self) -> None:
-        """None: the results are all those of the overload."""
-        return None
-
-    @property
-    def arguments(self) -> StringAttr:
-        """The arguments of the call as text: `{0}, 1, {1}`."""
-        return StringAttr(", ".join(map(self.argument, self.PARAMETERS)))
-
-    @property
-    def template(self) -> ArgumentTemplate:
-        """The arguments of the call as data."""
-        return ArgumentTemplate.parse(self.arguments.data)
-
-    def argument(self, name: str) -> str:
-        """The text of one argument: an operand by its number, or the value of a property."""
-        if name in self.FIXED:
-            return repr(self.FIXED[name])
-        value = getattr(self, name)
-        return self.tensor(value) if isinstance(value, SSAValue) else repr(_value(value))
-
-    def tensor(self, value: SSAValue) -> str:
-        """The text of an operand as an argument."""
-        return f"{{{list(self.operands).index(value)}}}"
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The values of the properties by name."""
-        return {name: _value(attribute) for name, attribute in self.properties.items()}
-
-    @property
-    def index(self) -> "tuple[int, SSAValue, int] | None":
-        """The number of the operand of integers, and the dimension of a value whose elements they
-        name; None where there is no such operand.
-        """
-        return None
-
-    def result_extents(self, operands: Sequence[Extents]) -> Sequence[Extents]:
-        """The extents of the results from those of the operands."""
-        return type(self).RULE(*operands, **self.given)
-
-    def check(self) -> None:
-        """Raise unless operands and properties fit together."""
-
-    def verify_(self) -> None:
-        if "dim" in self.properties:
-            _expect_dim(self.given["dim"], self.operands[0])
-        self.check()
-        extents = self.result_extents([shape_of(value) for value in self.operands])
-        first = element_type_of(self.operands[0])
-        for number, result in enumerate(self.results):
-            what = f"result {number}" if len(self.results) > 1 else "result"
-            expect_shape(what, result, static_extents(extents[number]))
-            expect_element_type(what, result, self.ELEMENTS[number] or first)
-
-
-def static_extents(extents: Extents) -> tuple[int, ...]:
-    """The extents of a type, in which symbols are open."""
-    return tuple(extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in extents)
-
-
-def _attribute(value: Given) -> Attribute:
-    match value:
-        case bool():
-            return BoolAttr.from_bool(value)
-        case int():
-            return IntegerAttr(value, 64)
-        case float():
-            return FloatAttr(value, 64)
-        case _:
-            return ArrayAttr(IntegerAttr(item, 64) for item in value)
-
-
-def _value(attribute: Attribute | None) -> Any:
-    match attribute:
-        case IntegerAttr():
-            number = attribute.value.data
-            return bool(number) if attribute.type == i1 else number
-        case FloatAttr():
-            return attribute.value.data
-        case ArrayAttr():
-            return [_value(item) for item in cast(ArrayAttr[Attribute], attribute)]
-        case _:
-            return None
-
-
-def _expect_dim(dim: int, x: SSAValue) -> None:
-    rank = len(shape_of(x))
-    if not 0 <= dim < rank:
-        raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
-
-
-def _expect_integers(what: str, value: SSAValue) -> None:
-    element = element_type_of(value)
-    if not isinstance(element, IntegerType) or element == i1:
-        raise VerifyException(f"operand {what} has element type {element}, expected i32 or i64")
-
-
-def _expect_i64(what: str, value: SSAValue) -> None:
-    if element_type_of(value) != i64:
-        raise VerifyException(
-            f"operand {what} has element type {element_type_of(value)}, expected i64"
-        )
-
-
-def _expect_floats(what: str, value: SSAValue) -> None:
-    if not is_float(element_type_of(value)):
-        raise VerifyException(
-            f"operand {what} has element type {element_type_of(value)}, expected a float type"
-        )
-
-
-def _expect_other_dims(what: str, value: SSAValue, x: SSAValue, dim: int) -> None:
-    """Raise unless `value` has the extents of x in all dimensions but `dim`."""
-    shape = list(shape_of(x))
-    if len(shape_of(value)) == len(shape):
-        shape[dim] = shape_of(value)[dim]
-    expect_shape(f"operand {what}", value, shape)
-
-
-def _one_of(name: str, value: int, extent: int, what: str) -> None:
-    if value < 1 or (extent != DYNAMIC_INDEX and value > extent):
-        limit = "1 or more" if extent == DYNAMIC_INDEX else f"1 to {extent}"
-        raise VerifyException(f"property {name} is {value}, expected {limit}, the {what}")
-
-
-def _replaced(x: Extents, dim: int, *extents: Any) -> Extents:
-    """The extents `x` with others in place of that of `dim`."""
-    return (*x[:dim], *extents, *x[dim + 1 :])
-
 
 # Rows and elements by number.
 
@@ -258,7 +60,7 @@ class IndexOp(LibraryCallOp):
     name = "coda.index"
     ATEN: ClassVar = "index.Tensor"
     PARAMETERS: ClassVar = ("x", "ids")
-    RULE: ClassVar = staticmethod(lambda x, ids, dim: [_replaced(x, dim, *ids)])
+    RULE: ClassVar = staticmethod(lambda x, ids, dim: [replaced(x, dim, *ids)])
     FUSES_IF: ClassVar = "a row of the result needs the row of the same number alone"
 
     x = operand_def(TensorType)
@@ -276,7 +78,7 @@ class IndexOp(LibraryCallOp):
         return 1, self.x, self.given["dim"]
 
     def check(self) -> None:
-        _expect_integers("ids", self.ids)
+        expect_integers("ids", self.ids)
 
 
 @irdl_op_definition
@@ -304,8 +106,8 @@ class GatherOp(LibraryCallOp):
         return 1, self.x, self.given["dim"]
 
     def check(self) -> None:
-        _expect_i64("ids", self.ids)
-        _expect_other_dims("ids", self.ids, self.x, self.given["dim"])
+        expect_i64("ids", self.ids)
+        expect_other_dims("ids", self.ids, self.x, self.given["dim"])
 
 
 @irdl_op_definition
@@ -336,8 +138,8 @@ class ScatterOp(LibraryCallOp):
         return 1, self.x, self.given["dim"]
 
     def check(self) -> None:
-        _expect_i64("ids", self.ids)
-        _expect_other_dims("ids", self.ids, self.x, self.given["dim"])
+        expect_i64("ids", self.ids)
+        expect_other_dims("ids", self.ids, self.x, self.given["dim"])
         expect_shape("operand values", self.values, shape_of(self.ids))
         expect_element_type("operand values", self.values, element_type_of(self.x))
 
@@ -365,8 +167,8 @@ class OneHotOp(LibraryCallOp):
         return 0, self.result, -1
 
     def check(self) -> None:
-        _expect_i64("ids", self.ids)
-        _one_of("classes", self.given["classes"], DYNAMIC_INDEX, "number of columns")
+        expect_i64("ids", self.ids)
+        expect_count("classes", self.given["classes"], DYNAMIC_INDEX, "number of columns")
 
 
 # Order and running sums.
@@ -384,7 +186,7 @@ class TopkOp(LibraryCallOp):
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
     FIXED: ClassVar[Mapping[str, object]] = {"largest": True}
-    RULE: ClassVar = staticmethod(lambda x, k, dim: [_replaced(x, dim, k)] * 2)
+    RULE: ClassVar = staticmethod(lambda x, k, dim: [replaced(x, dim, k)] * 2)
     ELEMENTS: ClassVar = (None, i64)
     FUSES_IF: ClassVar = "the whole row is on chip"
 
@@ -395,7 +197,9 @@ class TopkOp(LibraryCallOp):
     ids = result_def(TensorType)
 
     def check(self) -> None:
-        _one_of("k", self.given["k"], shape_of(self.x)[self.given["dim"]], "elements along dim")
+        expect_count(
+            "k", self.given["k"], shape_of(self.x)[self.given["dim"]], "elements along dim"
+        )
 
 
 @irdl_op_definition
@@ -445,7 +249,7 @@ class CumsumOp(LibraryCallOp):
 
     def check(self) -> None:
         if not is_float(element_type_of(self.x)):
-            _expect_i64("x", self.x)
+            expect_i64("x", self.x)
 
 
 # Channels before positions: B x C x S1 x ...
@@ -492,7 +296,7 @@ class GroupNormOp(LibraryCallOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
-        _expect_floats("x", self.x)
+        expect_floats("x", self.x)
         channels, groups = shape_of(self.x)[1], self.given["groups"]
         if groups < 1 or (channels != DYNAMIC_INDEX and channels % groups):
             raise VerifyException(
@@ -506,6 +310,117 @@ class GroupNormOp(LibraryCallOp):
             expect_element_type(f"operand {what}", value, element_type_of(self.x))
 
 
+def _convolved(
+    x: Extents,
+    weight: Extents,
+    *_: Extents,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> list[Extents]:
+    """B x O x T1 x ...: the places of windows over the padded positions."""
+    steps = zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
+    return [(x[0], weight[0], *(_windows(*step) for step in steps))]
+
+
+OPEN = "?"
+"""An extent that a shape rule cannot express."""
+
+
+def _windows(extent: Any, size: Any, stride: int, padding: int, gap: int) -> Any:
+    missing = gap * (size - 1) - 2 * padding
+    if stride == 1 and missing == 0:
+        return extent
+    if not isinstance(extent, int) or extent == DYNAMIC_INDEX:
+        return OPEN
+    return (extent - missing - 1) // stride + 1
+
+
+@irdl_op_definition
+class ConvolutionOp(LibraryCallOp):
+    """Products of windows of x (B x C x S1 x ..) with a weight (O x C / groups x K1 x ..), plus a
+    bias: B x O x T1 x .., as `torch.nn.functional.conv1d` and its relatives have it.
+
+    `coda.convolution %x, %w {stride = [1], padding = [2], dilation = [1], groups = 8 : i64} :
+    (tensor<?x8x?xbf16>, tensor<8x1x3xbf16>) -> tensor<?x8x?xbf16>`
+    """
+
+    name = "coda.convolution"
+    ATEN: ClassVar = "convolution.default"
+    PARAMETERS: ClassVar = (
+        *("x", "weight", "bias", "stride", "padding", "dilation"),
+        *("transposed", "output_padding", "groups"),
+    )
+    FIXED: ClassVar[Mapping[str, object]] = {"transposed": False}
+    RULE: ClassVar = staticmethod(_convolved)
+    FUSES_IF: ClassVar = "each element of the input is in one window"
+
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    stride = prop_def(ArrayAttr[IntegerAttr])
+    padding = prop_def(ArrayAttr[IntegerAttr])
+    dilation = prop_def(ArrayAttr[IntegerAttr])
+    groups = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        *bias: SSAValue | Operation,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+    ):
+        steps = {"stride": stride, "padding": padding, "dilation": dilation}
+        self._build([[x], [weight], bias], **steps, groups=groups)
+
+    def check(self) -> None:
+        rank, groups = len(shape_of(self.x)), self.given["groups"]
+        expect_rank_at_least("operand x", self.x, 3)
+        expect_floats("x", self.x)
+        expect_rank("operand weight", self.weight, rank)
+        outputs, inputs, *_ = shape_of(self.weight)
+        channels = shape_of(self.x)[1]
+        for what in ("stride", "padding", "dilation"):
+            if len(self.given[what]) != rank - 2:
+                raise VerifyException(
+                    f"property {what} has {len(self.given[what])} numbers, expected {rank - 2}, "
+                    "one for each dimension of positions"
+                )
+        if groups < 1 or (outputs != DYNAMIC_INDEX and outputs % groups):
+            raise VerifyException(
+                f"property groups is {groups}, expected a divisor of the {outputs} channels of the "
+                "result"
+            )
+        if DYNAMIC_INDEX not in (channels, inputs) and channels != inputs * groups:
+            raise VerifyException(
+                f"operand x has {channels} channels, expected {groups} groups of {inputs}"
+            )
+        expect_element_type("operand weight", self.weight, element_type_of(self.x))
+        if self.bias is not None:
+            expect_shape("operand bias", self.bias, (outputs,))
+            expect_element_type("operand bias", self.bias, element_type_of(self.x))
+
+    def argument(self, name: str) -> str:
+        if name == "output_padding":
+            return repr([0] * len(self.kernel))
+        return super().argument(name)
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """The extents of a window."""
+        return shape_of(self.weight)[2:]
+
+    @property
+    def channels(self) -> int:
+        """The number of channels of the result."""
+        return shape_of(self.weight)[0]
+
+
 LIBRARY_CALL_OPS: tuple[type[LibraryCallOp], ...] = (
     IndexOp,
     GatherOp,
@@ -515,4 +430,5 @@ LIBRARY_CALL_OPS: tuple[type[LibraryCallOp], ...] = (
     SortOp,
     CumsumOp,
     GroupNormOp,
+    ConvolutionOp,
 )

@@ -50,6 +50,10 @@ def _verify_linear(
         raise VerifyException("linear maps need floating-point operands and results")
 
 
+PATCHES = "coda.patches"
+"""The attribute of a linear map of the patches of an image, which was a convolution."""
+
+
 @irdl_op_definition
 class LinearOp(CodaOp):
     """x · Wᵀ (+ b) with the weight as PyTorch stores it: W is N x K.

@@ -1,4 +1,4 @@
-"""Operators that move or view elements: reshape, transpose, slice, concat."""
+"""Operators that move or view elements: reshape, transpose, slice, shift, concat."""
 
 from collections.abc import Sequence
 from math import prod
@@ -25,6 +25,7 @@ from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
+    expect_rank_at_least,
     expect_shape,
     format_shape,
     shape_of,
@@ -140,6 +141,40 @@ class SliceOp(CodaOp):
             )
         shape[dim] = stop - start
         expect_shape("result", self.result, shape)
+        expect_element_type("result", self.result, element_type_of(self.x))
+
+
+@irdl_op_definition
+class ShiftOp(CodaOp):
+    """x later by `by` positions, which are the dimension before the last one: row t of the result
+    is row t − by of x, and 0 where x has no such row.
+
+    Pointwise kernels read the rows where they are. A causal convolution of each column is a sum of
+    shifted rows.
+
+    `coda.shift %x {by = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>`
+    """
+
+    name = "coda.shift"
+    x = operand_def(TensorType)
+    by = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, by: int):
+        x = SSAValue.get(x)
+        super().__init__(
+            operands=[x], properties={"by": IntegerAttr(by, 64)}, result_types=[x.type]
+        )
+
+    @property
+    def distance(self) -> int:
+        """The number of positions; negative where rows come earlier."""
+        return self.by.value.data
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 2)
+        expect_shape("result", self.result, shape_of(self.x))
         expect_element_type("result", self.result, element_type_of(self.x))
 
 

@@ -32,13 +32,14 @@ from coda_ir.dialects.gemm.numerics import (
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
-from coda_ir.dialects.gemm.schedules import ScheduleAttr
+from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
 from coda_ir.dialects.gemm.segment import (
     DomainSegment,
     Port,
     Result,
     Segment,
     is_wide_partial,
+    kept_dims,
     partial_arguments,
     partial_type,
     region_type,
@@ -118,7 +119,9 @@ __all__ = [
     "TunedAttr",
     "YieldOp",
     "exact_number",
+    "is_power_of_two",
     "is_wide_partial",
+    "kept_dims",
     "numerics_mode",
     "partial_arguments",
     "partial_type",

@@ -312,8 +312,9 @@ class FinalizeOp(IRDLOperation):
     """Combines tile partials to vectors and applies a scalar region to the combined values.
 
     `row` combines the last dimension of (... x tiles); the results are (... x 1) or (...).
-    `col` combines the first dimension of (tiles x N); the results are (N). The extra ports are
-    `col` (one element per result element, in either direction) or `scalar`.
+    `col` combines the dimension before the last of (... x tiles x N); the results are (... x N),
+    where `...` are the dimensions of samples, if their rows were combined by sample. The extra
+    ports are `col` (one element per result element, in either direction) or `scalar`.
 
         %rstd = gemm.finalize row (add %ssq : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
         ^epilogue(%sum : f32):

@@ -78,6 +78,11 @@ def _emit_elu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -
     return builder.select(builder.compare("ole", x, builder.constant(0.0)), below, x)
 
 
+def _emit_pow(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, coda.PowOp)
+    return builder.insert(math.PowFOp(args[0], builder.constant(op.exponent.value.data)))
+
+
 def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     curve = builder.insert(math.Log1pOp(builder.exp(x)))
     return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
@@ -168,6 +173,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.SiluOp: _unary(ScalarBuilder.silu),
     elementwise.SoftplusOp: _unary(_softplus),
     coda.EluOp: _emit_elu,
+    coda.PowOp: _emit_pow,
     coda.ReluOp: _unary(ScalarBuilder.relu),
     coda.Relu2Op: _unary(ScalarBuilder.relu2),
     coda.GeluOp: _emit_gelu,
@@ -189,11 +195,11 @@ def is_pointwise(op: object) -> bool:
     return (
         type(op) in _EMIT
         and isinstance(op, Operation)
-        and all(_is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
+        and all(is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
     )
 
 
-def _is_scalar(type: Attribute) -> bool:
+def is_scalar(type: Attribute) -> bool:
     """Return whether regions compute with elements of `type`."""
     return computes_in_float32(type) or isinstance(type, IntegerType)
 

@@ -17,6 +17,10 @@ MOST_SPLITS = 64
 """Programs that share the K of a tile: the last one loads what all of them have summed."""
 
 
+def is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
 @irdl_attr_definition
 class ScheduleAttr(ParametrizedAttribute):
     """How a GEMM is computed, never what: main loop, tile shape (BM x BN x BK), warps, pipeline
@@ -24,6 +28,9 @@ class ScheduleAttr(ParametrizedAttribute):
     K of a tile (`split_k`, left out where it is 1).
 
     `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
+
+    Extents of a tile are powers of two. Warp-specialized, BN may be three times one: a tile of 192
+    columns is multiplied as 128 and 64 of them.
     """
 
     name = "gemm.schedule"
@@ -93,6 +100,12 @@ class ScheduleAttr(ParametrizedAttribute):
         """Of a tile, per thread."""
         return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
 
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """The columns of a tile that are multiplied together: BN, or two thirds and one third."""
+        bn = self.block_n.data
+        return (bn,) if is_power_of_two(bn) else (2 * bn // 3, bn // 3)
+
     def with_split(self, split_k: int) -> "ScheduleAttr":
         """The same with so many programs for the K of a tile."""
         return ScheduleAttr.get(
@@ -106,7 +119,8 @@ class ScheduleAttr(ParametrizedAttribute):
 
     def verify(self) -> None:
         for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):
-            if extent < 16 or extent & (extent - 1):
+            may_be_three = what == "BN" and self.mainloop == "warp_specialized" and extent % 3 == 0
+            if extent < 16 or not is_power_of_two(extent // 3 if may_be_three else extent):
                 raise VerifyException(
                     f"schedule: {what} is {extent}, expected a power of two of at least 16"
                 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32, f64, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
@@ -22,6 +22,8 @@ from coda_ir.dialects.gemm.attrs import (
     ResultPortAttr,
 )
 
+DimT = TypeVar("DimT")
+
 
 class Port(NamedTuple):
     """An operand of an epilogue and how it is indexed."""
@@ -35,6 +37,14 @@ class Result(NamedTuple):
 
     port: ResultPortAttr
     type: AnyTensor
+
+    @property
+    def samples(self) -> int:
+        """The number of leading dimensions that are those of samples, where the rows of each sample
+        are added up; else 0.
+        """
+        is_col = self.port.kind.data == ResultKind.PARTIAL_COL
+        return len(self.type.get_shape()) - 2 if is_col else 0
 
 
 @dataclass
@@ -217,3 +227,9 @@ def partial_arguments(partials: Iterable[SSAValue]) -> list[Attribute]:
 def is_wide_partial(partial: SSAValue) -> bool:
     """Return whether partials are float64."""
     return element_type_of(partial) == f64
+
+
+def kept_dims(partial: Sequence[DimT], axis: str) -> tuple[DimT, ...]:
+    """The dimensions of partials without that of the tiles: the last one by row, the one before
+    the columns by column."""
+    return (*partial[:-1],) if axis == "row" else (*partial[:-2], *partial[-1:])

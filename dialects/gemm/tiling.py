@@ -156,6 +156,10 @@ def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
 
 def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> int:
     parts = epilogue_parts(segment, schedule)
+    if len(schedule.pieces) > 1:
+        if segment.pairing is not None:
+            raise ValueError(f"BN is {schedule.block_n.data}, expected a power of two for pairs")
+        return 3 * max(1, parts // 3)
     while parts > 1 and group > lanes // parts:
         parts //= 2
     size = segment.group_size

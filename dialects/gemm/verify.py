@@ -36,6 +36,7 @@ from coda_ir.dialects.gemm.attrs import (
 from coda_ir.dialects.gemm.segment import (
     Segment,
     is_wide_partial,
+    kept_dims,
     partial_arguments,
     region_type,
 )
@@ -311,7 +312,6 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
         ResultKind.TILE: tuple(domain),
         ResultKind.HALF: (*rows, _halved(n)),
         ResultKind.PARTIAL_ROW: (*rows, DYNAMIC_INDEX),
-        ResultKind.PARTIAL_COL: (DYNAMIC_INDEX, n),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (n, *rows),
     }
@@ -325,19 +325,36 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
         if kind == ResultKind.ACCUMULATE:
             _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
             continue
+        shape = type.get_shape()
+        is_col = kind == ResultKind.PARTIAL_COL
         if kind == ResultKind.GROUP:
             verify_group_result(what, segment, index, n)
             expected_shapes[kind] = group_shape(port, rows, n)
-        shape, expected = type.get_shape(), expected_shapes[kind]
+        elif is_col:
+            expected_shapes[kind] = _partial_col_shape(shape, rows, n)
+        expected = expected_shapes[kind]
         if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
             raise VerifyException(
                 f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
             )
+        if is_col and len(shape) > 2:
+            _verify_sum(what, port.combiner)
         if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
             _verify_wide(what, port.combiner)
         elif kind not in _STORED and type.element_type != f32:
             raise VerifyException(f"{what} has element type {type.element_type}, expected f32")
     _verify_partial_uses(segment)
+
+
+def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
+    """Partials of all rows, or of those of each sample, whose dimensions come first."""
+    samples = max(0, min(len(shape) - 2, len(rows) - 1))
+    return (*rows[:samples], DYNAMIC_INDEX, n)
+
+
+def _verify_sum(what: str, combiner: Attribute) -> None:
+    if combiner != CombinerAttr(Combiner.ADD):
+        raise VerifyException(f"{what} combines the rows of each sample, expected add")
 
 
 def _verify_wide(what: str, combiner: Attribute) -> None:
@@ -430,12 +447,12 @@ def verify_finalize(op: FinalizeOp) -> None:
         raise VerifyException("no partials, expected at least one")
     by_row = op.axis.data == "row"
     first = shape_of(op.partials[0])
-    kept = first[:-1] if by_row else first[1:]
+    kept = kept_dims(first, op.axis.data)
     for index, partial in enumerate(op.partials):
         expect_shape(
             f"partial {index}",
             partial,
-            (*kept, DYNAMIC_INDEX) if by_row else (DYNAMIC_INDEX, *kept),
+            (*kept, DYNAMIC_INDEX) if by_row else (*kept[:-1], DYNAMIC_INDEX, *kept[-1:]),
         )
         if is_wide_partial(partial) and by_row:
             _verify_wide(f"partial {index}", op.combiners.data[index])

@@ -11,7 +11,7 @@ import ast
 from enum import Enum
 from typing import TypeAlias
 
-from coda_ir.dialects.coda.library import LibraryCallOp
+from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch.ops import CallOp, VjpOp
 

@@ -103,6 +103,7 @@ _TENSORS: dict[str, str] = _by_name(
         "sqrt(sum($x * $x))": "norm vector_norm",
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
         "index($x, $z, ${y|0})": "index_select",
+        "convolution($x, $y)": "conv2d conv3d",
         "$x @ $y": "mm",
         "$y @ $z + $x": "addmm",
         "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
@@ -145,8 +146,6 @@ _PYTORCH: dict[str, str] = {
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
     "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
-    "arange": 'torch("aten.arange.default(${x|M}, dtype=torch.float32, device=device)", '
-    "dtype=f32, shape=[${x|M}])",
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
 }
@@ -169,6 +168,8 @@ OTHERS = frozenset(
         *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
         *("fmin", "frexp", "hsplit", "inner", "instance_norm", "ldexp"),
         *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
+        "angle",
+        "range",
         *(
             "amp",
             "geqrf",
@@ -184,6 +185,7 @@ OTHERS = frozenset(
             "nuclear_norm",
             "prelu",
             "print",
+            "angle",
             "range",
             "real",
             "renorm",
@@ -193,6 +195,7 @@ OTHERS = frozenset(
         *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
         *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
         *("native_group_norm", "scatter_add", "scatter_add_", "short", "slice_scatter"),
+        *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""

@@ -61,7 +61,7 @@ NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "tanh": math.tanh,
 }
 MAX_POWER = 16
-"""Larger exponents are no products of x."""
+"""The largest exponent for which x is multiplied with itself."""
 
 
 def unary(call: Invocation) -> Value:
@@ -102,15 +102,13 @@ def clamp(call: Invocation) -> TensorValue:
 
 
 def power(call: Invocation) -> TensorValue:
-    """x to a power that is a whole number or half of one: products, a root and a reciprocal."""
+    """x to a power; one that is a whole number or half of one is made of products and roots."""
     x, exponent = call.float_tensor("x"), call.number("exponent", 1)
+    if not exponent:
+        raise Mistake("pow: exponent is 0, expected another number", argument="exponent")
     whole, half = divmod(abs(exponent), 1)
-    if half not in (0, 0.5) or whole > MAX_POWER or not exponent:
-        raise Mistake(
-            f"pow: exponent is {exponent}, expected a multiple of 1/2 up to {MAX_POWER} but 0",
-            "for positive x, exp(exponent * log(x)) is another power",
-            argument="exponent",
-        )
+    if half not in (0, 0.5) or whole > MAX_POWER:
+        return call.emit(coda.PowOp(x.ssa, float(exponent)), x.dims)
     factors = [x] * int(whole)
     if half:
         root = coda.RsqrtOp if exponent == -0.5 else coda.SqrtOp

@@ -211,6 +211,9 @@ class ExpressionLowering(Evaluator):
             folded = constant_call(node.callee.text, values)
             if folded is not None:
                 return folded
-            return operator.rule(Invocation(node.callee.text, values, self.insert, self.symbols))
+            tensors = [variable.value for variable in self.variables.values()]
+            known = [tensor for tensor in tensors if isinstance(tensor, TensorValue)]
+            name = node.callee.text
+            return operator.rule(Invocation(name, values, self.insert, self.symbols, known))
         except Mistake as mistake:
             return self.call_mistake(mistake, bound, node, operator.signature)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
@@ -47,6 +47,8 @@ class Invocation:
     insert: Callable[[Operation], None]
     symbols: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     """What the symbols of the function stand for, where it is inlined."""
+    tensors: Sequence[TensorValue] = ()
+    """The tensors that the function has computed or been given so far."""
 
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator, whose first result has the symbolic extents `dims`."""
@@ -85,6 +87,13 @@ class Invocation:
         op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)
         op.attributes["coda.dims"] = dims_attribute(dims)
         return self.emit(op, dims)
+
+    def holder(self, size: Dim) -> tuple[SSAValue, int] | None:
+        """A tensor and its dimension that has a symbolic extent; None where there is none."""
+        for tensor in self.tensors:
+            if size in tensor.dims:
+                return tensor.ssa, tensor.dims.index(size)
+        return None
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)
@@ -267,6 +276,13 @@ class Invocation:
                 argument=name,
             )
         return value.items
+
+    def size(self, name: str) -> Dim:
+        value = self.value(name)
+        if isinstance(value, bool) or not isinstance(value, int | SymbolicSize):
+            what = "nothing" if value is None else describe(value)
+            raise Mistake(f"{self.name}: {name} is {what}, expected a size", argument=name)
+        return value
 
     def integers(self, name: str) -> tuple[int, ...]:
         items = self.sizes(name)

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -249,6 +249,16 @@ class OperatorWriter:
         given |= {name: "true" for name, flag in flags.items() if flag is not None}
         return _call("torch", f'"{text}"', *map(self._tensor, op.inputs), **given)
 
+    def arange(self, op: coda.PositionsOp) -> Text:
+        (dim,), (start, step) = self._shapes.dims(op.result), op.first_and_step
+        size = self._known(dim)
+        if size == "-1":
+            raise Inexpressible("the sizes of the result are not known by name")
+        element = element_name(op.result)
+        given = {"start": str(start), "step": str(step), "dtype": element}
+        defaults = {"start": "0", "step": "1", "dtype": "i64"}
+        return _call("arange", size, **{k: v for k, v in given.items() if defaults[k] != v})
+
     def concat(self, op: coda.ConcatOp) -> Text:
         dim, rank = op.dim.value.data, len(self._shapes.dims(op.result))
         given = {} if dim == rank - 1 else {"dim": str(dim)}
@@ -261,6 +271,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GeluOp: OperatorWriter.gelu,
     coda.SoftcapOp: OperatorWriter.softcap,
     coda.EluOp: OperatorWriter.with_properties,
+    coda.PowOp: OperatorWriter.with_properties,
     coda.CompareOp: OperatorWriter.compare,
     coda.WhereOp: OperatorWriter.where,
     coda.LogicalNotOp: OperatorWriter.logical_not,
@@ -280,6 +291,8 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
     coda.ConcatOp: OperatorWriter.concat,
+    coda.PositionsOp: OperatorWriter.arange,
+    coda.ShiftOp: OperatorWriter.with_properties,
     **dict.fromkeys(coda.LIBRARY_CALL_OPS, OperatorWriter.with_properties),
     CallOp: OperatorWriter.torch_call,
 }
@@ -323,6 +336,9 @@ def _property_text(name: str, value: Attribute) -> str:
             return number_text(value.value.data)
         case StringAttr():
             return f'"{value.data}"'
+        case ArrayAttr():
+            items = cast(ArrayAttr[Attribute], value)
+            return f"[{', '.join(_property_text(name, item) for item in items)}]"
         case UnitAttr() if name in ("per_column", "bias_only", "adjacent"):
             return "true"
         case _:

@@ -13,6 +13,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
 from coda_ir.frontends.coda_text.casts import cast
+from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     LOGICAL,
@@ -54,18 +55,25 @@ class Operator(NamedTuple):
     rule: Rule
 
 
+def _expect_depth(
+    call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, remedy: str
+) -> None:
+    """Raises Mistake where K of the weight is another one than that of x."""
+    if x.dims[-1] != depth:
+        raise Mistake(
+            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
+            f"and {format_dim(depth)} in w",
+            remedy,
+            argument="w",
+        )
+
+
 def linear(call: Invocation) -> TensorValue:
     x, w, bias = call.float_tensor("x", least_rank=1), call.tensor("w", 2), call.given("b")
     call.expect_element("w", w, x.type.element, "x")
     rows, columns = w.dims
-    if x.dims[-1] != columns:
-        fits = x.dims[-1] == rows
-        raise Mistake(
-            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
-            f"and {format_dim(columns)} in w",
-            "a weight stored as K x N goes with x @ w" if fits else "w is N x K",
-            argument="w",
-        )
+    other = "a weight stored as K x N goes with x @ w" if x.dims[-1] == rows else "w is N x K"
+    _expect_depth(call, x, w, columns, other)
     b = call.tensor("b") if bias else None
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
@@ -78,14 +86,8 @@ def matmul(call: Invocation) -> TensorValue:
     x, w = call.float_tensor("x", least_rank=1), call.tensor("w", 2)
     call.expect_element("w", w, x.type.element, "x")
     rows, columns = w.dims
-    if x.dims[-1] != rows:
-        fits = x.dims[-1] == columns
-        raise Mistake(
-            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
-            f"and {format_dim(rows)} in w",
-            "a weight stored as N x K goes with linear(x, w)" if fits else "w is K x N",
-            argument="w",
-        )
+    stored = "a weight stored as N x K goes with linear(x, w)"
+    _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
     op = coda.MatmulOp(x.ssa, w.ssa, result_element_type=_dtype(call))
     return call.emit(op, (*x.dims[:-1], columns))
 
@@ -344,7 +346,7 @@ _RULES: dict[str, Rule] = {
 
 def _table() -> dict[str, Operator]:
     operators = [Operator(signature(text), rule) for text, rule in _RULES.items()]
-    more = {**LIBRARY_CALLS, **SHAPE_OPERATORS}
+    more = {**LIBRARY_CALLS, **CONVOLUTIONS, **SHAPE_OPERATORS}
     operators += [Operator(signature(text), rule) for text, rule in more.items()]
     return {operator.signature.name: operator for operator in operators}
 

@@ -8,6 +8,8 @@ from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
+    INDEX_TYPES,
     MAX_TERMS,
     SIZE_LIMITS,
     Dim,
@@ -184,6 +186,30 @@ def pad(call: Invocation) -> TensorValue:
     return call.emit_call("aten.constant_pad_nd.default", x, arguments, dims, view=False)
 
 
+def arange(call: Invocation) -> TensorValue:
+    """start, start + step and so on: n whole numbers."""
+    size, element = call.size("n"), call.element_type("dtype") or "i64"
+    if element not in INDEX_TYPES:
+        raise Mistake(
+            f"arange: dtype is {element}, expected i32 or i64",
+            "convert them: cast(arange(n), f32)",
+            argument="dtype",
+        )
+    step = call.integer("step", 1)
+    if step == 0:
+        raise Mistake("arange: step is 0, expected another number", argument="step")
+    extent = size if isinstance(size, int) else call.holder(size)
+    if extent is None or (isinstance(extent, int) and extent < 0):
+        raise Mistake(
+            f"arange: n is {format_dim(size)}, expected 0 or more, or an extent of a tensor",
+            "n is a number, or a symbol of the parameters",
+            argument="n",
+        )
+    start = call.integer("start", 0)
+    numbers = coda.PositionsOp(extent, start=start, step=step, element_type=ELEMENT_TYPES[element])
+    return call.emit(numbers, (size,))
+
+
 def _expect_list(call: Invocation, size: Dim) -> None:
     """Raise for the one size of all parts, as PyTorch has it."""
     part = call.value("sizes")
@@ -225,4 +251,5 @@ SHAPE_OPERATORS: dict[str, Callable[[Invocation], Value]] = {
     "broadcast(x, shape: sizes)": broadcast_,
     "pad(x, before: integer, after: integer = 0, *, dim: integer = -1, value: number = 0)": pad,
     "concat(*parts, dim: integer = -1)": concat,
+    "arange(n: size, *, start: integer = 0, step: integer = 1, dtype: type?)": arange,
 }

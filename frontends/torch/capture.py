@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from threading import RLock
 from typing import Any
 
@@ -108,7 +109,7 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
     program = with_stopped_gradients(program)
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
     with _ONE_AT_A_TIME:
-        return decompose(_decompositions())
+        return decompose(dict(decompositions()))
 
 
 @contextmanager
@@ -173,7 +174,9 @@ def _outputs(program: ExportedProgram) -> list[Any]:
     return list(leaves)
 
 
-def _decompositions() -> dict[Any, Any]:
+@cache
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """The rules by which PyTorch decomposes operators that the importer does not know."""
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     return {
         overload: rule

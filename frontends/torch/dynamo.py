@@ -19,6 +19,7 @@ import torch
 from torch.fx import GraphModule
 from xdsl.dialects.builtin import UnknownLoc
 
+from coda_ir.frontends.torch.capture import decompositions
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_compiler import (
     GraphCompiler,
@@ -26,7 +27,6 @@ from coda_ir.frontends.torch.graph_compiler import (
     TrainingCompiler,
 )
 from coda_ir.frontends.torch.graph_inputs import (
-    decompositions,
     described_graph,
     fix_numbers_of_modules,
     keep_operators_whole,
@@ -132,7 +132,7 @@ def _trace_whole(
     with keep_operators_whole(is_differentiated=compiler.is_differentiated):
         backend = _aot_autograd(
             fw_compiler=compiler,
-            decompositions=dict(decompositions()),
+            decompositions={op: r for op, r in decompositions().items() if op.namespace == "aten"},
             keep_inference_input_mutations=compiler.updates_inputs,
         )
         return backend(graph, example_inputs)

@@ -1,6 +1,4 @@
-"""Regions of an exported program that compute without gradients."""
-
-from __future__ import annotations
+"""Regions without gradients of exported programs, and an operator that stops gradients."""
 
 import copy
 from typing import Any
@@ -8,6 +6,26 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+
+
+@torch.library.custom_op("coda_ir::stop_gradient", mutates_args=())
+def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
+    """x as a constant of the backward, which stays in graphs that are traced without gradients."""
+    return x.clone()
+
+
+@_stop_gradient.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _no_gradient(ctx: Any, gradient: torch.Tensor) -> None:
+    return None
+
+
+_stop_gradient.register_autograd(_no_gradient)
+
+STOP: Any = torch.ops.coda_ir.stop_gradient.default
 
 _REGION = "wrap_with_set_grad_enabled"
 """The operator of `torch.export` for a region under `torch.no_grad` or `torch.enable_grad`, which

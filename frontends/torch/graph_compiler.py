@@ -41,7 +41,7 @@ from coda_ir.frontends.torch.regions import (
 from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
 from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
-    check_outputs,
+    stop_updates,
 )
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
@@ -275,8 +275,9 @@ class TrainingCompiler(GraphCompiler):
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
         """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
         try:
-            check_outputs(self._forward, graph)
-            return self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
+            changed = stop_updates(self._forward, graph, self._inputs)
+            run = self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
+            return _copying(run, changed)
         except (LeftToInductor, NotDerivedError):
             raise
         except CodaError as error:
@@ -289,7 +290,7 @@ class TrainingCompiler(GraphCompiler):
             raise NotDerivedError("a defect of coda_ir", "report it") from error
 
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
-        captured = DynamoGraph(graph, self._inputs, updated, is_differentiated=True)
+        captured = DynamoGraph(graph, self._inputs, updated)
         imported, remarks = self._import(captured)
         wrt = _with_gradients(captured, imported)
         with _tensors_with_data():
@@ -327,6 +328,20 @@ def _eager_with_gradients(graph: GraphModule) -> Runner:
     def run(inputs: list[Any]) -> Sequence[Any]:
         with torch.enable_grad():
             return graph.forward(*inputs)
+
+    return run
+
+
+def _copying(runner: Runner, changed: Sequence[int]) -> Runner:
+    """`runner` of copies of the inputs that change after it: the backward may need their values."""
+    if not changed:
+        return runner
+
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        given = list(inputs)
+        for position in changed:
+            given[position] = given[position].clone()
+        return runner(given)
 
     return run
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import import_module
 from pathlib import PurePath
 from typing import Any
@@ -15,7 +14,6 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture import KEPT_OPERATORS
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.types import (
     called_name,
@@ -63,16 +61,13 @@ class DynamoGraph:
         updated: Sequence[int] = (),
         *,
         is_backward: bool = False,
-        is_differentiated: bool = False,
     ):
         """`model_inputs` is what `model_inputs` gives, and `updated` are the positions of the
-        inputs whose new values are the last results. A backward graph has no weights. The places
-        where gradients stop are kept in a graph that `is_differentiated` later.
+        inputs whose new values are the last results. A backward graph has no weights.
         """
         graph = module.graph
         self._model_inputs = model_inputs
         self._is_backward = is_backward
-        self._is_differentiated = is_differentiated
         self.updated = tuple(updated)
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
@@ -132,13 +127,7 @@ class DynamoGraph:
             found, is_updated = self._in_model(node), position in self.updated
             is_weight = found.is_weight and not is_updated and not self._is_backward
             name = found.name or node.name
-            return GraphInput(
-                node,
-                name,
-                is_weight=is_weight,
-                is_updated=is_updated,
-                is_differentiated=self._is_differentiated,
-            )
+            return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         stand_in.meta["val"] = _tensor_of(node.graph).new_zeros(1).expand(value)
         self.sizes[stand_in] = node
@@ -312,6 +301,7 @@ def keep_operators_whole(*, is_differentiated: bool = False) -> AbstractContextM
     rules: dict[Any, Callable[..., object]] = dict.fromkeys(
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
+    rules[_overload("batch_norm.default")] = _updating_statistics
     if is_differentiated:
         rules[_overload("scaled_dot_product_attention.default")] = _spelled_dropout
     return keep(rules)
@@ -324,6 +314,22 @@ def _overload(name: str) -> Any:
 
 def _not_decomposed(*args: object, **kwargs: object) -> object:
     return NotImplemented
+
+
+def _updating_statistics(
+    x: object,
+    weight: object,
+    bias: object,
+    mean: object,
+    variance: object,
+    training: bool,
+    *options: object,
+) -> object:
+    """In training, what updates the running statistics and says so; else it stays whole."""
+    if not training:
+        return NotImplemented
+    operator: Any = torch.ops.aten._batch_norm_impl_index
+    return operator(x, weight, bias, mean, variance, training, *options)[0]
 
 
 def _spelled_dropout(
@@ -340,14 +346,3 @@ def _spelled_dropout(
         return NotImplemented
     spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
     return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
-
-
-@cache
-def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """The decompositions of `coda_ir.export`."""
-    table: dict[Any, Any] = dict(torch.export.default_decompositions())
-    return {
-        overload: rule
-        for overload, rule in table.items()
-        if overload.namespace == "aten" and overload.overloadpacket.__name__ not in KEPT_OPERATORS
-    }

@@ -33,6 +33,7 @@ from coda_ir.frontends.torch.elementwise import (
     result_dtype,
     unary,
 )
+from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.types import element_type, tensor_type
@@ -73,6 +74,10 @@ def detach(graph: GraphImporter, node: Node) -> Value | None:
     if not graph.is_active(given):
         return graph.tensor(given)
     return graph.insert(coda.DetachOp(graph.tensor(given))).result
+
+
+def stop_gradient(graph: GraphImporter, node: Node) -> Value | None:
+    return graph.insert(coda.DetachOp(graph.tensor(arguments(node)[0]))).result
 
 
 # Linear maps
@@ -273,33 +278,30 @@ def getitem(graph: GraphImporter, node: Node) -> Value | None:
     return values[index]
 
 
+_READ_BY_PATTERNS = (
+    *(coda.AddOp, coda.SubOp, coda.MulOp, coda.DivOp, coda.MaximumOp, coda.MinimumOp),
+    *(coda.NegOp, coda.AbsOp, coda.ExpOp, coda.LogOp, coda.SqrtOp, coda.RsqrtOp),
+    *(coda.TanhOp, coda.SigmoidOp, coda.SiluOp, coda.ReluOp),
+)
+"""The elementwise operators that the passes which find norms, activations and attention look for.
+The pass `raise-elementwise` takes the calls of the others when these passes have run."""
+
+
+def elementwise(operator: type[coda.ElementwiseOp]) -> Handler:
+    """The handler of an overload in `BY_OVERLOAD`."""
+    if issubclass(operator, coda.MaximumOp | coda.MinimumOp):
+        return extremum(operator)
+    if issubclass(operator, coda.BinaryOp):
+        return binary(operator)
+    assert issubclass(operator, coda.UnaryOp)
+    return unary(operator)
+
+
 HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     **{
-        f"aten.{name}.{overload}": binary(operator)
-        for name, operator in {
-            "add": coda.AddOp,
-            "sub": coda.SubOp,
-            "mul": coda.MulOp,
-            "div": coda.DivOp,
-        }.items()
-        for overload in ("Tensor", "Scalar")
-    },
-    "aten.maximum.default": extremum(coda.MaximumOp),
-    "aten.minimum.default": extremum(coda.MinimumOp),
-    **{
-        f"aten.{name}.default": unary(operator)
-        for name, operator in {
-            "neg": coda.NegOp,
-            "abs": coda.AbsOp,
-            "exp": coda.ExpOp,
-            "log": coda.LogOp,
-            "sqrt": coda.SqrtOp,
-            "rsqrt": coda.RsqrtOp,
-            "tanh": coda.TanhOp,
-            "sigmoid": coda.SigmoidOp,
-            "silu": coda.SiluOp,
-            "relu": coda.ReluOp,
-        }.items()
+        f"aten.{overload}": elementwise(operator)
+        for overload, operator in coda.BY_OVERLOAD.items()
+        if operator in _READ_BY_PATTERNS
     },
     "aten.pow.Tensor_Scalar": power,
     "aten.reciprocal.default": reciprocal,
@@ -317,6 +319,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.copy.default": copied,
     "aten.alias.default": same,
     "aten.detach.default": detach,
+    str(STOP): stop_gradient,
     "aten.contiguous.default": same,
     "aten.linear.default": linear,
     "aten.mm.default": matmul,

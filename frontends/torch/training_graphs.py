@@ -1,9 +1,9 @@
 """Graphs of TorchDynamo whose backward this compiler derives, as the graphs of their forward.
 
 AOTAutograd traces such a graph as if no gradients were needed, so that norms, linear maps and
-attention stay whole. Places where gradients stop are `detach` in what it traces. What only
-PyTorch's autograd knows would be lost on the way, such as functions with a backward of their own. A
-graph with them is refused.
+attention stay whole. Places where gradients stop are an operator of their own, as the trace adds
+and drops `detach`. What only PyTorch's autograd knows would be lost on the way, such as functions
+with a backward of their own. A graph with them is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED
+from coda_ir.frontends.torch.gradient_stops import STOP
+from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED, ModelInput
 from coda_ir.frontends.torch.types import CHECKPOINT, called_name, tensors_in
 
 _CHECKPOINT = "tag_activation_checkpoint"
@@ -28,8 +29,8 @@ class NotDerivedError(CodaError):
 
 
 def forward_graph(graph: GraphModule) -> GraphModule:
-    """A copy of `graph` to be traced without gradients: it does not switch them on and off, and
-    detaches what is read where they are off.
+    """A copy of `graph` to be traced without gradients: it does not switch them on and off, but
+    stops those of what is read where they are off.
 
     Raises NotDerivedError where the gradients would not be those of PyTorch.
     """
@@ -40,7 +41,7 @@ def forward_graph(graph: GraphModule) -> GraphModule:
     copied = Graph()
     copied.output(copied.graph_copy(graph.graph, copies))
     for node, inputs in stops.items():
-        _detach(copies[node], [copies[given] for given in inputs])
+        _stop(copies[node], [copies[given] for given in inputs])
     for node in [node for node in copied.nodes if called_name(node) == SET_GRAD_ENABLED]:
         copied.erase_node(node)
     forward = GraphModule(graph, copied)
@@ -72,12 +73,15 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
     return stops
 
 
-def _detach(node: Node, inputs: Sequence[Node]) -> None:
+def _stop(node: Node, inputs: Sequence[Node]) -> None:
+    """Stop the gradients of `inputs` of a node; without any, it is a `detach`."""
     for given in inputs:
         with node.graph.inserting_before(node):
-            detached = node.graph.call_method("detach", (given,))
-        detached.meta.update(given.meta)
-        node.replace_input_with(given, detached)
+            stopped = node.graph.call_function(STOP, (given,))
+        stopped.meta.update(given.meta)
+        node.replace_input_with(given, stopped)
+    if not inputs:
+        node.op, node.target, node.args, node.kwargs = "call_function", STOP, node.args[:1], {}
 
 
 def _check_node(node: Node) -> None:
@@ -141,15 +145,44 @@ def _is_float(node: Node) -> bool:
     return any(tensor.dtype.is_floating_point or tensor.dtype.is_complex for tensor in tensors)
 
 
-def check_outputs(graph: GraphModule, traced: GraphModule) -> None:
-    """Check the graph that AOTAutograd `traced` without gradients against the one of TorchDynamo.
+def stop_updates(
+    graph: GraphModule, traced: GraphModule, inputs: Sequence[ModelInput]
+) -> list[int]:
+    """Stop the gradients of the new values of inputs, the first results of a graph of TorchDynamo
+    as AOTAutograd `traced` it without gradients, which stores them. `inputs` are those of `graph`.
 
-    Raises NotDerivedError where it has further outputs. They are the new values of inputs.
+    Gives the positions of the inputs that change. Raises NotDerivedError where one of them has a
+    gradient.
     """
-    if len(_leaves(traced)) != len(_leaves(graph)):
+    output = traced.graph.output_node()
+    described: Sequence[object] = output.meta.get("desc") or ()
+    changed = [each.mutated_input for each in described if hasattr(each, "mutated_input")]
+    is_known = len(changed) == len(_leaves(traced)) - len(_leaves(graph))
+    if not is_known or any(_may_require_gradient(each, inputs) for each in changed):
         raise NotDerivedError(
-            "the graph changes an input in place", "nothing to do: PyTorch derives the gradients"
+            "the graph changes an input in place that has a gradient",
+            "nothing to do: PyTorch derives the gradients",
         )
+    leaves = list(_leaves(traced))
+    for number, leaf in enumerate(leaves[: len(changed)]):
+        if isinstance(leaf, Node) and leaf.meta["val"].dtype.is_floating_point:
+            with traced.graph.inserting_before(output):
+                leaves[number] = traced.graph.call_function(STOP, (leaf,))
+            leaves[number].meta.update(leaf.meta)
+    output.args = (tuple(leaves),)
+    traced.recompile()
+    numbers = {getattr(each, "idx", None) for each in changed}
+    placeholders = [node for node in traced.graph.nodes if node.op == "placeholder"]
+    return [
+        position
+        for position, node in enumerate(placeholders)
+        if getattr(node.meta.get("desc"), "idx", None) in numbers
+    ]
+
+
+def _may_require_gradient(changed: object, inputs: Sequence[ModelInput]) -> bool:
+    index: object = getattr(changed, "idx", None)
+    return not isinstance(index, int) or index >= len(inputs) or inputs[index].requires_grad
 
 
 def _leaves(graph: GraphModule) -> Sequence[object]:

@@ -131,6 +131,11 @@ def _elu(calls: _Calls, op: coda.EluOp) -> SSAValue:
     return calls.call("elu.default", op.operand, repr(op.alpha.value.data), like=op.result)
 
 
+def _pow(calls: _Calls, op: coda.PowOp) -> SSAValue:
+    exponent = repr(op.exponent.value.data)
+    return calls.call("pow.Tensor_Scalar", op.operand, exponent, like=op.result)
+
+
 def _relu2(calls: _Calls, op: coda.Relu2Op) -> SSAValue:
     positive = calls.call("relu.default", op.operand, like=op.result)
     return calls.call("square.default", positive, like=op.result)
@@ -219,6 +224,7 @@ _RULES: Mapping[type[Operation], Rule] = {
     **{op: _arithmetic(_ELEMENTWISE[op]) for op in _ARITHMETIC},
     coda.CompareOp: _compare,
     coda.EluOp: _elu,
+    coda.PowOp: _pow,
     coda.CastOp: _cast,
     coda.Relu2Op: _relu2,
     coda.GeluOp: _gelu,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +26,7 @@ class DropNoOpsPass(FunctionPass):
         expand(x) to the dimensions of x                 -> x
         reshape(x) to the dimensions of x, at once or by another reshape -> x
         transpose that moves extents of 1 alone          -> reshape
+        transpose of an outer product                    -> outer product of the reshaped factors
         slice of a slice of the same dimension           -> one slice
         slice inside of one part of a concat             -> slice of that part
         concat(x, a part without elements)               -> x
@@ -56,7 +58,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             restored = _if_same_dims(inner.x, op, rewriter) if inner else None
             return restored or _if_same_dims(op.x, op, rewriter)
         case coda.TransposeOp():
-            return _reshaped(op, rewriter)
+            return _reshaped(op, rewriter) or _turned_product(op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case coda.SliceOp():
@@ -77,12 +79,59 @@ def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSA
 
 def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
     extents = shape_of(op.x)
-    moved = [axis for axis in op.permutation if extents[axis] != 1]
-    if moved != sorted(moved):
+    if _moves_elements(extents, op.permutation):
         return None
     reshape = coda.ReshapeOp(op.x, shape_of(op.result))
     reshape.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
     return OpInserter(rewriter, op, op.location).insert(reshape)
+
+
+def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """What only such transposes read, computed in their order, where that reshapes operands."""
+    product, order = op.x.owner, op.permutation
+    if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
+        return None
+    shapes = [_padded_shape(x, len(order)) for x in product.operands]
+    if any(_moves_elements(shape, order) for shape in shapes):
+        return None
+    insert = OpInserter(rewriter, op, product.location)
+    operands = [
+        _turned(x, shape, order, insert) if shape_of(x) else x
+        for x, shape in zip(product.operands, shapes, strict=True)
+    ]
+    turned = type(product).create(
+        operands=operands, properties=product.properties, result_types=[op.result.type]
+    )
+    return insert.insert(turned)
+
+
+def _all_turn(x: SSAValue, order: Sequence[int]) -> bool:
+    users = [use.operation for use in x.uses]
+    return all(isinstance(user, coda.TransposeOp) and user.permutation == order for user in users)
+
+
+def _padded_shape(x: SSAValue, rank: int) -> tuple[int, ...]:
+    return (1,) * (rank - len(shape_of(x))) + shape_of(x)
+
+
+def _moves_elements(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether a permutation changes the order of the elements of a tensor."""
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved != sorted(moved)
+
+
+def _turned(
+    x: SSAValue, shape: Sequence[int], order: Sequence[int], insert: OpInserter
+) -> SSAValue:
+    """`x` with its dimensions in another order, which moves those of extent 1 alone. It is
+    converted after that, where the product converts it for itself.
+    """
+    if isinstance(x.owner, coda.CastOp):
+        return insert.cast(_turned(x.owner.operand, shape, order, insert), element_type_of(x))
+    dims = (*(1,) * (len(shape) - len(shape_of(x))), *insert.rewriter.shapes.dims(x))
+    view = coda.ReshapeOp(x, [shape[axis] for axis in order])
+    view.attributes["coda.dims"] = dims_attribute(tuple(dims[axis] for axis in order))
+    return insert.insert(view, x.name_hint)
 
 
 def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:

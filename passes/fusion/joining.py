@@ -3,10 +3,12 @@ loads what it reads."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
+from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import (
     EpilogueOp,
@@ -104,18 +106,55 @@ def unplaced_producers(op: Operation, site: Site, order: BlockOrder) -> list[Ope
 def find_companion(op: Operation, order: BlockOrder) -> Site | None:
     """An epilogue that loads a tile that the pointwise operator `op` reads, and that it may join.
 
-    Of several that which loads the most of them.
+    Of several that which loads the most of them. What needs no tile joins a pointwise kernel that
+    loads all that it needs: cosines and sines of one table of angles.
     """
     domain = shape_of(op.results[0])
-    tiles = [v for v in leaf_operands(op, domain) if shape_of(v) == tuple(domain)]
+    leaves = leaf_operands(op, domain)
+    tiles = [v for v in leaves if shape_of(v) == tuple(domain)]
     shared: dict[Site, int] = {}
     for value in tiles:
         for site in _sites_loading(value):
             shared[site] = shared.get(site, 0) + 1
+    shared |= dict.fromkeys(_maps_over(domain, _loaded_behind(op, domain)), 0)
     for site in sorted(shared, key=lambda site: -shared[site]):
         if can_join(op, site, order):
             return site
     return None
+
+
+def _loaded_behind(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
+    """The operands of a kernel that computes `op` and the pointwise code of its domain behind it;
+    none where one is a tile.
+    """
+    leaves: dict[SSAValue, None] = {}
+    pending, seen = [op], {op}
+    while pending:
+        for value in leaf_operands(pending.pop(), domain):
+            owner = value.owner
+            if shape_of(value) != tuple(domain):
+                leaves[value] = None
+            elif not is_pointwise(owner) or not isinstance(owner, Operation):
+                return []
+            elif owner not in seen:
+                seen.add(owner)
+                pending.append(owner)
+    return list(leaves)
+
+
+def _maps_over(domain: Sequence[int], leaves: Sequence[SSAValue]) -> list[Site]:
+    """The pointwise kernels over `domain` that load all of `leaves`."""
+    if not leaves:
+        return []
+    kernels = [use.operation for use in leaves[0].uses if isinstance(use.operation, MapOp)]
+    found: dict[Site, None] = {}
+    for kernel in kernels:
+        segment, loaded = kernel.segment(), set(kernel.ports)
+        kinds = {result.port.kind.data for result in segment.results}
+        shapes = {shape_of(output) for output in segment.outputs}
+        if loaded.issuperset(leaves) and (kinds, shapes) == ({ResultKind.TILE}, {tuple(domain)}):
+            found[Site(kernel, 0, 0, is_half=False)] = None
+    return list(found)
 
 
 def site_that_loads(value: SSAValue, op: Operation, order: BlockOrder) -> Site | None:

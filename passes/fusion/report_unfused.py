@@ -26,7 +26,7 @@ from coda_ir.passes.support.legality import (
 )
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
-from coda_ir.storage import is_filled_in_place
+from coda_ir.storage import is_filled_in_place, is_shifted_where_read
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
@@ -53,6 +53,7 @@ _REASONS: dict[type[Operation], Refusal] = {
         "adds up rows in a kernel of its own, in the order that a sort of the ids gives",
     ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
+    coda.ShiftOp: Refusal("only pointwise kernels read the rows", "copies its operand"),
     coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
 }
 
@@ -131,6 +132,8 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
             reason = WIDE if _is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
+            return None
+        case coda.ShiftOp() if is_shifted_where_read(op):
             return None
         case coda.ConcatOp() | coda.CrossEntropyGradOp():
             return None if _is_reported(op.location, (op.name,), rewriter) else reason

@@ -49,6 +49,8 @@ class Reduction:
     contributions: Contributions
     close: Closing
     axis: str = "row"
+    samples: int = 0
+    """The number of dimensions of samples, whose rows are added up one by one."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ class SplitReductionsPass(FunctionPass):
                                                   }
         %db = coda.sum_to %x               ->     %db = gemm.finalize col (add %p) { yield sum }
 
-    A sum over everything, such as the gradient of a scale, is one over the rows of sums by row.
+    A sum over everything, such as the gradient of a scale, is one over the rows of sums by row. A
+    sum over the rows of each sample, such as the gradient of what modulates it, has partials of
+    each sample: B x tiles x N, of a tile as many as it has rows of samples.
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
     the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
@@ -132,11 +136,18 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
             "each column is one of the tile",
             f"the sum runs as a kernel of its own: {name_of(op.x)} has one value per pair",
         )
-    if shape_of(op.result) != shape_of(op.x)[-1:]:
+    samples = _sample_dims(op)
+    if samples is None:
         shape = format_shape(shape_of(op.result))
         return Refusal(
-            "the sum is over all rows",
+            "the sum is over all rows, or over those of each sample",
             f"the sum runs as a kernel of its own: its shape is {shape}",
+        )
+    if samples and numerics_mode(op) == NumericsMode.DETERMINISTIC:
+        return Refusal(
+            "the order of the rows in a sum does not depend on the tiles that the rows are in",
+            "the sum runs as a kernel of its own: the rows of a sample may begin within a tile, "
+            "and the mode is deterministic",
         )
     columns = static_columns(op.x)
     if isinstance(columns, Refusal):
@@ -146,7 +157,21 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         return [builder.result(total[0], type)]
 
-    return Reduction([(Combiner.ADD, _itself)], close, "col")
+    return Reduction([(Combiner.ADD, _itself)], close, "col", samples)
+
+
+def _sample_dims(op: coda.SumToOp) -> int | None:
+    """The number of dimensions of samples whose rows a sum is over, 0 for a sum over all rows; None
+    for another sum."""
+    rows, n = shape_of(op.x)[:-1], shape_of(op.x)[-1]
+    shape = shape_of(op.result)
+    if shape == (n,):
+        return 0
+    for samples in range(1, len(rows)):
+        kept = rows[:samples]
+        if shape == (*kept, *[1] * (len(rows) - samples), n) and kept.count(DYNAMIC_INDEX) < 2:
+            return samples
+    return None
 
 
 def _is_of_everything(op: coda.SumToOp) -> bool:
@@ -192,25 +217,40 @@ def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
 
 
 def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
-    partials = add_partials(op, site, reduction.contributions, rewriter, reduction.axis)
-    types = [tensor_type(result) for result in op.results]
+    partials = add_partials(op, site, reduction, rewriter)
+    types = [_finalized_type(result, reduction) for result in op.results]
     mode = numerics_mode(op)
     finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
     finalize.location = op.location
+    rewriter.order.insert_before(finalize, op)
     for old, new in zip(op.results, finalize.outputs, strict=True):
         new.name_hint = old.name_hint
+        if reduction.samples:
+            view = coda.ReshapeOp(new, shape_of(old))
+            view.location, view.result.name_hint = op.location, old.name_hint
+            rewriter.order.insert_before(view, op)
+            new = view.result
         old.replace_all_uses_with(new)
-    rewriter.order.replace(op, finalize)
+    rewriter.order.erase(op)
+
+
+def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
+    """The type of a result; of sums of samples without the dimensions that were added up."""
+    type = tensor_type(result)
+    if not reduction.samples:
+        return type
+    kept = (*type.get_shape()[: reduction.samples], *type.get_shape()[-1:])
+    return TensorType(type.element_type, kept)
 
 
 def add_partials(
     op: Operation,
     site: Site,
-    contributions: Contributions,
+    reduction: Reduction,
     rewriter: FunctionRewriter,
-    axis: str = "row",
 ) -> list[tuple[Combiner, SSAValue]]:
     """Yield the contributions of `op` from the epilogue at `site`; returns the partials."""
+    contributions, shape = reduction.contributions, shape_of(op.operands[0])
     editor = EpilogueEditor(site.op, rewriter.order)
     value = op.operands[0]
     lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)
@@ -219,12 +259,12 @@ def add_partials(
         builder = editor.builder(site.segment, op.location)
         values = [contribution(builder, lane) for lane in lanes]
         port = ResultPortAttr.partial_col(combiner)
-        type = TensorType(f32, (DYNAMIC_INDEX, *shape_of(op.operands[0])[-1:]))
-        if axis == "row":
+        type = TensorType(f32, (*shape[: reduction.samples], DYNAMIC_INDEX, shape[-1]))
+        if reduction.axis == "row":
             values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
             port = ResultPortAttr.partial_row(combiner)
             is_wide = isinstance(op, coda.ReduceOp) and op.rest is not None
-            type = partial_type(shape_of(op.operands[0])[:-1], is_wide=is_wide)
+            type = partial_type(shape[:-1], is_wide=is_wide)
         indices.append(editor.add_result(site.segment, port, type, values))
     outputs = editor.commit_and_locate(site.segment, indices)
     for output in outputs:

@@ -39,6 +39,7 @@ _RECOMPUTABLE = (
     coda.GluOp,
     coda.ReshapeOp,
     coda.SliceOp,
+    coda.ShiftOp,
     coda.TransposeOp,
 )
 """What costs next to nothing in the epilogue that needs it again, or only views."""

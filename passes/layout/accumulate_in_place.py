@@ -20,6 +20,7 @@ from coda_ir.dialects.gemm import (
     Segment,
 )
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import depend_on
 from coda_ir.passes.support.editing import EpilogueEditor, segments_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
@@ -192,13 +193,4 @@ def _result_in_place(segment: Segment, index: int) -> int | Refusal:
 
 def _reads(segment: Segment, result: int, port: int) -> bool:
     """Whether a result is computed from the elements of a port."""
-    arguments = set[SSAValue](segment.port_args(port))
-    pending, seen = list(segment.yielded(result)), set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in arguments:
-            return True
-        if value not in seen and isinstance(value.owner, Operation):
-            seen.add(value)
-            pending += value.owner.operands
-    return False
+    return depend_on(segment.yielded(result), segment.port_args(port))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from coda_ir.cost_model.comparison import connected, traffic
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 BYTES_PER_US = 3e6
@@ -37,11 +36,4 @@ def _joins_alone(a: Operation, b: Operation) -> bool:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    is_elementwise = isinstance(op, coda.ElementwiseOp | coda.CastOp)
-    return is_elementwise and not any(map(_is_per_sample, op.operands))
-
-
-def _is_per_sample(value: SSAValue) -> bool:
-    """Return whether a value has one row for each sample, which pointwise regions do not take."""
-    shape = shape_of(value)
-    return len(shape) > 2 and shape[-2] == 1 and shape[-1] != 1
+    return isinstance(op, coda.ElementwiseOp | coda.CastOp)

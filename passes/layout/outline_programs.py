@@ -31,6 +31,7 @@ LEFTOVERS = (
     coda.CastOp,
     coda.ConcatOp,
     coda.PadOp,
+    coda.PositionsOp,
     coda.BroadcastOp,
     coda.SumToOp,
     coda.ReduceOp,
@@ -44,6 +45,7 @@ LEFTOVERS = (
     coda.MaximumGradOp,
     coda.EmbeddingOp,
     coda.LibraryCallOp,
+    coda.ShiftOp,
     coda.EmbeddingGradOp,
 )
 """Operators that a compiler of pointwise code and reductions runs as well as own kernels do."""

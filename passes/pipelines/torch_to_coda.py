@@ -15,6 +15,7 @@ from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
 from coda_ir.passes.raising.raise_convolution import RaiseConvolutionPass
+from coda_ir.passes.raising.raise_depthwise_convolution import RaiseDepthwiseConvolutionPass
 from coda_ir.passes.raising.raise_elementwise import RaiseElementwisePass
 from coda_ir.passes.raising.raise_library_calls import RaiseLibraryCallsPass
 from coda_ir.passes.raising.raise_linear import RaiseLinearPass
@@ -22,6 +23,8 @@ from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
 
 STEPS: tuple[ModulePass, ...] = (
+    RaiseDepthwiseConvolutionPass(),
+    DeadCodeElimination(),
     RaiseConvolutionPass(),
     # Before reshapes are merged: the rows that were flattened are seen in pairs of them.
     RaiseLinearPass(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -36,7 +36,8 @@ class RaiseConvolutionPass(FunctionPass):
     Legal iff each element of the input is in one window: a kernel that divides the image and
     strides as large, no padding, no dilation, no groups. Worth it iff what reads the result has
     the channels in its columns, as the GEMM stores them; what precedes the GEMM is one copy, or
-    none for a kernel as large as the image.
+    none for a kernel as large as the image. A linear map of patches has the attribute
+    `coda.patches`, for estimates of what PyTorch would take.
     """
 
     name: ClassVar[str] = "raise-convolution"
@@ -62,6 +63,8 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     weight = insert.insert(coda.ReshapeOp(found.weight, (found.channels, window)), "weight")
     rows = _rows(found, counts, insert)
     product = coda.LinearOp(rows, weight, *([] if found.bias is None else [found.bias]))
+    if prod(found.kernel) > 1:
+        product.attributes[coda.PATCHES] = UnitAttr()
     y = insert.insert(product, op.results[0].name_hint)
     for old in op.results if readers is None else [reader.results[0] for reader in readers]:
         new = insert.insert(coda.ReshapeOp(y, shape_of(old)), old.name_hint)

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -165,6 +165,45 @@ def _native_group_norm(
     return _group_norm(x, group, weight, bias, eps)
 
 
+def _convolution(
+    x: SSAValue,
+    weight: SSAValue,
+    bias: SSAValue | None = None,
+    stride: Sequence[int] = (1,),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    transposed: bool = False,
+    output_padding: Sequence[int] = (0,),
+    groups: int = 1,
+) -> coda.LibraryCallOp:
+    positions = len(shape_of(weight)) - 2
+    if transposed:
+        raise _NearMiss("it is transposed")
+    if len(shape_of(x)) != positions + 2:
+        raise _NearMiss("its input has no samples")
+    if isinstance(padding, str):
+        raise _NearMiss("its padding is a word")
+
+    def of_all(steps: Sequence[int]) -> list[int]:
+        return list(steps) * (positions if len(steps) == 1 else 1)
+
+    params = [] if bias is None else [bias]
+    steps = {"stride": of_all(stride), "padding": of_all(padding), "dilation": of_all(dilation)}
+    return coda.ConvolutionOp(x, weight, *params, **steps, groups=groups)
+
+
+def _conv(
+    x: SSAValue,
+    weight: SSAValue,
+    bias: SSAValue | None = None,
+    stride: Sequence[int] = (1,),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    groups: int = 1,
+) -> coda.LibraryCallOp:
+    return _convolution(x, weight, bias, stride, padding, dilation, groups=groups)
+
+
 def _one_hot(ids: SSAValue, num_classes: int = -1) -> coda.LibraryCallOp:
     return coda.OneHotOp(ids, classes=num_classes)
 
@@ -181,4 +220,6 @@ _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.group_norm.default": _group_norm,
     "aten.native_group_norm.default": _native_group_norm,
     "aten.one_hot.default": _one_hot,
+    "aten.convolution.default": _convolution,
+    **{f"aten.conv{positions}d.default": _conv for positions in (1, 2, 3)},
 }

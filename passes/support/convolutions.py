@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 
@@ -41,6 +42,9 @@ class Convolution:
         """The convolution that `op` calls; None for another operator, a transposed one, samples
         without a batch, arguments that are not numbers, and a weight of unknown extents.
         """
+        if isinstance(op, coda.ConvolutionOp):
+            steps = (tuple(op.given[name]) for name in _STEPS)
+            return Convolution(op.x, op.weight, op.bias, *steps, op.given["groups"])
         if not isinstance(op, CallOp) or op.callee.data not in _PARAMETERS or op.template.symbols:
             return None
         parameters = _PARAMETERS[op.callee.data]

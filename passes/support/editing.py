@@ -111,9 +111,9 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
     (`1 + w` for a norm weight), or within a sample if nothing else stores it, for the outer
-    product of a column and a row, which would fill a whole tile, and for a tile scaled or shifted
-    by row, column and sample, such as a norm whose statistics are known (the tile is loaded
-    instead).
+    product of a column and a row, which would fill a whole tile, for what is made of positions
+    alone, and for a tile scaled or shifted by row, column and sample, such as a norm whose
+    statistics are known (the tile is loaded instead).
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
@@ -123,7 +123,7 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
     if is_per_sample(shape, domain):
         is_by_column = not _is_stored_anyway(value)
-    if is_by_column or is_widening_cast(op):
+    if is_by_column or is_widening_cast(op) or _is_of_positions(op):
         return op
     if kind != PortKind.TILE:
         return None
@@ -151,6 +151,23 @@ def is_left_to_readers(op: Operation) -> bool:
     if tile is None or element_bytes(tile.type) > element_bytes(value.type):
         return False
     return isinstance(tile.owner, Block) or tile.has_more_than_one_use()
+
+
+def _is_of_positions(op: Operation) -> bool:
+    """Whether a few operators compute `op` from positions and numbers, which nothing loads."""
+    pending = [op]
+    for _ in range(MAX_RECOMPUTED):
+        if not pending:
+            return True
+        loaded = [v for v in pending.pop().operands if not _is_in_code(v)]
+        if not all(map(is_pointwise, [value.owner for value in loaded])):
+            return False
+        pending += [v.owner for v in loaded if isinstance(v.owner, Operation)]
+    return not pending
+
+
+def _is_in_code(value: SSAValue) -> bool:
+    return isinstance(value.owner, coda.ConstantOp) or coda.positions_in(value) is not None
 
 
 MAX_RECOMPUTED = 8

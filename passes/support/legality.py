@@ -347,17 +347,24 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     return code.is_split and order.slices_after(others, site.op) is not None
 
 
-def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:
-    """The loss needs the logits in plain columns and a target that does not depend on them."""
-    site = gemm_site(loss.logits, "logits are")
+def _plain_logits(logits: SSAValue) -> Site | Refusal:
+    site = gemm_site(logits, "logits are")
     if isinstance(site, Refusal):
         return site
     segment = segments_of(site.op)[site.segment]
     if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
             "the logits are computed in plain columns of a known number",
-            f"the GEMM that computes {name_of(loss.logits)} pairs its columns, or has any number",
+            f"the GEMM that computes {name_of(logits)} pairs its columns, or has any number",
         )
+    return site
+
+
+def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:
+    """The loss needs the logits in plain columns and a target that does not depend on them."""
+    site = _plain_logits(loss.logits)
+    if isinstance(site, Refusal):
+        return site
     if order.slice_after(loss.target, site.op) is None:
         return Refusal(
             "the target does not depend on the logits",
@@ -368,15 +375,9 @@ def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | 
 
 def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -> Site | Refusal:
     """The gradient of the logits needs their columns, and what is known of whole rows."""
-    site = gemm_site(grad.logits, "logits are")
+    site = _plain_logits(grad.logits)
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
-    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
-        return Refusal(
-            "the logits are computed in plain columns of a known number",
-            f"the GEMM that computes {name_of(grad.logits)} pairs its columns, or has any number",
-        )
     if not grad.row_lse or grad.moment is not None:
         return Refusal(
             "the logsumexp of each row is given, and the gradient the only result",

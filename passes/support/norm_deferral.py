@@ -39,12 +39,9 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
     refusal = check_rounding_may_move(norm, "the norm is not deferred: eager rounds it")
     if refusal is not None:
         return refusal
-    producer, parameters = norm.x.owner, norm.operands[1:]
-    if isinstance(producer, Operation) and order.slices_after(parameters, producer) is None:
-        return Refusal(
-            "the weight and the bias do not depend on the input of the norm",
-            "the norm is not deferred: one is computed from its input",
-        )
+    refusal = _check_parameters(norm, order)
+    if refusal is not None:
+        return refusal
     element_type = element_type_of(norm.x)
     if not computes_in_float32(element_type):
         return Refusal(
@@ -73,6 +70,18 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
     if not consumers and others:
         return _not_deferred(others[0])
     return NormDeferral(tuple(consumers), tuple(dict.fromkeys(use.operation for use in others)))
+
+
+def _check_parameters(norm: Norm, order: BlockOrder) -> Refusal | None:
+    producer, parameters = norm.x.owner, norm.operands[1:]
+    if not isinstance(producer, Operation):
+        return None
+    if order.slices_after(parameters, producer) is None:
+        return Refusal(
+            "the weight and the bias do not depend on the input of the norm",
+            "the norm is not deferred: one is computed from its input",
+        )
+    return None
 
 
 def _lets_pass(consumer: NormConsumer, norm: Norm) -> bool:

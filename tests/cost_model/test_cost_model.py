@@ -91,6 +91,35 @@ def test_rows_that_are_not_aligned_take_about_what_they_took(
     assert found.us / 1000 == pytest.approx(measured_ms, rel=0.12)
 
 
+@pytest.mark.parametrize(
+    ("shape", "tile", "stages", "measured_us"),
+    [
+        ((2048, 1152, 4608), (128, 192, 64), 4, 48),
+        ((4096, 1152, 4608), (128, 192, 64), 4, 87),
+        ((12608, 768, 3072), (128, 192, 64), 4, 96),
+        ((1332, 1536, 6144), (128, 128, 64), 5, 48),
+        ((4096, 4096, 4096), (128, 256, 64), 3, 190),
+    ],
+)
+def test_tiles_are_those_that_were_the_fastest(
+    shape: tuple[int, int, int], tile: tuple[int, int, int], stages: int, measured_us: float
+):
+    """Of tiles of 256, 192, 128 and 64 columns with 3 to 6 stages, on one H100, with epilogues."""
+    rows, n, k = shape
+    found = best(gemm(str(rows), n, k), Space(("warp_specialized",)), rows)
+    assert (found.schedule.tile, found.schedule.stages.data) == (tile, stages)
+    assert found.us == pytest.approx(measured_us, rel=0.2)
+
+
+def test_tiles_that_are_no_power_of_two_are_for_one_main_loop():
+    found = {
+        (ranked.schedule.mainloop, ranked.schedule.block_n.data)
+        for loops in (("warp_specialized",), ("tma",), ("pointer",))
+        for ranked in rank(gemm("?", 1152, 512), Space(loops), SM_90)
+    }
+    assert {loop for loop, columns in found if columns == 192} == {"warp_specialized"}
+
+
 def test_ping_pong_hides_the_epilogue_and_loads_more():
     found = best(gemm("?", 4096, 4096), Space(("ping_pong",), tile=(128, 128, 64)))
     assert found.schedule.mainloop == "ping_pong"

@@ -343,6 +343,20 @@ func.func @f(%x: tensor<?x?x?x32xf32> {coda.dims = ["B", "S", "T", 32]},
 where they are, and those of two dimensions with another one between them, which are expanded."""
 
 
+SAMPLES = """
+func.func @f(%x: tensor<?x?x24xf32> {coda.dims = ["B", "T", 24]},
+             %s: tensor<?x1x24xf32> {coda.dims = ["B", 1, 24]}, %w: tensor<40x24xf32>)
+    -> (tensor<?x?x40xf32>, tensor<?x1x40xf32>) {
+  %h = coda.layer_norm %x, %s, %s {eps = 1.0e-5 : f64}
+    : (tensor<?x?x24xf32>, tensor<?x1x24xf32>, tensor<?x1x24xf32>) -> tensor<?x?x24xf32>
+  %z = coda.linear %h, %w : (tensor<?x?x24xf32>, tensor<40x24xf32>) -> tensor<?x?x40xf32>
+  %d = coda.sum_to %z : (tensor<?x?x40xf32>) -> tensor<?x1x40xf32>
+  func.return %z, %d : tensor<?x?x40xf32>, tensor<?x1x40xf32>
+}
+"""
+"""A norm with parameters of each sample, and sums over the rows of each."""
+
+
 def _many_partials(axis: str, combiner: str) -> str:
     """A reduction of more partials than `gemm.finalize` reads at a time: of 1100 columns, or of
     rows, of which there are to be more than 512.
@@ -424,6 +438,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}, are_strided=True),
         "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),
         "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
+        "samples": KernelCase(SAMPLES, FUSED, {"B": 5, "T": 23}),
         "views of views": KernelCase(VIEWS, FUSED, rows),
         "hopper, residual norm": SimulatedCase(
             programs.residual_norm("bf16", 200, 512, HOPPER), 300

@@ -44,6 +44,36 @@ KERNEL_FAULTS = (
         ),
     ),
     KernelFault(
+        "kernel: a sum of a sample with a row of the next one",
+        f"{T}prelude:_HELPERS[store_sample_sums]",
+        Text("rows < start + LENGTH", "rows <= start + LENGTH"),
+    ),
+    KernelFault(
+        "kernel: sums of the first sample of a tile only",
+        f"{T}prelude:_HELPERS[store_sample_sums]",
+        Text("sample * LENGTH <= last", "sample * LENGTH <= first"),
+    ),
+    KernelFault(
+        "kernel: what no tile of a sample stores is not cleared",
+        f"{T}prelude:_HELPERS[store_sample_sums]",
+        Text("number + 1 < TILES", "number + 1 < 0"),
+    ),
+    KernelFault(
+        "kernel: no sum of a sample for the rows that begin within a tile",
+        f"{T}operators.gemm_level:_bind_row_tiles",
+        Text("if result.samples:", "if False:"),
+    ),
+    KernelFault(
+        "kernel: partials of another sample",
+        f"{T}finalize_kernel:_Sweep._place",
+        Text("// {columns} * {self.extent} + tile", "// {columns} + tile"),
+    ),
+    KernelFault(
+        "kernel: all samples are normalized with the parameters of the first",
+        f"{T}row_kernels:_parameters",
+        Text("// {name}_repeats", "// M"),
+    ),
+    KernelFault(
         "kernel: partial stored at the next tile",
         f"{SEGMENT}_store_partial_row",
         Text(

@@ -52,8 +52,8 @@ PASS_FAULTS = (
     ),
     Fault(
         "layer norm: column sums of the weight in place of its bias",
-        f"{P}algebra.defer_layer_norm:_defer",
-        Text("_packed(insert, gemm.weight, norm.bias, layout)", "sums"),
+        f"{P}support.norm_products:products",
+        Text("_product(insert, norm, shift, weight, layout)", "sums"),
     ),
     Fault(
         "layer norm: column sums along the wrong dimension",
@@ -80,8 +80,28 @@ PASS_FAULTS = (
     ),
     Fault(
         "layer norm: halves of pairs exchanged in the correction",
-        f"{P}algebra.defer_layer_norm:_port_of_vector",
-        Text("for half in packed]", "for half in packed[::-1]]"),
+        f"{P}algebra.defer_layer_norm:_port_of_vectors",
+        Text("for half in vectors]", "for half in vectors[::-1]]"),
+    ),
+    Fault(
+        "modulated norm: products of scale and shift exchanged",
+        f"{P}support.norm_products:_of_both",
+        Text("return (first, second)", "return (second, first)"),
+    ),
+    Fault(
+        "modulated norm: its own bias is not scaled",
+        f"{P}algebra.absorb_modulation:_absorb",
+        Text("None if bias is None else _wide(insert, coda.MulOp, bias, vector)", "bias"),
+    ),
+    Fault(
+        "modulated norm: a shift taken for a scale",
+        f"{P}algebra.absorb_modulation:_modulated",
+        Nth("drop", "And", 1),
+    ),
+    Fault(
+        "sums of samples: all rows are those of one",
+        f"{P}fusion.split_reductions:_rewrite",
+        Text("if reduction.samples:", "if False:"),
     ),
     Fault(
         "layer norm: variance without the square of the mean",

@@ -340,6 +340,20 @@ def add_transpose(b: FunctionBuilder) -> None:
         b.tile(coda.TransposeOp(changed, back))
 
 
+def add_shift(b: FunctionBuilder) -> None:
+    """Rows of other positions: alone, or as a convolution of each column."""
+    x = b.pick_tile()
+    if len(shape_of(x)) < 2:
+        return
+    if b.choices.chance(50) or len(shape_of(x)) != 3:
+        b.tile(coda.ShiftOp(x, b.choices.integer(-3, 3)))
+        return
+    taps = b.choices.integer(1, 4)
+    weight = b.parameter((b.columns_of(x), taps), element_type_of(x), hint="taps", weight=True)
+    before = b.choices.integer(0, taps)
+    b.tiles.append(coda.shifted_convolution(b.add, x, weight, None, before=before))
+
+
 def add_embedding(b: FunctionBuilder) -> None:
     n = b.choices.pick(b.style.columns)
     table = b.parameter((b.choices.pick((7, 11, 3)), n), hint="table", weight=True)
@@ -391,5 +405,6 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_transpose),
     (1, add_embedding),
     (2, add_library_call),
+    (2, add_shift),
     (1, add_tied_rows),
 )

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-
-from coda_ir.tools.error_report import MODES, Case, cases, error_in_ulps, main, measure, table
+from numerics import MODES, Case, cases, error_in_ulps, main, measure, table
 
 GRID = [case for case in cases(small=True) if case.group != "overflow"]
 EDGES = [case for case in cases(small=True) if case.group == "overflow"]

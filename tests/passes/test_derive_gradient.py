@@ -114,6 +114,7 @@ UNARY: dict[str, Build] = {
     "gelu_tanh": of(coda.GeluOp, "tanh"),
     "softcap": of(coda.SoftcapOp, 1.5),
     "elu": of(coda.EluOp, 0.7),
+    "pow": of(coda.PowOp, 3.0),
     "softmax": of(coda.SoftmaxOp),
 }
 
@@ -349,6 +350,15 @@ CASES: dict[str, Case] = {
     "cumsum": Case(HEADS, of(coda.CumsumOp, dim=1)),
     "group_norm": Case(
         {"x": ("B", 8, "T", 3), "w": (8,), "b": (8,)}, of(coda.GroupNormOp, groups=4, eps=0.1)
+    ),
+    "coda.convolution": Case(
+        {"x": ("B", 4, 5), "w": (6, 2, 3), "b": (6,)},
+        of(coda.ConvolutionOp, stride=[2], padding=[1], dilation=[1], groups=2),
+    ),
+    "shift": Case(HEADS, of(coda.ShiftOp, 2)),
+    "shift of scaled rows": Case(
+        {**HEADS, "w": (8,)},
+        lambda v: (s := coda.ShiftOp(v.x, -1), coda.MulOp(s.result, v.w)),
     ),
     "reshape": Case({"x": ("M", 8)}, lambda v: coda.ReshapeOp(v.x, (DYNAMIC_INDEX, 2, 4))),
     "reshape that joins": Case(HEADS, lambda v: coda.ReshapeOp(v.x, (DYNAMIC_INDEX, 8))),

@@ -1,7 +1,8 @@
 """Adaptive norms: scale, shift and gate of each sample fuse, whatever sizes are known."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -200,3 +201,38 @@ def test_gradients_of_parameters_of_samples(mode: str):
     wanted = torch.autograd.grad(normed @ w.T, exact, d_got.double())
     for gradient, value in zip(gradients, wanted, strict=True):
         assert relative_error(gradient, value) < 1e-6
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("mode", ["fp32-epilogue", "eager-exact"])
+def test_gradients_are_as_exact_as_eager(program: str, sizes: str, mode: str):
+    """Those of scales, shifts and gates of samples too, which no kernel of their own adds up."""
+    arguments = arguments_of(program, "bf16", len(sizes))
+    text = text_of(program, sizes, "bf16")
+    trained = coda_ir.compile(text, training=True, target="triton", numerics=mode)
+    found = gradients(trained, arguments)
+    eager = gradients(partial(called, program), arguments)
+    exact = gradients(partial(called, program), [value.double() for value in arguments])
+    for got, reference, wanted in zip(found, eager, exact, strict=True):
+        assert relative_error(got, wanted) <= 1.25 * relative_error(reference, wanted)
+    missed = [r for r in trained.remarks if r.kind == "missed" and r.operator == "coda.sum_to"]
+    # The gate that is one number for each sample: its gradient is a sum over columns, too.
+    assert bool(missed) == (program == "sd3")
+
+
+def called(program: str, *arguments: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return computed(program, arguments)
+
+
+def gradients(
+    function: Callable[..., tuple[torch.Tensor, ...]], arguments: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor]:
+    """The gradients of the arguments that have some, for the same gradients of the results."""
+    leaves = [value.detach().requires_grad_() for value in arguments]
+    results = function(*leaves)
+    generator = torch.Generator().manual_seed(5)
+    d_results = [torch.randn(x.shape, generator=generator).to(x.dtype) for x in results]
+    return torch.autograd.grad(
+        results, leaves, d_results, allow_unused=True, materialize_grads=True
+    )

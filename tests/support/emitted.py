@@ -6,16 +6,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.compiled import CompiledFunction
 from coda_ir.devices import default_device
 from coda_ir.equivalence.emitted_run import is_same
-from coda_ir.equivalence.guarded_memory import GuardedCalls, GuardedMemory
+from coda_ir.equivalence.guarded_memory import GuardedMemory
 from coda_ir.launching.executable import TritonExecutable
 from support.checked_accesses import checked_accesses
 from support.programs import type_of
@@ -46,6 +47,32 @@ def load_module(
     spec.loader.exec_module(module)
     setattr(module, "torch", memory or GuardedMemory())  # noqa: B010
     return module
+
+
+class GuardedCalls(TorchFunctionMode):
+    """Inside the block, what PyTorch's functions make is guarded, too."""
+
+    def __init__(self, memory: GuardedMemory):
+        super().__init__()
+        self._memory = memory
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        # Guards are made by torch.full.
+        return result if func is torch.full else self._guarded(result)
+
+    def _guarded(self, value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            # PyTorch's named tuples are made of an iterable, too.
+            values = cast(Any, value)
+            return type(values)(map(self._guarded, values))
+        if not isinstance(value, torch.Tensor) or not value.numel() or value.is_meta:
+            return value
+        if self._memory.is_guarded(value):
+            return value
+        return self._memory.place(value, "a result of PyTorch")
 
 
 def run_guarded(

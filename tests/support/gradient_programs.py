@@ -225,3 +225,23 @@ func.func @f(%da : {first}, %db : {second}, %x : {x}, %y : {y}) -> {tile} {{
   func.return %dw : {tile}
 }}
 """
+
+
+def sample_sums(dtype: str, k: int, n: int, schedule: str) -> str:
+    """x·W times a tile, added up over the rows of each sample, and over all rows."""
+    tile = f"tensor<?x?x{n}x{dtype}>"
+    partials = f"tensor<?x?x{n}xf32>, tensor<?x{n}xf32>"
+    sums = ", ".join(f"partial_col<add> : {partial}" for partial in partials.split(", "))
+    return f"""
+func.func @f(%x : tensor<?x?x{k}x{dtype}>, %w : tensor<{n}x{k}x{dtype}>, %y : {tile})
+    -> ({tile}, {partials}) {{
+  %z, %scale, %bias = gemm.fused %x : tensor<?x?x{k}x{dtype}> schedule<{schedule}>
+      columns(%w : tensor<{n}x{k}x{dtype}>) tile(%y : {tile})
+        -> (tile : {tile}, {sums}) {{
+  ^epilogue(%acc : f32, %b : f32):
+    %p = arith.mulf %acc, %b : f32
+    gemm.yield %acc, %p, %p : f32, f32, f32
+  }}
+  func.return %z, %scale, %bias : {tile}, {partials}
+}}
+"""

@@ -98,7 +98,7 @@ def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:
                 assert tiles is not None
                 shape = [*rows, tiles]
             case ResultKind.PARTIAL_COL:
-                shape = [-(-prod(rows) // op.schedule.block_m.data), shape_of(value)[-1]]
+                shape = _partial_col_shape(value, rows, op.schedule.block_m.data)
             case ResultKind.SELECT:
                 shape = list(rows)
             case _:
@@ -107,6 +107,14 @@ def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:
         fill = float("nan") if dtype.is_floating_point else 77
         outputs.append(torch.full(shape, fill, dtype=dtype))
     return outputs
+
+
+def _partial_col_shape(value: SSAValue, rows: Sequence[int], block_m: int) -> list[int]:
+    """The shape of partials of all rows, or of those of each sample."""
+    samples = len(shape_of(value)) - 2
+    length = prod(rows[samples:])
+    may_straddle = samples > 0 and length % block_m > 0
+    return [*rows[:samples], -(-length // block_m) + may_straddle, shape_of(value)[-1]]
 
 
 def random_arguments(
@@ -191,7 +199,7 @@ def combined(op: Operation, outputs: Sequence[torch.Tensor]) -> list[torch.Tenso
     for port, output in zip(ports, outputs, strict=True):
         output = output.double()
         if isinstance(port.combiner, CombinerAttr):
-            axis = -1 if port.kind.data == ResultKind.PARTIAL_ROW else 0
+            axis = -1 if port.kind.data == ResultKind.PARTIAL_ROW else -2
             match port.combiner.data:
                 case Combiner.ADD:
                     output = output.sum(axis)

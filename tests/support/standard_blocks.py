@@ -257,6 +257,12 @@ def gated_norm_output(v: Values) -> Tensor:
     return v["x"] + F.linear(rms(a, v["w_n1"], 1e-5), v["w_out"])
 
 
+def group_norm_attention(v: Values) -> Tensor:
+    h = F.group_norm(v["x"].transpose(1, 2), 8, v["w_n1"], v["w_b1"], 1e-6).transpose(1, 2)
+    q, k, w = (F.linear(h, v[f"w{n}"], v[f"w_b{n}"]) for n in "qkv")
+    return v["x"] + F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
+
+
 def retention_output(v: Values) -> Tensor:
     normed = ln(in_heads(v["y"], 16)).flatten(-2)
     return v["x"] + F.linear(F.silu(F.linear(v["x"], v["w_gate"])) * normed, v["wo"])
@@ -462,15 +468,24 @@ BLOCKS: dict[str, Block] = {
             "aten.constant_pad_nd",
         ),
     ),
+    "unet.group_norm_attention": Block(
+        "unet",
+        {
+            **X,
+            **NORM1,
+            **{f"w{b}{n}": "64" if b else "64, 64" for n in "qkv" for b in ("", "_b")},
+            "wo": "64, 64",
+            "w_bo": "64",
+        },
+        group_norm_attention,
+        "groups=8, head=16",
+        unfused=("runs as a library call: PyTorch's group_norm",),
+    ),
     "mamba.causal_convolution": Block(
         "mamba",
         {**X, "w_taps": "64, 4", "w_bias": "64"},
         convolution,
-        unfused=(
-            "aten.constant_pad_nd",
-            "aten.slice",
-            "a pointwise kernel combines results of an argument",
-        ),
+        unfused=("a pointwise kernel combines results of an argument, coda.reshape, coda.shift",),
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output

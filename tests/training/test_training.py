@@ -304,3 +304,19 @@ def test_gradient_of_a_loss_of_large_logits(target: Literal["reference", "triton
     exact = gradient(nn.functional.cross_entropy, x.double())
     eager = relative_error(gradient(nn.functional.cross_entropy, x), exact)
     assert relative_error(gradient(function, x), exact) <= 1.25 * eager
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_a_value_with_and_without_a_gradient(target: Any):
+    """Both results are one tensor of the program."""
+    text = """fn f(x: f32[M, 16], w: f32[16, 16], unused: f32[16]) {
+        y = linear(x, w)
+        return y, detach(linear(x, w)), detach(unused)
+    }"""
+    function = coda_ir.compile(text, training=True, device="cpu", target=target)
+    x, w, unused = (torch.randn(*size, requires_grad=True) for size in ((3, 16), (16, 16), (16,)))
+    y, constant, _ = function(x, w, unused)
+    assert y.requires_grad and not constant.requires_grad
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, w.detach().sum(0).expand(3, 16))
+    assert unused.grad is None

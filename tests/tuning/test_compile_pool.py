@@ -10,9 +10,10 @@ import pytest
 import coda_ir
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.launching.forked import Request
 from coda_ir.lowering import Lowering
 from coda_ir.tuning import Deadline, Problem
-from coda_ir.tuning.compile_pool import LOST, CompilePool, Request
+from coda_ir.tuning.compile_pool import LOST, compile_candidates
 from coda_ir.tuning.gpu import compile_request
 
 SM_90 = ("cuda", 90, 32)
@@ -46,11 +47,9 @@ def test_candidates_are_compiled_into_tritons_cache(
     requests.append(compile_request(gemm.emit(None, "library")))
     broken = requests[0] | {"source": requests[0]["source"].replace("BLOCK_K: tl", "BLOCK_J: tl")}
     deadly: Request = {"source": "import os\nos._exit(1)\n", "name": "gemm", "launches": []}
-    answers: dict[int, str | None] = {}
     deadline = Deadline(time.monotonic() + 300)
-    pool = CompilePool(SM_90, jobs=1)
-    pool.run([deadly, broken, *requests], deadline, answers.__setitem__)
-    # A process that dies is replaced, and fails its candidate only.
+    answers = dict(compile_candidates(SM_90, [deadly, broken, *requests], 1, deadline))
+    # A process that dies fails its candidate only.
     assert answers[0] == LOST
     assert "BLOCK_K is not defined" in (answers[1] or "")
     assert [answers[index] for index in (2, 3, 4)] == [None] * 3
@@ -58,10 +57,8 @@ def test_candidates_are_compiled_into_tritons_cache(
 
 
 def test_what_is_not_ready_at_the_deadline_is_given_up():
-    answers: dict[int, str | None] = {}
     gemm = problem()
     schedule = ScheduleAttr.get("pointer", (64, 64, 64), warps=4, stages=2)
     request = compile_request(gemm.emit(schedule))
     start = time.monotonic()
-    CompilePool(SM_90, jobs=1).run([request], Deadline(start + 0.1), answers.__setitem__)
-    assert not answers
+    assert not list(compile_candidates(SM_90, [request], 1, Deadline(start + 0.1)))

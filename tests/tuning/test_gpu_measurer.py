@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from coda_ir.backends.triton.aot import Architecture, find_architecture
 from coda_ir.cache.decision import Form
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.launching.forked import Request
 from coda_ir.lowering import Lowering
 from coda_ir.tuning import Candidate, Deadline, MeasurementError, Problem, gpu
 from coda_ir.tuning.gpu import GpuMeasurer
@@ -37,15 +39,13 @@ class ClockEvent:
         return 1000 * (later.at - self.at)
 
 
-class InstantPool:
-    """Compiles nothing: one request fails."""
-
-    def __init__(self, target: tuple[Any, ...], jobs: int):
-        assert target == ("cuda", 90, 32) and jobs > 0
-
-    def run(self, requests: list[gpu.Request], deadline: Deadline, done: Any) -> None:
-        for index, request in enumerate(requests):
-            done(index, "spills" if "BLOCK_M: tl.constexpr = 64" in request["source"] else None)
+def compile_instantly(
+    target: tuple[Any, ...], requests: list[Request], jobs: int, _: Deadline
+) -> Iterator[tuple[int, str | None]]:
+    """Compile nothing: one request fails."""
+    assert target == ("cuda", 90, 32) and jobs > 0
+    for index, request in enumerate(requests):
+        yield index, "spills" if "BLOCK_M: tl.constexpr = 64" in request["source"] else None
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def measurer(monkeypatch: pytest.MonkeyPatch) -> GpuMeasurer:
     monkeypatch.setattr(torch.cuda, "synchronize", ignore)
     monkeypatch.setattr(torch.cuda, "_sleep", ignore, raising=False)
     monkeypatch.setattr(gpu, "find_architecture", sm_90)
-    monkeypatch.setattr(gpu, "CompilePool", InstantPool)
+    monkeypatch.setattr(gpu, "compile_candidates", compile_instantly)
     monkeypatch.setattr(gpu, "MEASURED_MS", 1.0)
     return GpuMeasurer(torch.device("cpu"))
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,6 +16,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.launching.forked import Answer, Request, run_forked
 
 MachineLevel: TypeAlias = Literal["ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn"]
 MACHINE_LEVELS: tuple[MachineLevel, ...] = get_args(MachineLevel)
@@ -63,18 +61,17 @@ def compile_kernels(
     if not kernels:
         return []
     with tempfile.TemporaryDirectory(prefix="coda_aot_") as name:
-        folder = Path(name)
-        path = folder / f"{kernels[0].name}.py"
+        path = Path(name) / f"{kernels[0].name}.py"
         path.write_text(device_source(kernels), encoding="utf-8")
-        requests = [
-            _request(kernel, architecture, level, folder / f"{index}")
-            for index, kernel in enumerate(kernels)
-        ]
-        codes = _run_worker(requests, path, compile_jobs(jobs))
-        return [
-            _compiled(request, code, architecture)
-            for request, code in zip(requests, codes, strict=True)
-        ]
+        # -P keeps the worker's folder off the module path.
+        command = [sys.executable, "-P", str(WORKER), str(path)]
+        requests = [_request(kernel, architecture, level) for kernel in kernels]
+        answers = list(run_forked(command, requests, compile_jobs(jobs)))
+    answers.sort(key=lambda answer: answer.index)
+    return [
+        _compiled(kernel.name, answer, architecture)
+        for kernel, answer in zip(kernels, answers, strict=True)
+    ]
 
 
 def check_level(arch: Architecture, level: MachineLevel | None) -> None:
@@ -116,10 +113,8 @@ def _without_host(kernel: EmittedKernel) -> EmittedKernel:
     return replace(kernel, imports=frozenset(of_device), constants=frozenset())
 
 
-def _request(
-    kernel: EmittedKernel, arch: Architecture, level: MachineLevel | None, files: Path
-) -> dict[str, Any]:
-    """What the worker is asked for; `files` is where it leaves the answer, but for the suffix."""
+def _request(kernel: EmittedKernel, arch: Architecture, level: MachineLevel | None) -> Request:
+    """A request to the worker."""
     return {
         "name": kernel.name,
         "target": arch.triton_target,
@@ -130,43 +125,17 @@ def _request(
             **({"debug": True, "sanitize_overflow": False} if kernel.asserts else {}),
         },
         "level": level,
-        "answer": str(files.with_suffix(".json")),
-        "errors": str(files.with_suffix(".txt")),
     }
 
 
-def _run_worker(requests: Sequence[dict[str, Any]], path: Path, jobs: int) -> list[int]:
-    """The exit codes of the processes that compile kernels of the module at `path`.
-
-    Where the worker itself fails, it has said why, and each kernel fails.
-    """
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        # -P keeps the worker's folder off the module path.
-        [sys.executable, "-P", str(WORKER)],
-        input=json.dumps({"path": str(path), "jobs": jobs, "requests": requests}),
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    if done.returncode:
-        for request in requests:
-            Path(request["errors"]).write_text(done.stderr, encoding="utf-8")
-        return [done.returncode] * len(requests)
-    return json.loads(done.stdout)
-
-
-def _compiled(request: Mapping[str, Any], code: int, arch: Architecture) -> CompiledKernel:
-    name = request["name"]
-    if code:
-        errors = Path(request["errors"]).read_text(encoding="utf-8", errors="replace")
-        reason = "\n".join(_last_lines(errors)) or f"the process ended with {code}"
+def _compiled(name: str, answer: Answer, arch: Architecture) -> CompiledKernel:
+    if answer.code:
+        reason = "\n".join(_last_lines(answer.errors)) or f"the process ended with {answer.code}"
         raise KernelCompilationError(
             f"kernel {name} does not compile for {arch.name}:\n{reason}",
             "another schedule may compile, such as smaller tiles or the pointer main loop",
         )
-    found: dict[str, Any] = json.loads(Path(request["answer"]).read_text(encoding="utf-8"))
+    found: dict[str, Any] = dict(answer.value)
     text = found.pop("text")
     return CompiledKernel(name, KernelResources(name, arch.name, **found), text)
 

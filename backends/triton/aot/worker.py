@@ -1,45 +1,23 @@
 """Compiles kernels of a module ahead of time, each in a process of its own (see `compiler.py`).
 
 Triton decides when it is imported whether it compiles or interprets, which is why this is a
-script: it reads requests in JSON from stdin, has the answers written to the files named there, and
-prints the exit codes. It imports nothing of CODA IR, so that it starts fast.
+script. It imports next to nothing of CODA IR, so that it starts fast.
 """
 
 import importlib
 import importlib.util
-import json
-import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-Request: TypeAlias = dict[str, Any]
+from coda_ir.launching.forked import Request, serve
 
 TEXTS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "amdgcn": "amdgcn"}
 """Level -> Triton's name of its text."""
-
-
-def compile_kernels(requests: Sequence[Request], path: str, jobs: int) -> list[int]:
-    """Compile kernels of the module at `path`, at most `jobs` at a time; the exit codes.
-
-    The processes are copies of this one, once it has imported what all of them need. A kernel that
-    ends its process is the only one that fails.
-    """
-    module = _load(path)
-    _prepare()
-    codes = [0] * len(requests)
-    running: dict[int, int] = {}
-    for index, request in enumerate(requests):
-        if len(running) == jobs:
-            _wait(running, codes)
-        running[_start(request, module)] = index
-    while running:
-        _wait(running, codes)
-    return codes
 
 
 class _Driver:
@@ -58,26 +36,6 @@ def _prepare() -> None:
     key = getattr(importlib.import_module("triton.runtime.cache"), "triton_key", None)
     if key is not None:
         key()
-
-
-def _start(request: Request, module: Any) -> int:
-    """The id of a process that compiles one kernel."""
-    process = os.fork()
-    if process:
-        return process
-    errors = os.open(request["errors"], os.O_WRONLY | os.O_CREAT)
-    os.dup2(errors, sys.stdout.fileno())
-    os.dup2(errors, sys.stderr.fileno())
-    answer = json.dumps(compile_kernel(request, module))
-    Path(request["answer"]).write_text(answer, encoding="utf-8")
-    # Without taking down what only the first process has to.
-    os._exit(0)
-
-
-def _wait(running: dict[int, int], codes: list[int]) -> None:
-    """Take the exit code of the next process that ends."""
-    process, status = os.wait()
-    codes[running.pop(process)] = os.waitstatus_to_exitcode(status)
 
 
 def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
@@ -153,4 +111,5 @@ def _amd_usage(assembly: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(compile_kernels(**json.load(sys.stdin))))
+    _prepare()
+    serve(partial(compile_kernel, module=_load(sys.argv[1])))

@@ -21,7 +21,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConcatOp, ConstantOp
+from coda_ir.dialects.coda import ConcatOp, ConstantOp, PositionsOp, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.remarks import format_location
@@ -84,9 +84,20 @@ class HostProgram:
             text = view.text(view.root, self.extents.of)
             self.assign(value, text, is_dense=view.has_stated_strides, hint="view")
         if value not in self._variables:
-            assert isinstance(value.owner, ConstantOp), "values are defined before they are used"
-            self.assign(value, _constant_tensor(value.owner), is_dense=True, hint="constant")
+            self._assign_known(value)
         return self._variables[value]
+
+    def _assign_known(self, value: SSAValue) -> None:
+        """Make the tensor of a constant or of positions, which kernels have in their code."""
+        if isinstance(value.owner, ConstantOp):
+            self.assign(value, filled_tensor(value.owner, "()"), is_dense=True, hint="constant")
+            return
+        positions = positions_in(value)
+        assert positions is not None, "values are defined before they are used"
+        text = _positions_tensor(positions, self.extents.of(self.dims(positions.result)[0]))
+        if value is not positions.result:
+            text += f".view({self.extents.shape(self.dims(value))})"
+        self.assign(value, text, is_dense=True, hint="positions")
 
     def is_dense(self, value: SSAValue) -> bool:
         """Whether `variable(value)` is known to be contiguous: it may have a copy that is."""
@@ -154,9 +165,9 @@ class HostProgram:
             self._dense[value] = name
         return self._dense[value]
 
-    def dense_expanded(self, value: SSAValue, dims: Dims, *, add_column: bool = False) -> str:
+    def dense_expanded(self, value: SSAValue, dims: Dims) -> str:
         """A contiguous tensor with the elements of `value` broadcast to `dims`."""
-        source = self.variable(value) + ("[..., None]" if add_column else "")
+        source = self.variable(value)
         name = self.names.fresh(f"expanded_{self._variables[value]}")
         extents = ", ".join(map(self.extents.of, dims))
         self.lines.append(f"{name} = dense({source}.expand({extents}))")
@@ -364,10 +375,18 @@ class HostProgram:
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
 
 
-def _constant_tensor(op: ConstantOp) -> str:
-    """A tensor with a constant, for what does not have it in its kernel."""
+def _positions_tensor(op: PositionsOp, extent: str) -> str:
+    start, step = op.first_and_step
+    stop = extent if step == 1 else f"{step} * {extent}"
+    stop = f"{start} + {stop}" if start else stop
+    dtype = torch_type(element_type_of(op.result))
+    return f"torch.arange({start}, {stop}, {step}, dtype={dtype}, device=device)"
+
+
+def filled_tensor(op: ConstantOp, shape: str) -> str:
+    """A tensor of a constant, for what does not have it in its kernel."""
     type = element_type_of(op.result)
     literal = repr(float(op.number) if is_float(type) else int(op.number))
     if literal in ("inf", "-inf", "nan"):
         literal = f'float("{literal}")'
-    return f"torch.full((), {literal}, dtype={torch_type(type)}, device=device)"
+    return f"torch.full({shape}, {literal}, dtype={torch_type(type)}, device=device)"

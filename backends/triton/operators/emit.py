@@ -12,7 +12,7 @@ from coda_ir.backends.triton.kernel import ElementTypeError
 from coda_ir.backends.triton.operators import block_level, gemm_level, gradients, torch_calls
 from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp
+from coda_ir.dialects.coda import ConstantOp, positions_in
 from coda_ir.remarks import format_location
 
 
@@ -22,11 +22,18 @@ def emit_operators(host: HostProgram) -> None:
         if isinstance(op, ReturnOp):
             host.returned(op)
             return
-        if all(not result.uses for result in op.results) or isinstance(op, ConstantOp):
+        if all(not result.uses for result in op.results) or _is_known(op):
             continue
         host.begin_operator(op)
         _emit(host, op)
         host.end_operator(op)
+
+
+def _is_known(op: Operation) -> bool:
+    """Return whether kernels have the result in their code; what else reads it makes a tensor."""
+    return isinstance(op, ConstantOp) or any(
+        positions_in(result) is not None for result in op.results
+    )
 
 
 def _emit(host: HostProgram, op: Operation) -> None:

@@ -38,6 +38,8 @@ from coda_ir.dialects.gemm import (
     PortKind,
     ResultKind,
     ScaleWeightOp,
+    Segment,
+    kept_dims,
 )
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
@@ -49,11 +51,9 @@ def _fused(host: HostProgram, op: Operation) -> None:
     operands, rows = operands_of(host, op, pitches), host.extents.size(host.dims(op.x)[:-1])
     assert op.schedule is not None
     block_m = op.schedule.block_m.data
-    m = host.extents.size(op.row_shape) if op.is_transposed else rows
+    domain = op.row_shape if op.is_transposed else host.dims(op.x)[:-1]
     for segment in op.segments():
-        for result, output in zip(segment.results, segment.outputs, strict=True):
-            if result.port.kind.data == ResultKind.PARTIAL_COL:
-                host.extents.bind(host.dims(output)[0], ceiling(m, block_m))
+        _bind_row_tiles(host, segment, domain, block_m)
     launch(host, op, kernel, rows, operands)
 
 
@@ -62,14 +62,25 @@ def _map(host: HostProgram, op: Operation) -> None:
     lowered = lower_map(op)
     segment = lowered.segment
     domain = _map_domain(host, op)
-    rows = host.extents.size(rows_of(domain, segment.columns))
     tiling = map_tiling(segment)
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data == ResultKind.PARTIAL_ROW:
             host.extents.bind(host.dims(output)[-1], str(tiling.columns.tiles))
-        if result.port.kind.data == ResultKind.PARTIAL_COL:
-            host.extents.bind(host.dims(output)[0], ceiling(rows, tiling.rows))
+    _bind_row_tiles(host, segment, rows_of(domain, segment.columns), tiling.rows)
     launch_map(host, op, lowered, domain)
+
+
+def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: int) -> None:
+    """State how many partials the columns have, of all rows or of those of each sample."""
+    for result, output in zip(segment.results, segment.outputs, strict=True):
+        if result.port.kind.data != ResultKind.PARTIAL_COL:
+            continue
+        length = host.extents.size(rows[result.samples :])
+        tiles = ceiling(length, block_m)
+        if result.samples:
+            # The rows of a sample may begin in the middle of a tile.
+            tiles = f"{tiles} + ({length} % {block_m} > 0)"
+        host.extents.bind(host.dims(output)[-2], tiles)
 
 
 def _map_domain(host: HostProgram, op: MapOp) -> Dims:
@@ -102,11 +113,11 @@ def _attention_sums(host: HostProgram, op: Operation) -> None:
 
 def _finalize(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FinalizeOp)
-    axis = -1 if op.axis.data == "row" else 0
+    axis = -1 if op.axis.data == "row" else -2
     extents = [host.dims(partial)[axis] for partial in op.partials]
     tiles = [extent if isinstance(extent, int) else None for extent in extents]
     partial = host.dims(op.partials[0])
-    kept = partial[:-1] if op.axis.data == "row" else partial[1:]
+    kept = kept_dims(partial, op.axis.data)
     size = SymbolicSize.product(kept)
     elements = None if size.symbols else int(size)
     _check_indices(host, op)

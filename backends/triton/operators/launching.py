@@ -12,8 +12,9 @@ from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
 from coda_ir.backends.triton.names import NameAllocator
-from coda_ir.backends.triton.operators.row_pitches import row_pitches
+from coda_ir.backends.triton.operators.row_pitches import moved_operands, row_pitch, row_pitches
 from coda_ir.backends.triton.split_k import workspace
+from coda_ir.dialects.coda import ShiftOp, positions_in
 from coda_ir.dialects.gemm import MapOp
 from coda_ir.storage import overwritten
 from coda_ir.symbolic_shapes import Dims
@@ -70,13 +71,20 @@ def rows_of(domain: Dims, columns: int) -> Dims:
 def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
     segment = lowered.segment
     pitches = row_pitches(host, segment, lowered.expanded)
+    moved = moved_operands(segment, lowered.expanded)
+    for value, (source, *_) in moved.items():
+        pitch = row_pitch(host, source)
+        if isinstance(value.owner, ShiftOp) and pitch is not None:
+            pitches[value] = pitch
     kernel = kernel_of(
-        host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches)
+        host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches, moved)
     )
     in_place = [overwritten(result) for result in op.results]
     operands: list[str | View] = [
         host.owned(value)
         if value in in_place
+        else host.kernel_operand(moved[value].source, is_range=value in pitches)
+        if value in moved
         else _map_operand(host, value, lowered, domain, is_range=value in pitches)
         for value in op.operands
     ]
@@ -86,16 +94,17 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
 def _map_operand(
     host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims, *, is_range: bool
 ) -> str | View:
-    """The tensor of an operand, with its strides where it `is_range`; "None" for a constant, which
-    is in the kernel.
+    """The tensor of an operand, with its strides where it `is_range`; "None" for a constant and for
+    positions, which are in the kernel.
     """
     if is_range:
         return host.kernel_operand(value, is_range=True)
     if all(port.value is not value for port in lowered.segment.ports):
         return "None"
+    if positions_in(value) is not None and value not in lowered.expanded:
+        return "None"
     if value in lowered.expanded:
-        is_column = lowered.expanded[value] and len(host.dims(value)) < len(domain)
-        return host.dense_expanded(value, domain, add_column=is_column)
+        return host.dense_expanded(value, domain)
     return host.kernel_operand(value)
 
 

@@ -1,4 +1,6 @@
-"""Ranges of the columns, or of single rows, of a larger tensor that kernels read where they are."""
+"""Parts of other tensors that kernels read where they are: ranges of columns, single rows, shifted
+rows, and single columns as rows.
+"""
 
 from collections.abc import Collection, Sequence
 from math import prod
@@ -7,10 +9,11 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, SliceOp
+from coda_ir.backends.triton.ports import Moved
+from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
-from coda_ir.storage import ALIGNMENT, overwritten
+from coda_ir.storage import ALIGNMENT, is_shifted_where_read, overwritten
 
 
 def row_pitches(
@@ -32,6 +35,37 @@ def row_pitches(
 def table_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
     """The tables of a GEMM that are such ranges, with the elements between starts of rows."""
     return _pitches(host, op.segments(), (), [*op.inputs, *op.weights])
+
+
+def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:
+    """The tiles of a segment that are shifted rows of another tensor, and the rows that are columns
+    of a weight.
+    """
+    found: dict[SSAValue, Moved] = {}
+    for kind, value in segment.ports:
+        if value in expanded:
+            continue
+        op = value.owner
+        if kind == PortKind.TILE and isinstance(op, ShiftOp) and is_shifted_where_read(op):
+            found[value] = Moved(op.x, shift=op.distance)
+        column = _column(value) if kind == PortKind.ROW else None
+        if column is not None:
+            found[value] = column
+    others = {value for kind, value in segment.ports if kind not in (PortKind.TILE, PortKind.ROW)}
+    return {value: moved for value, moved in found.items() if value not in others}
+
+
+def _column(value: SSAValue) -> Moved | None:
+    """Where the elements of `value` are, if it is one of several columns: that of a tap."""
+    reshape = value.owner
+    part = reshape.x.owner if isinstance(reshape, ReshapeOp) else None
+    if not isinstance(part, SliceOp) or len(shape_of(value)) != 1:
+        return None
+    (dim, start, stop), (rows, *inner) = part.range, shape_of(part.x)
+    is_column = dim == len(inner) and stop - start == 1 and set(inner[:-1]) <= {1}
+    if not is_column or not inner or DYNAMIC_INDEX in inner or shape_of(value) != (rows,):
+        return None
+    return Moved(part.x, stride=inner[-1], offset=start)
 
 
 def parameter_pitches(host: HostProgram, op: RMSNormOp | LayerNormOp) -> dict[SSAValue, int]:

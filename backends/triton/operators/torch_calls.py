@@ -22,13 +22,14 @@ from coda_ir.dialects.coda import (
     EmbeddingOp,
     LibraryCallOp,
     ReshapeOp,
+    ShiftOp,
     SliceOp,
     TransposeOp,
 )
 from coda_ir.dialects.torch import CallOp, in_place
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
-from coda_ir.storage import is_filled_in_place
+from coda_ir.storage import is_filled_in_place, is_shifted_where_read
 
 
 def _attention(host: HostProgram, op: Operation) -> None:
@@ -144,6 +145,15 @@ def _slice(host: HostProgram, op: Operation) -> None:
     host.view(op.result, op.x, ("narrow", (dim, start, stop - start)), hint="part")
 
 
+def _shift(host: HostProgram, op: Operation) -> None:
+    """Nothing where kernels load the rows that they need."""
+    assert isinstance(op, ShiftOp)
+    if is_shifted_where_read(op):
+        return
+    call = f"shifted({host.variable(op.x)}, {op.distance})"
+    host.assign(op.result, call, is_dense=True, hint="shifted")
+
+
 WRITERS: Mapping[type, Writer] = {
     AttentionOp: _attention,
     EmbeddingOp: _embedding,
@@ -154,4 +164,5 @@ WRITERS: Mapping[type, Writer] = {
     BarrierOp: _barrier,
     TransposeOp: _transpose,
     SliceOp: _slice,
+    ShiftOp: _shift,
 }

@@ -138,6 +138,18 @@ def round_even(x):
 
 
 @triton.jit
+def power(x, EXPONENT: tl.constexpr):
+    """x to a constant power, through a float64: in it an error of the logarithm is small enough."""
+    size = tl.exp2(tl.log2(tl.abs(x).to(tl.float64)) * EXPONENT).to(tl.float32)
+    if EXPONENT % 1 != 0:
+        return tl.where((x < 0.0) & (x > float("-inf")), float("nan"), size)
+    elif EXPONENT % 2 != 0:
+        return tl.where(x.to(tl.int32, bitcast=True) < 0, -size, size)
+    else:
+        return size
+
+
+@triton.jit
 def log1p(x):
     """log(1 + x) to a few ulp: the logarithm of the rounded sum, times what the rounding lost."""
     total = 1.0 + x
@@ -185,6 +197,29 @@ def sum_rows(x):
         return tl.sum(x.to(tl.float64), 0).to(tl.float32)
     else:
         return tl.sum(x, 0)
+
+
+@triton.jit
+def store_sample_sums(pointers, mask, x, rows, tile, M, LENGTH, TILES, N: tl.constexpr):
+    """Store the sum of each column over the rows of each sample, of LENGTH rows, in a tile.
+
+    A sample has TILES sums of a column, one for each tile that has rows of it. It may have one tile
+    less: the last one stores 0 for that.
+    """
+    BLOCK_M: tl.constexpr = rows.shape[0]
+    first = tile * BLOCK_M
+    last = tl.minimum(first + BLOCK_M, M) - 1
+    sample = first // LENGTH
+    while sample * LENGTH <= last:
+        start = sample * LENGTH
+        number = tile - start // BLOCK_M
+        place = (number + sample * TILES).to(tl.int64) * N
+        is_of_sample = (rows >= start) & (rows < start + LENGTH)
+        total = sum_rows(tl.where(is_of_sample[:, None], x, 0.0))
+        tl.store(pointers + place, total, mask=mask)
+        if (last + 1 >= start + LENGTH) & (number + 1 < TILES):
+            tl.store(pointers + place + N, tl.zeros_like(total), mask=mask)
+        sample += 1
 
 
 @triton.jit

@@ -110,6 +110,16 @@ def pad(x, dim, start, extent):
     return result
 
 
+def shifted(x, by):
+    """Rows later by so many positions, which are the last dimension but one, and zeros."""
+    result = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    kept = max(0, x.shape[-2] - abs(by))
+    first, source = max(0, by), max(0, -by)
+    if kept:
+        result.narrow(-2, first, kept).copy_(x.narrow(-2, source, kept))
+    return result
+
+
 def mean_share(dloss, target, ignore_index):
     """The gradient of a mean over the targets that count, for each of them."""
     return dloss / (target != ignore_index).sum()

@@ -46,6 +46,16 @@ def split_columns(x, PARTS: gl.constexpr):
 
 
 @gluon.jit
+def split_pieces(x, PARTS: gl.constexpr):
+    """The columns of two tiles, the first of which is twice as wide, in PARTS tiles of a layout."""
+    first = split_columns(x[0], PARTS // 3 * 2)
+    second = split_columns(x[1], PARTS // 3)
+    for part in gl.static_range(PARTS // 3):
+        first = first + (gl.convert_layout(second[part], first[0].type.layout),)
+    return first
+
+
+@gluon.jit
 def join_columns(first, second):
     """Two tiles side by side, whose elements stay in the registers where they are."""
     halves = gl.permute(gl.join(first, second), (0, 2, 1))
@@ -129,3 +139,44 @@ def finish(acc, empty, step, STEPS):
     acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
     return acc
+
+
+@gluon.jit
+def accumulate_in_pieces(
+    acc,
+    a_stages,
+    b_stages,
+    full,
+    empty,
+    step,
+    STEPS,
+    A_AXIS: gl.constexpr,
+    B_AXIS: gl.constexpr,
+):
+    """`accumulate` for two accumulators side by side, with stages of b for each."""
+    STAGES: gl.constexpr = a_stages.shape[0]
+    wide, narrow = acc
+    for k in range(0, STEPS):
+        stage = step % STAGES
+        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
+        a = a_stages.index(stage)
+        if A_AXIS == 1:
+            a = a.permute((1, 0))
+        b, c = b_stages[0].index(stage), b_stages[1].index(stage)
+        if B_AXIS == 0:
+            b, c = b.permute((1, 0)), c.permute((1, 0))
+        wide = warpgroup_mma(a, b, wide, is_async=True)
+        narrow = warpgroup_mma(a, c, narrow, is_async=True)
+        wide, narrow = warpgroup_mma_wait(num_outstanding=2, deps=(wide, narrow))
+        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
+        step += 1
+    return (wide, narrow), step
+
+
+@gluon.jit
+def finish_in_pieces(acc, empty, step, STEPS):
+    """`finish` for two accumulators."""
+    STAGES: gl.constexpr = empty.shape[0]
+    wide, narrow = warpgroup_mma_wait(num_outstanding=0, deps=(acc[0], acc[1]))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
+    return (wide, narrow)

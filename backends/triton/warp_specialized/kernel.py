@@ -23,7 +23,7 @@ from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
-from coda_ir.backends.triton.warp_specialized.memory import SHARED, TURNS, SharedMemory
+from coda_ir.backends.triton.warp_specialized.memory import TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
 from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
 from coda_ir.diagnostics import CodaError
@@ -77,7 +77,12 @@ class _Emitter(GemmEmitter):
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")
-        self.helpers |= {"accumulators", "accumulate", "finish"}
+        self.in_pieces = "_in_pieces" if len(schedule.pieces) > 1 else ""
+        """What ends the names of device functions for tiles that are multiplied in pieces."""
+        self.helpers |= {
+            "accumulators",
+            *(f"{x}{self.in_pieces}" for x in ("accumulate", "finish")),
+        }
         self.descriptors = BoxDescriptors(self.arguments)
         self.depths = Depths(op, self.arguments)
         parts = [columns.parts for _, columns in self.ranges]
@@ -85,11 +90,10 @@ class _Emitter(GemmEmitter):
         self.memory = self._shared_memory()
 
     def _shared_memory(self) -> SharedMemory:
-        bm, bn, bk = self.schedule.tile
-        boxes = {
-            "a_stages": (bk, bm) if self.op.is_transposed else (bm, bk),
-            "b_stages": (bk, bn) if self.has_column_stages else (bn, bk),
-        }
+        bm, _, bk = self.schedule.tile
+        boxes = {"a_stages": (bk, bm) if self.op.is_transposed else (bm, bk)}
+        for name, columns in zip(("b_stages", "c_stages"), self.schedule.pieces, strict=False):
+            boxes[name] = (bk, columns) if self.has_column_stages else (columns, bk)
         element, layouts = element_type_of(self.op.x), self.descriptors.layouts
         return SharedMemory(self.schedule, self.protocol, element, boxes, layouts)
 
@@ -183,8 +187,9 @@ class _Emitter(GemmEmitter):
 
     def _emit_compute(self) -> list[str]:
         bodies: list[list[str]] = []
-        bm, bn, _ = self.schedule.tile
-        accumulators = f"acc = accumulators({self.schedule.tile_warps}, {bm}, {bn})"
+        bm, warps = self.schedule.block_m.data, self.schedule.tile_warps
+        zeros = [f"accumulators({warps}, {bm}, {columns})" for columns in self.schedule.pieces]
+        accumulators = f"acc = {_tuple(zeros)}"
         for segment, columns, start, first_partial in self.numbered_ranges():
             emitter = GroupSegmentEmitter(
                 segment=segment,
@@ -226,10 +231,12 @@ class _Emitter(GemmEmitter):
     def _products(self) -> list[str]:
         """The statements that leave the accumulators of a tile in `acc`."""
         axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
-        arguments = ", ".join(("acc", *SHARED, "step", "steps", *axes))
+        a_stages, *b_stages = self.memory.boxes
+        stages = (a_stages, _tuple(b_stages), "full", "empty")
+        arguments = ", ".join(("acc", *stages, "step", "steps", *axes))
         products = [
-            f"acc, step = accumulate({arguments})",
-            "acc = finish(acc, empty, step, steps)",
+            f"acc, step = accumulate{self.in_pieces}({arguments})",
+            f"acc = finish{self.in_pieces}(acc, empty, step, steps)",
         ]
         if not self.schedule.alternates:
             return products
@@ -313,6 +320,11 @@ class _Emitter(GemmEmitter):
             ")",
         ]
         return "\n".join([*signature(self.name, arguments), *indented(body), ""])
+
+
+def _tuple(values: Sequence[str]) -> str:
+    """One value as it is, and several as a tuple."""
+    return values[0] if len(values) == 1 else f"({', '.join(values)})"
 
 
 def _partition(function: str, arguments: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
@@ -12,13 +12,13 @@ from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 
 @dataclass(frozen=True)
 class WeightRows:
-    """Consecutive columns of a weight, and where they go in a stage."""
+    """Consecutive columns of a weight, and where they go in a stage, or in stages of their own."""
 
     weight: int
     """Index of the weight in its term."""
@@ -30,15 +30,19 @@ class WeightRows:
     start: int = 0
     """With a stride of 2: which column of a pair."""
     stride: int = 1
+    stages: str = "b_stages"
 
 
-def weight_rows(segment: Segment, columns: ColumnRange, tile: str) -> list[WeightRows]:
+def weight_rows(
+    segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
+) -> list[WeightRows]:
     """What the accumulators of tile number `tile` are multiplied with, side by side in a stage."""
     count = columns.lanes * columns.parts
     first, group = f"{tile} * {count}", segment.group_size
     weights = columns.weights
     if segment.pairing is None:
-        return [WeightRows(weights[0], first, count, 0)]
+        whole = WeightRows(weights[0], first, count, 0)
+        return [whole] if is_power_of_two(count) else _pieces(whole, schedule)
     if segment.pairing.is_adjacent:
         return [WeightRows(weights[0], first, count, half * count, half, 2) for half in range(2)]
     if len(segment.weights) == 2:
@@ -54,6 +58,15 @@ def weight_rows(segment: Segment, columns: ColumnRange, tile: str) -> list[Weigh
         )
         for half in range(2)
         for piece in range(0, count, step)
+    ]
+
+
+def _pieces(whole: WeightRows, schedule: ScheduleAttr) -> list[WeightRows]:
+    """The columns of a tile in pieces that are multiplied together."""
+    wide, narrow = schedule.pieces
+    return [
+        replace(whole, count=wide),
+        replace(whole, first=f"{whole.first} + {wide}", count=narrow, stages="c_stages"),
     ]
 
 
@@ -157,7 +170,7 @@ class LoadEmitter:
                 "mbarrier.expect(full.index(stage), STAGE_BYTES)",
                 *self._load_input(term),
             ]
-            for rows in weight_rows(segment, columns, tile):
+            for rows in weight_rows(segment, columns, tile, self.schedule):
                 body += self._load_weight(segment, weights[rows.weight], rows, term)
             loop = f"for k in range(0, {self.depths[term]}, {bk}):"
             lines += [loop, *indented([*body, "step += 1"])]
@@ -175,8 +188,7 @@ class LoadEmitter:
     def _load_weight(
         self, segment: Segment, weight: SSAValue, rows: WeightRows, term: int
     ) -> list[str]:
-        _, bn, bk = self.schedule.tile
-        place = "b_stages.index(stage)"
+        bk, place = self.schedule.block_k.data, f"{rows.stages}.index(stage)"
         if self.op.is_transposed:
             name = self.descriptors.rows_of(weight, self.depths.rows(term), (bk, rows.count), "w")
             return _load(name, f"[k, {rows.first}]", place)
@@ -188,7 +200,7 @@ class LoadEmitter:
             name = self.descriptors.matrix(weight, (first, second), (rows.count, bk), "w")
         else:
             name = self.descriptors.every_other(weight, rows.start, (rows.count, bk))
-        if rows.count != bn:
+        if rows.count not in self.schedule.pieces:
             place += f".slice({rows.place}, {rows.count})"
         return _load(name, f"[{rows.first}, k]", place)
 

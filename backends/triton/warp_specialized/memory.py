@@ -13,10 +13,6 @@ from coda_ir.backends.triton.warp_specialized.tile_moves import Protocol
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.dialects.gemm.slots import SlotShape, Staging
 
-SHARED = ("a_stages", "b_stages", "full", "empty")
-"""The stages of both operands; a stage is full when its loads are there, empty when it was used."""
-
-
 TURNS = "turns"
 """Of groups that multiply by turns: signaled when it is a group's turn."""
 
@@ -29,7 +25,8 @@ class SharedMemory:
     protocol: Protocol
     element: Attribute
     boxes: Mapping[str, Box]
-    """The shape of a stage of each operand."""
+    """The shape of a stage of each operand, or of a piece of it. A stage is `full` when its loads
+    are there, and `empty` when it was used."""
     layouts: Layouts
 
     @property
@@ -38,7 +35,8 @@ class SharedMemory:
         ports = [f"port{number}_slots" for number in range(len(self.staging.loads))]
         slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
         turned = [turned_name(self.staging, shape) for shape in self.staging.turned]
-        return [*SHARED, *self._barriers, *ports, *slots, *turned]
+        stages = [*self.boxes, "full", "empty"]
+        return [*stages, *self._barriers, *ports, *slots, *turned]
 
     @property
     def _barriers(self) -> dict[str, int]:

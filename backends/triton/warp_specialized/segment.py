@@ -89,6 +89,9 @@ class GroupSegmentEmitter(SegmentEmitter):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.rows = self.schedule.block_m.data
+        is_whole = len(self.schedule.pieces) == 1
+        self.split = "split_columns" if is_whole else "split_pieces"
+        """The device function that gives the parts of accumulators."""
         moves = moves_of(self.segment, self.columns, self.rows)
         self.order = PartOrder(moves.parts, moves.parts)
         if not is_heavy(self.segment):
@@ -111,10 +114,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         What the first part needs is asked for before the main loop, which hides that.
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
-        self.helpers.add("split_columns")
+        self.helpers.add(self.split)
         pieces = self.columns.parts * self.segment.accumulator_count
         self.lines += [
-            f"LAYOUT: tl.constexpr = split_columns(acc, {pieces})[0].type.layout",
+            f"LAYOUT: tl.constexpr = {self.split}(acc, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
             "row_mask = rows < M",
             "# Rows past the end repeat the last one, so that loads need no mask.",
@@ -147,7 +150,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             sources = [self.names.fresh(f"{half}_half") for half in ("first", "second")]
             self.lines.append(f"{', '.join(sources)} = split_columns(acc, 2)")
         return [
-            self._let(f"{name}_parts", f"split_columns({source}, {self.columns.parts})")
+            self._let(f"{name}_parts", f"{self.split}({source}, {self.columns.parts})")
             for name, source in zip(names, sources, strict=True)
         ]
 

@@ -66,12 +66,13 @@ NOT_DIFFERENTIATED: dict[type, str] = {
         (coda.CompareOp, coda.LogicalAndOp, coda.LogicalNotOp, coda.LogicalOrOp),
         "its result is a truth value",
     ),
+    coda.PositionsOp: "its result is an integer",
     coda.OneHotOp: "its result is integers",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""
 
-_LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp)
+_LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.PositionsOp, coda.EmbeddingGradOp)
 """Operators of which an operand `like` only lends its shape."""
 
 

@@ -114,6 +114,10 @@ class Adjoint:
         if element_type_of(value) == type:
             return value
         names = () if value.name_hint is None else (value.name_hint,)
+        if isinstance(value.owner, coda.SumToOp) and element_type_of(value) == f32:
+            # The sum is in float32 anyway, and rounds what it stores.
+            total = coda.SumToOp(value.owner.x, shape_of(value), result_element_type=type)
+            return self.insert(total, *names)
         return self.insert(coda.CastOp(value, type), *names)
 
     def widened(self, value: SSAValue) -> SSAValue:

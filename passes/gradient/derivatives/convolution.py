@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.torch import CONVOLUTION_GRAD, CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 from coda_ir.passes.support.convolutions import Convolution
 
 
-def give_convolution(op: CallOp, adjoint: Adjoint) -> bool:
+def give_convolution(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> bool:
     """Give the inputs of a convolution their gradients, by one call; False for another `op`.
 
     PyTorch's own derivative would run the convolution again. That of samples without a batch and

@@ -138,6 +138,16 @@ def _elu(op: coda.EluOp, adjoint: Adjoint) -> None:
     adjoint.give(x, adjoint.insert(coda.WhereOp(is_below, adjoint.mul(dy, power), dy)))
 
 
+def _pow(op: coda.PowOp, adjoint: Adjoint) -> None:
+    """dy · exponent · x to the power of exponent − 1."""
+    exponent = op.exponent.value.data
+    if exponent == 1.0:
+        adjoint.give(op.operand, adjoint.dy)
+        return
+    below = adjoint.insert(coda.PowOp(op.operand, exponent - 1))
+    adjoint.give(op.operand, adjoint.mul(adjoint.dy, adjoint.scale(below, exponent)))
+
+
 def _where(op: coda.WhereOp, adjoint: Adjoint) -> None:
     """dy where the value was chosen, and 0 elsewhere, whatever dy is there."""
     zero = adjoint.constant(0.0, adjoint.dy)
@@ -201,6 +211,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     elementwise.Expm1Op: _expm1,
     elementwise.SoftplusOp: _softplus,
     coda.EluOp: _elu,
+    coda.PowOp: _pow,
     coda.WhereOp: _where,
     **dict.fromkeys(
         (coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp), _step

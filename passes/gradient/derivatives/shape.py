@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
@@ -32,6 +32,23 @@ def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:
 
 def _pad(op: coda.PadOp, adjoint: Adjoint) -> None:
     adjoint.give(op.x, adjoint.insert(coda.SliceOp(adjoint.dy, *op.range)))
+
+
+def _shift(op: coda.ShiftOp, adjoint: Adjoint) -> None:
+    adjoint.give(op.x, _shifted(adjoint.dy, -op.distance, adjoint))
+
+
+def _shifted(dy: SSAValue, by: int, adjoint: Adjoint) -> SSAValue:
+    """`dy` shifted. A factor of each column, and a rounding, come after the shift: what is shifted
+    is the same for all taps of a convolution, and stored once.
+    """
+    match dy.owner:
+        case coda.CastOp() as cast if is_float(element_type_of(cast.operand)):
+            return adjoint.cast(_shifted(cast.operand, by, adjoint), element_type_of(dy))
+        case coda.MulOp() as product if len(shape_of(product.rhs)) == 1:
+            return adjoint.mul(_shifted(product.lhs, by, adjoint), product.rhs)
+        case _:
+            return adjoint.insert(coda.ShiftOp(dy, by))
 
 
 def _concat(op: coda.ConcatOp, adjoint: Adjoint) -> None:
@@ -65,5 +82,6 @@ SHAPE_RULES: dict[type, Rule] = {
     coda.TransposeOp: _transpose,
     coda.SliceOp: _slice,
     coda.PadOp: _pad,
+    coda.ShiftOp: _shift,
     coda.ConcatOp: _concat,
 }

@@ -48,13 +48,12 @@ def _call(op: CallOp, adjoint: Adjoint) -> None:
         assert dy is not None
         adjoint.give(op.inputs[1], dy)
         return
-    if not give_convolution(op, adjoint):
-        _library_call(op, adjoint)
+    _library_call(op, adjoint)
 
 
 def _library_call(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
     """By a rule of the overload, else by PyTorch."""
-    if not give_call(op, adjoint):
+    if not give_convolution(op, adjoint) and not give_call(op, adjoint):
         _vjp(op, adjoint)
 
 

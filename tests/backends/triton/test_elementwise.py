@@ -100,6 +100,16 @@ def test_accuracy_near_zero(name: str) -> None:
     torch.testing.assert_close(run_operator(f"coda.{name}", x).double(), once, rtol=4e-7, atol=0)
 
 
+@pytest.mark.parametrize("exponent", [0.3, -2.7, 5.0, -3.0, 18.0, 1e-3, 100.5])
+def test_powers(exponent: float) -> None:
+    """To a rounding of float32, and what PyTorch has for zeros, infinities and negative numbers."""
+    x = torch.cat([torch.logspace(-30, 30, 600), torch.tensor([NAN, INF, 0.0, 1.0])])
+    x = torch.stack([x, -x])
+    actual = run_operator(f"coda.pow {{exponent = {exponent} : f64}}", x)
+    exact = x.double().pow(exponent).float()
+    torch.testing.assert_close(actual, exact, rtol=1.2e-7, atol=1e-45, equal_nan=True)
+
+
 def test_round_takes_the_even_number_at_a_tie() -> None:
     numbers = torch.arange(-9, 10) / 2
     near = torch.nextafter(numbers, numbers + 1), torch.nextafter(numbers, numbers - 1)

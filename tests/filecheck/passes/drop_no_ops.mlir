@@ -100,3 +100,28 @@ func.func @losses(%z: tensor<2x3x40xf32>, %t: tensor<2x3xi64>) -> tensor<6xf32> 
 // CHECK-NEXT:    %loss = coda.cross_entropy %z, %t {ignore_index = 0 : i64, reduction = "none"}
 // CHECK-NEXT:    %loss_1 = coda.reshape %loss
 // CHECK-NEXT:    func.return %loss_1 : tensor<6xf32>
+
+// -----
+
+// A transpose of an outer product is an outer product, of what is reshaped and converted after that.
+
+func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> tensor<1x?x8xf32> {
+  %column = coda.reshape %f : (tensor<8xbf16>) -> tensor<1x8x1xbf16>
+  %wide = coda.cast %column : (tensor<1x8x1xbf16>) -> tensor<1x8x1xf32>
+  %row = coda.reshape %p {coda.dims = [1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x?xi64>
+  %numbers = coda.cast %row : (tensor<1x1x?xi64>) -> tensor<1x1x?xf32>
+  %angles = coda.mul %wide, %numbers : (tensor<1x8x1xf32>, tensor<1x1x?xf32>) -> tensor<1x8x?xf32>
+  %a = coda.transpose %angles {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<1x8x?xf32>) -> tensor<1x?x8xf32>
+  func.return %a : tensor<1x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> tensor<1x?x8xf32> {
+// CHECK-NEXT:   %column = coda.reshape %f : (tensor<8xbf16>) -> tensor<1x8x1xbf16>
+// CHECK-NEXT:   %row = coda.reshape %p {coda.dims = [1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x?xi64>
+// CHECK-NEXT:   %column_1 = coda.reshape %column {coda.dims = [1 : i64, 1 : i64, 8 : i64]} : (tensor<1x8x1xbf16>) -> tensor<1x1x8xbf16>
+// CHECK-NEXT:   %column_2 = coda.cast %column_1 : (tensor<1x1x8xbf16>) -> tensor<1x1x8xf32>
+// CHECK-NEXT:   %row_1 = coda.reshape %row {coda.dims = [1 : i64, "T", 1 : i64]} : (tensor<1x1x?xi64>) -> tensor<1x?x1xi64>
+// CHECK-NEXT:   %row_2 = coda.cast %row_1 : (tensor<1x?x1xi64>) -> tensor<1x?x1xf32>
+// CHECK-NEXT:   %a = coda.mul %column_2, %row_2 : (tensor<1x1x8xf32>, tensor<1x?x1xf32>) -> tensor<1x?x8xf32>
+// CHECK-NEXT:   func.return %a : tensor<1x?x8xf32>
+// CHECK-NEXT: }

@@ -100,3 +100,23 @@ func.func @split_columns(%z: tensor<3x80xf32>, %t: tensor<3x2xi64>) -> tensor<f3
 
 // CHECK-LABEL: func.func @split_columns(
 // CHECK:         coda.cross_entropy %flat, %targets
+
+// -----
+
+// A matrix would move, and something else reads the product.
+
+func.func @outer(%m: tensor<8x4xf32>, %c: tensor<4xf32>, %f: tensor<8x1xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>) {
+  %x = coda.mul %m, %c : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  %a = coda.transpose %x {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  %y = coda.mul %f, %c : (tensor<8x1xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  %b = coda.transpose %y {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  func.return %a, %b, %y : tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>
+}
+
+// CHECK-LABEL: func.func @outer(%m: tensor<8x4xf32>, %c: tensor<4xf32>, %f: tensor<8x1xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>) {
+// CHECK-NEXT:   %x = coda.mul %m, %c : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   %a = coda.transpose %x {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %y = coda.mul %f, %c : (tensor<8x1xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   %b = coda.transpose %y {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   func.return %a, %b, %y : tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>
+// CHECK-NEXT: }

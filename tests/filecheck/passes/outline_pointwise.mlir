@@ -153,3 +153,36 @@ func.func @small(%s: tensor<f32>, %v: tensor<8xf32>) -> (tensor<f32>, tensor<8xf
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %b : tensor<f32>, tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Cosines and sines of the same angles are one kernel, which computes the positions.
+
+func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %f: tensor<4xf32>) -> (tensor<?x4xbf16>, tensor<?x4xbf16>) {
+  %p = coda.positions %x {dim = 1 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?xi64>
+  %column = coda.reshape %p {coda.dims = ["T", 1 : i64]} : (tensor<?xi64>) -> tensor<?x1xi64>
+  %numbers = coda.cast %column : (tensor<?x1xi64>) -> tensor<?x1xf32>
+  %angles = coda.mul %numbers, %f : (tensor<?x1xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  %cos = coda.cos %angles : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %c = coda.cast %cos : (tensor<?x4xf32>) -> tensor<?x4xbf16>
+  %sin = coda.sin %angles : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %s = coda.cast %sin : (tensor<?x4xf32>) -> tensor<?x4xbf16>
+  func.return %c, %s : tensor<?x4xbf16>, tensor<?x4xbf16>
+}
+
+// CHECK-LABEL: func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %f: tensor<4xf32>) -> (tensor<?x4xbf16>, tensor<?x4xbf16>) {
+// CHECK-NEXT:   %p = coda.positions %x {dim = 1 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?xi64>
+// CHECK-NEXT:   %column = coda.reshape %p {coda.dims = ["T", 1 : i64]} : (tensor<?xi64>) -> tensor<?x1xi64>
+// CHECK-NEXT:   %c, %s = gemm.map col(%column : tensor<?x1xi64>) row(%f : tensor<4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xbf16>, tile : tensor<?x4xbf16>) {
+// CHECK-NEXT:     ^bb0(%column_1: i64, %f_1: f32):
+// CHECK-NEXT:       %numbers = arith.sitofp %column_1 : i64 to f32
+// CHECK-NEXT:       %angles = arith.mulf %numbers, %f_1 : f32
+// CHECK-NEXT:       %cos = math.cos %angles : f32
+// CHECK-NEXT:       %numbers_1 = arith.sitofp %column_1 : i64 to f32
+// CHECK-NEXT:       %angles_1 = arith.mulf %numbers_1, %f_1 : f32
+// CHECK-NEXT:       %sin = math.sin %angles_1 : f32
+// CHECK-NEXT:       gemm.yield %cos, %sin : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %c, %s : tensor<?x4xbf16>, tensor<?x4xbf16>
+// CHECK-NEXT: }

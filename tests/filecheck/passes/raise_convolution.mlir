@@ -14,7 +14,7 @@ func.func @patches(%x: tensor<?x3x32x48xbf16>, %w: tensor<64x3x16x16xbf16>, %b: 
 // CHECK-NEXT:   %windows = coda.reshape %x : (tensor<?x3x32x48xbf16>) -> tensor<?x3x2x16x3x16xbf16>
 // CHECK-NEXT:   %windows_1 = coda.transpose %windows {perm = [0 : i64, 2 : i64, 4 : i64, 1 : i64, 3 : i64, 5 : i64]} : (tensor<?x3x2x16x3x16xbf16>) -> tensor<?x2x3x3x16x16xbf16>
 // CHECK-NEXT:   %windows_2 = coda.reshape %windows_1 : (tensor<?x2x3x3x16x16xbf16>) -> tensor<?x6x768xbf16>
-// CHECK-NEXT:   %c = coda.linear %windows_2, %weight, %b : (tensor<?x6x768xbf16>, tensor<64x768xbf16>, tensor<64xbf16>) -> tensor<?x6x64xbf16>
+// CHECK-NEXT:   %c = coda.linear %windows_2, %weight, %b {coda.patches} : (tensor<?x6x768xbf16>, tensor<64x768xbf16>, tensor<64xbf16>) -> tensor<?x6x64xbf16>
 // CHECK-NEXT:   %y = coda.reshape %c : (tensor<?x6x64xbf16>) -> tensor<?x6x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x6x64xbf16>
 // CHECK-NEXT: }
@@ -49,7 +49,7 @@ func.func @whole(%x: tensor<40x3x2x14x14xbf16>, %w: tensor<64x3x2x14x14xbf16>) -
 // CHECK:      func.func @whole(%x: tensor<40x3x2x14x14xbf16>, %w: tensor<64x3x2x14x14xbf16>) -> tensor<40x64xbf16> {
 // CHECK-NEXT:   %weight = coda.reshape %w : (tensor<64x3x2x14x14xbf16>) -> tensor<64x1176xbf16>
 // CHECK-NEXT:   %windows = coda.reshape %x : (tensor<40x3x2x14x14xbf16>) -> tensor<40x1x1176xbf16>
-// CHECK-NEXT:   %c = coda.linear %windows, %weight : (tensor<40x1x1176xbf16>, tensor<64x1176xbf16>) -> tensor<40x1x64xbf16>
+// CHECK-NEXT:   %c = coda.linear %windows, %weight {coda.patches} : (tensor<40x1x1176xbf16>, tensor<64x1176xbf16>) -> tensor<40x1x64xbf16>
 // CHECK-NEXT:   %y = coda.reshape %c : (tensor<40x1x64xbf16>) -> tensor<40x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<40x64xbf16>
 // CHECK-NEXT: }
@@ -71,7 +71,7 @@ func.func @two_readers(%x: tensor<1x3x4x4xf32>, %w: tensor<8x3x2x2xf32>) -> (ten
 // CHECK-NEXT:   %windows = coda.reshape %x : (tensor<1x3x4x4xf32>) -> tensor<1x3x2x2x2x2xf32>
 // CHECK-NEXT:   %windows_1 = coda.transpose %windows {perm = [0 : i64, 2 : i64, 4 : i64, 1 : i64, 3 : i64, 5 : i64]} : (tensor<1x3x2x2x2x2xf32>) -> tensor<1x2x2x3x2x2xf32>
 // CHECK-NEXT:   %windows_2 = coda.reshape %windows_1 : (tensor<1x2x2x3x2x2xf32>) -> tensor<1x4x12xf32>
-// CHECK-NEXT:   %c = coda.linear %windows_2, %weight : (tensor<1x4x12xf32>, tensor<8x12xf32>) -> tensor<1x4x8xf32>
+// CHECK-NEXT:   %c = coda.linear %windows_2, %weight {coda.patches} : (tensor<1x4x12xf32>, tensor<8x12xf32>) -> tensor<1x4x8xf32>
 // CHECK-NEXT:   %y = coda.reshape %c : (tensor<1x4x8xf32>) -> tensor<1x2x2x8xf32>
 // CHECK-NEXT:   func.return %y, %c : tensor<1x2x2x8xf32>, tensor<1x4x8xf32>
 // CHECK-NEXT: }

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-elementwise,dce | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,dce --split-input-file | filecheck %s
 
 // Operators of PyTorch on activations have counterparts; numbers become constants.
 
@@ -30,3 +30,94 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %mask: tensor<?x8
 // CHECK-NEXT:   func.return %r : tensor<?x8xf32>
 // CHECK-NEXT: }
 
+// -----
+
+// Positions, masks and tables of them: kernels compute these where they need them.
+
+func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %frequencies: tensor<4xf32>) -> (tensor<?x4xf32>, tensor<?x8xi1>) {
+  %p = torch.call "aten.arange.start_step"() {coda.dims = ["T"], arguments = "0, T, layout=torch.strided, device=device, pin_memory=False"} : () -> tensor<?xi64>
+  %column = coda.reshape %p {coda.dims = ["T", 1 : i64]} : (tensor<?xi64>) -> tensor<?x1xi64>
+  %f = torch.call "aten._to_copy.default"(%column) {coda.dims = ["T", 1 : i64], arguments = "{0}, dtype=torch.float32"} : (tensor<?x1xi64>) -> tensor<?x1xf32>
+  %row = coda.reshape %frequencies : (tensor<4xf32>) -> tensor<1x4xf32>
+  %angles = torch.call "aten.matmul.default"(%f, %row) {coda.dims = ["T", 4 : i64], arguments = "{0}, {1}"} : (tensor<?x1xf32>, tensor<1x4xf32>) -> tensor<?x4xf32>
+  %cos = torch.call "aten.cos.default"(%angles) {coda.dims = ["T", 4 : i64], arguments = "{0}"} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %c = torch.call "aten.arange.start_step"() {arguments = "1, 17, 2, dtype=torch.int32"} : () -> tensor<8xi32>
+  %earlier = torch.call "aten.add.Tensor"(%column) {coda.dims = ["T", 1 : i64], arguments = "{0}, -3"} : (tensor<?x1xi64>) -> tensor<?x1xi64>
+  %seen = torch.call "aten.le.Tensor"(%earlier, %c) {coda.dims = ["T", 8 : i64], arguments = "{0}, {1}"} : (tensor<?x1xi64>, tensor<8xi32>) -> tensor<?x8xi1>
+  %all = torch.call "aten.full.default"() {coda.dims = ["T", 8 : i64], arguments = "[T, 8], True, dtype=torch.bool"} : () -> tensor<?x8xi1>
+  %mask = torch.call "aten.bitwise_and.Tensor"(%seen, %all) {coda.dims = ["T", 8 : i64], arguments = "{0}, {1}"} : (tensor<?x8xi1>, tensor<?x8xi1>) -> tensor<?x8xi1>
+  func.return %cos, %mask : tensor<?x4xf32>, tensor<?x8xi1>
+}
+
+// CHECK-LABEL: func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %frequencies: tensor<4xf32>) -> (tensor<?x4xf32>, tensor<?x8xi1>) {
+// CHECK-NEXT:   %p = coda.positions %x {dim = 1 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?xi64>
+// CHECK-NEXT:   %column = coda.reshape %p {coda.dims = ["T", 1 : i64]} : (tensor<?xi64>) -> tensor<?x1xi64>
+// CHECK-NEXT:   %f = coda.cast %column : (tensor<?x1xi64>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %row = coda.reshape %frequencies : (tensor<4xf32>) -> tensor<1x4xf32>
+// CHECK-NEXT:   %angles = coda.mul %f, %row : (tensor<?x1xf32>, tensor<1x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %cos = coda.cos %angles : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %c = coda.positions {start = 1 : i64, step = 2 : i64} : () -> tensor<8xi32>
+// CHECK-NEXT:   %0 = coda.constant {value = -3 : i64} : tensor<i64>
+// CHECK-NEXT:   %earlier = coda.add %column, %0 : (tensor<?x1xi64>, tensor<i64>) -> tensor<?x1xi64>
+// CHECK-NEXT:   %1 = coda.cast %c : (tensor<8xi32>) -> tensor<8xi64>
+// CHECK-NEXT:   %seen = coda.compare %earlier, %1 {relation = "le"} : (tensor<?x1xi64>, tensor<8xi64>) -> tensor<?x8xi1>
+// CHECK-NEXT:   %2 = coda.constant {value = 1 : i64} : tensor<i1>
+// CHECK-NEXT:   %mask = coda.logical_and %seen, %2 : (tensor<?x8xi1>, tensor<i1>) -> tensor<?x8xi1>
+// CHECK-NEXT:   func.return %cos, %mask : tensor<?x4xf32>, tensor<?x8xi1>
+// CHECK-NEXT: }
+
+// -----
+
+// Repeated extents of 1 are views, elements in order a reshape, sums and running sums operators of
+// their own; what other operators read of one number is a broadcast of it.
+
+func.func @plain(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %ids: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> (tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>) {
+  %one = coda.reshape %ids {coda.dims = [1 : i64, "B*T"]} : (tensor<?x?xi64>) -> tensor<1x?xi64>
+  %total = torch.call "aten.sum.dim_IntList"(%x) {coda.dims = ["B", 1 : i64, 8 : i64], arguments = "{0}, [1], True"} : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+  %three = torch.call "aten.repeat.default"(%total) {coda.dims = ["B", 3 : i64, 8 : i64], arguments = "{0}, [1, 3, 1]"} : (tensor<?x1x8xf32>) -> tensor<?x3x8xf32>
+  %b = torch.call "aten.arange.default"() {coda.dims = ["B"], arguments = "B"} : () -> tensor<?xi64>
+  %rows = coda.reshape %b {coda.dims = ["B", 1 : i64, 1 : i64]} : (tensor<?xi64>) -> tensor<?x1x1xi64>
+  %t = torch.call "aten.arange.default"() {coda.dims = ["T"], arguments = "T"} : () -> tensor<?xi64>
+  %columns = coda.reshape %t {coda.dims = [1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x?xi64>
+  %view = torch.call "aten.index.Tensor"(%ids, %rows, %columns) {coda.dims = ["B", 1 : i64, "T"], arguments = "{0}, [{1}, {2}]"} : (tensor<?x?xi64>, tensor<?x1x1xi64>, tensor<1x1x?xi64>) -> tensor<?x1x?xi64>
+  %sum = torch.call "aten.sum.dim_IntList"(%x) {coda.dims = ["B", 8 : i64], arguments = "{0}, [-2]"} : (tensor<?x?x8xf32>) -> tensor<?x8xf32>
+  %seen = torch.call "aten.ne.Scalar"(%ids) {coda.dims = ["B", "T"], arguments = "{0}, 0"} : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %count = torch.call "aten.cumsum.default"(%seen) {coda.dims = ["B", "T"], arguments = "{0}, -1"} : (tensor<?x?xi1>) -> tensor<?x?xi64>
+  %full = torch.call "aten.full.default"() {coda.dims = ["B", "T"], arguments = "[B, T], 7, dtype=torch.int64"} : () -> tensor<?x?xi64>
+  func.return %three, %view, %sum, %count, %full : tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>
+}
+
+// CHECK-LABEL: func.func @plain(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %ids: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> (tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>) {
+// CHECK-NEXT:   %total = coda.sum_to %x : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %three = torch.call "aten.expand.default"(%total) {coda.dims = ["B", 3 : i64, 8 : i64], arguments = "{0}, [B, 3, 8]", view} : (tensor<?x1x8xf32>) -> tensor<?x3x8xf32>
+// CHECK-NEXT:   %view = coda.reshape %ids {coda.dims = ["B", 1 : i64, "T"]} : (tensor<?x?xi64>) -> tensor<?x1x?xi64>
+// CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %sum = coda.reshape %0 {coda.dims = ["B", 8 : i64]} : (tensor<?x1x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.constant {value = 0 : i64} : tensor<i64>
+// CHECK-NEXT:   %seen = coda.compare %ids, %1 {relation = "ne"} : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi1>
+// CHECK-NEXT:   %2 = coda.cast %seen : (tensor<?x?xi1>) -> tensor<?x?xi64>
+// CHECK-NEXT:   %count = torch.call "aten.cumsum.default"(%2) {coda.dims = ["B", "T"], arguments = "{0}, -1"} : (tensor<?x?xi64>) -> tensor<?x?xi64>
+// CHECK-NEXT:   %3 = coda.constant {value = 7 : i64} : tensor<i64>
+// CHECK-NEXT:   %full = coda.broadcast %3, %ids : (tensor<i64>, tensor<?x?xi64>) -> tensor<?x?xi64>
+// CHECK-NEXT:   func.return %three, %view, %sum, %count, %full : tensor<?x3x8xf32>, tensor<?x1x?xi64>, tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x?xi64>
+// CHECK-NEXT: }
+
+// -----
+
+// A constant power; quantization: a rounded and clamped number as 8 bits.
+
+func.func @quantized(%x: tensor<?x8xf32>) -> (tensor<?x8xi8>, tensor<?x8xf8E4M3FN>) {
+  %p = torch.call "aten.pow.Tensor_Scalar"(%x) {arguments = "{0}, 0.75"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r = torch.call "aten.round.default"(%p) {arguments = "{0}"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %q = torch.call "aten._to_copy.default"(%r) {arguments = "{0}, dtype=torch.int8"} : (tensor<?x8xf32>) -> tensor<?x8xi8>
+  %f = torch.call "aten._to_copy.default"(%p) {arguments = "{0}, dtype=torch.float8_e4m3fn"} : (tensor<?x8xf32>) -> tensor<?x8xf8E4M3FN>
+  func.return %q, %f : tensor<?x8xi8>, tensor<?x8xf8E4M3FN>
+}
+
+// CHECK-LABEL: func.func @quantized(
+// CHECK-NEXT:   %p = coda.pow %x {exponent = 7.500000e-01 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %r = coda.round %p : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %q = coda.cast %r : (tensor<?x8xf32>) -> tensor<?x8xi8>
+// CHECK-NEXT:   %f = coda.cast %p : (tensor<?x8xf32>) -> tensor<?x8xf8E4M3FN>
+// CHECK-NEXT:   func.return %q, %f : tensor<?x8xi8>, tensor<?x8xf8E4M3FN>
+// CHECK-NEXT: }

@@ -55,3 +55,15 @@ func.func @norms(%x: tensor<2x8x4x4xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>) 
 // CHECK-NEXT:   %m = coda.group_norm %n {groups = 2 : i64, eps = 1.000000e-05 : f64} : (tensor<2x8x4x4xf32>) -> tensor<2x8x4x4xf32>
 // CHECK-NEXT:   func.return %n, %m : tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>
 // CHECK-NEXT: }
+
+func.func @convolutions(%x: tensor<2x8x?xf32>, %w: tensor<6x4x3xf32>, %b: tensor<6xf32>, %i: tensor<2x3x8x8xf32>, %v: tensor<4x3x3x3xf32>) -> (tensor<2x6x?xf32>, tensor<2x4x8x8xf32>) {
+  %c = torch.call "aten.conv1d.default"(%x, %w, %b) {arguments = "{0}, {1}, {2}, [1], [1], [1], 2"} : (tensor<2x8x?xf32>, tensor<6x4x3xf32>, tensor<6xf32>) -> tensor<2x6x?xf32>
+  %d = torch.call "aten.convolution.default"(%i, %v) {arguments = "{0}, {1}, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1"} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+  func.return %c, %d : tensor<2x6x?xf32>, tensor<2x4x8x8xf32>
+}
+
+// CHECK:      func.func @convolutions(%x: tensor<2x8x?xf32>, %w: tensor<6x4x3xf32>, %b: tensor<6xf32>, %i: tensor<2x3x8x8xf32>, %v: tensor<4x3x3x3xf32>) -> (tensor<2x6x?xf32>, tensor<2x4x8x8xf32>) {
+// CHECK-NEXT:   %c = coda.convolution %x, %w, %b {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 2 : i64} : (tensor<2x8x?xf32>, tensor<6x4x3xf32>, tensor<6xf32>) -> tensor<2x6x?xf32>
+// CHECK-NEXT:   %d = coda.convolution %i, %v {stride = [1 : i64, 1 : i64], padding = [1 : i64, 1 : i64], dilation = [1 : i64, 1 : i64], groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+// CHECK-NEXT:   func.return %c, %d : tensor<2x6x?xf32>, tensor<2x4x8x8xf32>
+// CHECK-NEXT: }

@@ -98,3 +98,17 @@ func.func @size(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %y: tensor<?xf
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: an argument depends on a size; failed condition: an operator of the block level means the same; costs 4*K*M + 32*M bytes
+
+// -----
+
+func.func @transposed(%x: tensor<2x8x5xf32>, %w: tensor<8x6x3xf32>) -> tensor<2x6x7xf32> {
+  %c = torch.call "aten.convolution.default"(%x, %w) {arguments = "{0}, {1}, None, [1], [0], [1], True, [0], 1"} : (tensor<2x8x5xf32>, tensor<8x6x3xf32>) -> tensor<2x6x7xf32>
+  func.return %c : tensor<2x6x7xf32>
+}
+
+// CHECK:      func.func @transposed(%x: tensor<2x8x5xf32>, %w: tensor<8x6x3xf32>) -> tensor<2x6x7xf32> {
+// CHECK-NEXT:   %c = torch.call "aten.convolution.default"(%x, %w) {arguments = "{0}, {1}, None, [1], [0], [1], True, [0], 1"} : (tensor<2x8x5xf32>, tensor<8x6x3xf32>) -> tensor<2x6x7xf32>
+// CHECK-NEXT:   func.return %c : tensor<2x6x7xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.convolution.default: it is transposed; failed condition: an operator of the block level means the same; costs 1232 bytes

@@ -343,3 +343,62 @@ func.func @scale(%x: tensor<?x3x4xbf16>, %w: tensor<8x4xbf16>, %dy: tensor<?x3x8
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %y, %ds : tensor<?x3x8xbf16>, tensor<bf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The sum over the rows of each sample has partials of each sample: of a GEMM, and of a pointwise
+// kernel over two dimensions of rows.
+
+func.func @samples(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x?x16xf32>, tensor<?x1x16xf32>) {
+  %z = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %d = coda.sum_to %z : (tensor<?x?x16xf32>) -> tensor<?x1x16xf32>
+  func.return %z, %d : tensor<?x?x16xf32>, tensor<?x1x16xf32>
+}
+
+// CHECK:      func.func @samples(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x16xf32>, partial_col<add> : tensor<?x?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = gemm.finalize col (add %partial : tensor<?x?x16xf32>) -> (tensor<?x16xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %d_1 = coda.reshape %d : (tensor<?x16xf32>) -> tensor<?x1x16xf32>
+// CHECK-NEXT:   func.return %z, %d_1 : tensor<?x?x16xf32>, tensor<?x1x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+func.func @rows_of_rows(%x: tensor<?x3x4x8xf32>) -> (tensor<?x3x4x8xf32>, tensor<?x1x1x8xf32>) {
+  %z = gemm.map tile(%x : tensor<?x3x4x8xf32>)
+      -> (tile : tensor<?x3x4x8xf32>) {
+    ^bb0(%a: f32):
+      %0 = arith.mulf %a, %a : f32
+      gemm.yield %0 : f32
+    }
+  %d = coda.sum_to %z : (tensor<?x3x4x8xf32>) -> tensor<?x1x1x8xf32>
+  func.return %z, %d : tensor<?x3x4x8xf32>, tensor<?x1x1x8xf32>
+}
+
+// CHECK:      func.func @rows_of_rows(
+// CHECK-NEXT:   %z, %partial = gemm.map tile(%x : tensor<?x3x4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x3x4x8xf32>, partial_col<add> : tensor<?x?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %a : f32
+// CHECK-NEXT:       gemm.yield %0, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = gemm.finalize col (add %partial : tensor<?x?x8xf32>) -> (tensor<?x8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %d_1 = coda.reshape %d : (tensor<?x8xf32>) -> tensor<?x1x1x8xf32>
+// CHECK-NEXT:   func.return %z, %d_1 : tensor<?x3x4x8xf32>, tensor<?x1x1x8xf32>
+// CHECK-NEXT: }

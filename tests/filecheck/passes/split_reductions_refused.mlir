@@ -114,7 +114,7 @@ func.func @sums(%x: tensor<?x4x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<4x16xb
   func.return %s, %t : tensor<4x16xbf16>, tensor<8xbf16>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: its shape is 4x16; failed condition: the sum is over all rows; costs 128*d0 + 128 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: its shape is 4x16; failed condition: the sum is over all rows, or over those of each sample; costs 128*d0 + 128 bytes
 // REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: %y has one value per pair; failed condition: each column is one of the tile; costs 64*d0 + 16 bytes
 // CHECK:      func.func @sums(
 // CHECK-NEXT:   %z, %y = gemm.fused %x : tensor<?x4x8xbf16>
@@ -200,3 +200,57 @@ func.func @rows_of_symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}
 // CHECK:         %s = coda.reduce %y {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
 // CHECK:         %t = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>)
 // REMARK: coda.reduce: the reduction runs as a kernel of its own: %y has a symbolic number of columns; failed condition: the number of columns is static
+
+// -----
+
+// Samples that are not the first dimension.
+
+func.func @last_dimension(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x4x16xf32>, tensor<1x4x16xf32>) {
+  %z = gemm.fused %x : tensor<?x4x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x4x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %d = coda.sum_to %z : (tensor<?x4x16xf32>) -> tensor<1x4x16xf32>
+  func.return %z, %d : tensor<?x4x16xf32>, tensor<1x4x16xf32>
+}
+
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: its shape is 1x4x16; failed condition: the sum is over all rows, or over those of each sample; costs 256*d0 + 256 bytes
+// CHECK:      func.func @last_dimension(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = coda.sum_to %z : (tensor<?x4x16xf32>) -> tensor<1x4x16xf32>
+// CHECK-NEXT:   func.return %z, %d : tensor<?x4x16xf32>, tensor<1x4x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A stated order of rows does not depend on where a sample begins.
+
+func.func @deterministic(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x?x16xf32>, tensor<?x1x16xf32>) attributes {coda.numerics = #gemm.numerics<"deterministic">} {
+  %z = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %d = coda.sum_to %z : (tensor<?x?x16xf32>) -> tensor<?x1x16xf32>
+  func.return %z, %d : tensor<?x?x16xf32>, tensor<?x1x16xf32>
+}
+
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order of the rows in a sum does not depend on the tiles that the rows are in; costs 64*d0*d1 + 64*d0 bytes
+// CHECK:      func.func @deterministic(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = coda.sum_to %z : (tensor<?x?x16xf32>) -> tensor<?x1x16xf32>
+// CHECK-NEXT:   func.return %z, %d : tensor<?x?x16xf32>, tensor<?x1x16xf32>
+// CHECK-NEXT: }

@@ -55,6 +55,10 @@ def filled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.masked_fill(y, 0.0)
 
 
+def selected(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    return x[ids]
+
+
 def unsqueezed(x: torch.Tensor) -> torch.Tensor:
     return x.unsqueeze(0)
 
@@ -87,7 +91,6 @@ FUNCTIONS_OF_ONE: dict[str, Unary] = {
     "log_softmax": lambda x: x.log_softmax(-1),
     "flip": lambda x: x.flip(-1),
     "roll": lambda x: x.roll(1, -1),
-    "arange": lambda x: torch.arange(x.shape[0], dtype=torch.float32),
 }
 
 TORCH: dict[str, Reference] = {
@@ -138,10 +141,20 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
         torch.addmm,
     ),
     "flatten": ("x: f32[M, 64]", lambda: [torch.randn(M, N)], torch.flatten),
+    "conv2d": (
+        "x: f32[2, 4, 8, 8], y: f32[6, 4, 3, 3]",
+        lambda: [torch.randn(2, 4, 8, 8), torch.randn(6, 4, 3, 3)],
+        F.conv2d,
+    ),
+    "conv3d": (
+        "x: f32[2, 4, 5, 5, 5], y: f32[6, 4, 3, 2, 3]",
+        lambda: [torch.randn(2, 4, 5, 5, 5), torch.randn(6, 4, 3, 2, 3)],
+        F.conv3d,
+    ),
     "index_select": (
         "x: f32[M, 64], y: f32[M, 64], z: i64[M]",
         lambda: [torch.randn(M, N), torch.randn(M, N), torch.arange(M).flip(0)],
-        lambda x, z: x[z],
+        selected,
     ),
 }
 ATTENTION = ("scaled_dot_product_attention", "sdpa", "flash_attention", "flash_attn_func")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import pytest
@@ -22,6 +23,8 @@ class Model(nn.Module):
     def __init__(self, forward: Forward):
         super().__init__()
         self.first, self.second, self.unused = (nn.Linear(16, 16) for _ in range(3))
+        self.mean, self.variance = nn.Buffer(torch.zeros(16)), nn.Buffer(torch.ones(16))
+        self.calls = nn.Buffer(torch.zeros((), dtype=torch.int64))
         self._forward = forward
 
     def forward(self, x: Tensor) -> Any:
@@ -70,6 +73,31 @@ def dropout_of_attention(model: Model, x: Tensor) -> Tensor:
     return y[0].transpose(0, 1).flatten(1)
 
 
+def normalized_batch(model: Model, x: Tensor) -> Tensor:
+    return model.second(F.batch_norm(model.first(x), None, None, training=True))
+
+
+def running_statistics(model: Model, x: Tensor) -> Tensor:
+    model.calls += 1
+    h = F.batch_norm(model.first(x), model.mean, model.variance, training=True)
+    return model.second(F.silu(h)) / model.calls
+
+
+def moving_average(model: Model, x: Tensor) -> Tensor:
+    h = model.first(x)
+    shifted = h - model.mean
+    with torch.no_grad():
+        model.mean.mul_(0.9).add_(h.mean(0), alpha=0.1)
+    return model.second(shifted * model.variance)
+
+
+def stored_result(model: Model, x: Tensor) -> Tensor:
+    y = model.second(F.silu(model.first(x))).sum(0)
+    with torch.no_grad():
+        model.mean.copy_(y)
+    return y
+
+
 FORWARDS = (
     straight_through,
     detached_view,
@@ -77,6 +105,10 @@ FORWARDS = (
     parts_without_gradients,
     choice,
     dropout_of_attention,
+    normalized_batch,
+    running_statistics,
+    moving_average,
+    stored_result,
 )
 
 
@@ -91,10 +123,16 @@ def test_gradients_are_pytorchs(forward: Forward, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(TrainingRunner, "__call__", recorded)
     model = Model(forward)
-    fast = compiled(model, target="triton")
-    x = torch.randn(5, 16, requires_grad=True)
-    found, expected = (seeded_gradients(function, model, x) for function in (fast, model))
-    assert derived
+    fast, eager_model = compiled(model, target="triton"), copy.deepcopy(model)
+    for _ in range(2):
+        x = torch.randn(5, 16, requires_grad=True)
+        found = seeded_gradients(fast, model, x)
+        compare(found, seeded_gradients(eager_model, eager_model, x))
+    compare(list(model.buffers()), list(eager_model.buffers()))
+    assert len(derived) == 2
+
+
+def compare(found: Sequence[Tensor | None], expected: Sequence[Tensor | None]) -> None:
     for ours, eager in zip(found, expected, strict=True):
         assert (ours is None) == (eager is None)
         torch.testing.assert_close(ours, eager, rtol=1e-5, atol=1e-6)
@@ -103,3 +141,18 @@ def test_gradients_are_pytorchs(forward: Forward, monkeypatch: pytest.MonkeyPatc
 def seeded_gradients(function: Any, model: nn.Module, x: Tensor) -> list[Tensor | None]:
     torch.default_generator.manual_seed(1)
     return gradients(function, model, x)
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_statistics_are_updated_by_each_call(target: str):
+    """Equal calls are not one: each updates the buffers."""
+
+    def twice(model: Model, x: Tensor) -> Tensor:
+        return running_statistics(model, x) + running_statistics(model, x)
+
+    model = Model(twice)
+    eager = copy.deepcopy(model)
+    fast, x = compiled(model, target=target), torch.randn(5, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), eager(x), rtol=1e-4, atol=1e-5)
+    compare(list(model.buffers()), list(eager.buffers()))

@@ -136,7 +136,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     m = torch.empty((600,), dtype=torch.bfloat16, device=device)
 // CHECK-NEXT:     finalize_col_max[((600 + 31) // 32,)](
 // CHECK-NEXT:         q,
-// CHECK-NEXT:         q.shape[0],
+// CHECK-NEXT:         q.shape[-2],
 // CHECK-NEXT:         m,
 // CHECK-NEXT:         600,
 // CHECK-NEXT:         num_warps=4,

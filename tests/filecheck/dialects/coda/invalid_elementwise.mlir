@@ -151,3 +151,11 @@ func.func @f(%c: tensor<?x8xi1>, %x: tensor<?x8xf8E5M2>) {
   %r = coda.where %c, %x, %x : (tensor<?x8xi1>, tensor<?x8xf8E5M2>, tensor<?x8xf8E5M2>) -> tensor<?x8xf8E5M2>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{property exponent is 0.0, expected a number but 0}}
+  %r = coda.pow %x {exponent = 0.0 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return
+}

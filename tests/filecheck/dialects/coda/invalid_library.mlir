@@ -143,3 +143,59 @@ func.func @f(%x: tensor<8xf32>) {
   %r = coda.group_norm %x {groups = 2 : i64, eps = 1.000000e-05 : f64} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) {
+  // expected-error@below {{operand x has rank 2, expected at least 3}}
+  %r = coda.convolution %x, %w {stride = [], padding = [], dilation = [], groups = 1 : i64} : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<8x8xf32>) {
+  // expected-error@below {{operand weight has rank 2, expected 3}}
+  %r = coda.convolution %x, %w {stride = [1 : i64], padding = [0 : i64], dilation = [1 : i64], groups = 1 : i64} : (tensor<?x8x?xf32>, tensor<8x8xf32>) -> tensor<?x8x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error@below {{operand x has 8 channels, expected 3 groups of 4}}
+  %r = coda.convolution %x, %w {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 3 : i64} : (tensor<?x8x?xf32>, tensor<6x4x3xf32>) -> tensor<?x6x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x2x3xf32>) {
+  // expected-error@below {{property groups is 4, expected a divisor of the 6 channels of the result}}
+  %r = coda.convolution %x, %w {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 4 : i64} : (tensor<?x8x?xf32>, tensor<6x2x3xf32>) -> tensor<?x6x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x8x3xf32>) {
+  // expected-error@below {{property stride has 2 numbers, expected 1, one for each dimension of positions}}
+  %r = coda.convolution %x, %w {stride = [1 : i64, 1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 1 : i64} : (tensor<?x8x?xf32>, tensor<6x8x3xf32>) -> tensor<?x6x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x5xf32>, %w: tensor<6x8x3xf32>) {
+  // expected-error@below {{result has shape ?x6x5, expected ?x6x3}}
+  %r = coda.convolution %x, %w {stride = [1 : i64], padding = [0 : i64], dilation = [1 : i64], groups = 1 : i64} : (tensor<?x8x5xf32>, tensor<6x8x3xf32>) -> tensor<?x6x5xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x8x3xf32>, %b: tensor<8xf32>) {
+  // expected-error@below {{operand bias has shape 8, expected 6}}
+  %r = coda.convolution %x, %w, %b {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 1 : i64} : (tensor<?x8x?xf32>, tensor<6x8x3xf32>, tensor<8xf32>) -> tensor<?x6x?xf32>
+  func.return
+}

@@ -103,3 +103,19 @@ func.func @f(%x: tensor<2x3x4xf32>) {
   %r = coda.concat %x, %x {dim = 0 : i64} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@below {{operand x has rank 1, expected at least 2}}
+  %r = coda.shift %x {by = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3x4xf32>) {
+  // expected-error@below {{result has shape 4x4, expected 3x4}}
+  %r = coda.shift %x {by = 1 : i64} : (tensor<3x4xf32>) -> tensor<4x4xf32>
+  func.return
+}

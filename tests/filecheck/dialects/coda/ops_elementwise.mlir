@@ -27,6 +27,7 @@
 // CHECK-NEXT:   %softcap = coda.softcap %x {cap = 3.000000e+01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %sin = coda.sin %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %elu = coda.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %pow = coda.pow %x {exponent = 3.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %round = coda.round %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %lt = coda.compare %x, %y {relation = "lt"} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xi1>
 // CHECK-NEXT:   %not = coda.logical_not %lt : (tensor<?x8xi1>) -> tensor<?x8xi1>
@@ -61,6 +62,7 @@ func.func @elementwise(%x: tensor<?x8xbf16>, %y: tensor<8xbf16>, %c: tensor<?x1x
   %softcap = coda.softcap %x {cap = 3.000000e+01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %sin = coda.sin %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %elu = coda.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %pow = coda.pow %x {exponent = 3.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %round = coda.round %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %lt = coda.compare %x, %y {relation = "lt"} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xi1>
   %not = coda.logical_not %lt : (tensor<?x8xi1>) -> tensor<?x8xi1>

@@ -47,3 +47,15 @@ func.func @channels(%x: tensor<?x8x?x?xbf16>, %w: tensor<8xbf16>) {
 // CHECK-NEXT:   %affine = coda.group_norm %x, %w, %w {groups = 8 : i64, eps = 1.000000e-06 : f64} : (tensor<?x8x?x?xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8x?x?xbf16>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+func.func @convolutions(%x: tensor<?x8x?xbf16>, %w: tensor<6x4x3xbf16>, %b: tensor<6xbf16>, %image: tensor<2x3x9x9xf32>, %v: tensor<4x3x3x3xf32>) {
+  %same = coda.convolution %x, %w, %b {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 2 : i64} : (tensor<?x8x?xbf16>, tensor<6x4x3xbf16>, tensor<6xbf16>) -> tensor<?x6x?xbf16>
+  %half = coda.convolution %image, %v {stride = [2 : i64, 2 : i64], padding = [1 : i64, 0 : i64], dilation = [1 : i64, 2 : i64], groups = 1 : i64} : (tensor<2x3x9x9xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x5x3xf32>
+  func.return
+}
+
+// CHECK:      func.func @convolutions(%x: tensor<?x8x?xbf16>, %w: tensor<6x4x3xbf16>, %b: tensor<6xbf16>, %image: tensor<2x3x9x9xf32>, %v: tensor<4x3x3x3xf32>) {
+// CHECK-NEXT:   %same = coda.convolution %x, %w, %b {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 2 : i64} : (tensor<?x8x?xbf16>, tensor<6x4x3xbf16>, tensor<6xbf16>) -> tensor<?x6x?xbf16>
+// CHECK-NEXT:   %half = coda.convolution %image, %v {stride = [2 : i64, 2 : i64], padding = [1 : i64, 0 : i64], dilation = [1 : i64, 2 : i64], groups = 1 : i64} : (tensor<2x3x9x9xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x5x3xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }

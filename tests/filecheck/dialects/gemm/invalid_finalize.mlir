@@ -143,3 +143,14 @@ func.func @f(%p: tensor<?x?xf32>, %t: tensor<?xi64>) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%p: tensor<2x?x16xf32>) {
+  // expected-error@below {{result 0 has shape 16, expected 2x16x1 or 2x16}}
+  %s = gemm.finalize col (add %p : tensor<2x?x16xf32>) -> (tensor<16xf32>) {
+    ^bb0(%0: f32):
+      gemm.yield %0 : f32
+    }
+  func.return
+}

@@ -532,3 +532,42 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x3xbf16>) 
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xf32>, %w: tensor<16x8xf32>) {
+  // expected-error@below {{result 0 (partial_col) has shape 3x?x16, expected 2x?x16}}
+  %p = gemm.fused %x : tensor<2x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+    -> (partial_col<add> : tensor<3x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) {
+  // expected-error@below {{result 0 (partial_col) combines the rows of each sample, expected add}}
+  %p = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+    -> (partial_col<max> : tensor<?x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) {
+  // expected-error@below {{result 0 (partial_col) has shape ?x?x?x16, expected ?x?x16}}
+  %p = gemm.fused %x : tensor<?x?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+    -> (partial_col<add> : tensor<?x?x?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return
+}

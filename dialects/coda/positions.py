@@ -1,0 +1,101 @@
+"""Numbers that follow one another: positions in a sequence, indices of frequencies."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shape import ReshapeOp
+from coda_ir.dialects.coda.shapes import element_type_of, optional_operand, shape_of
+
+
+@irdl_op_definition
+class PositionsOp(CodaOp):
+    """start + step · i for each index i of a vector, as `torch.arange` and `stablehlo.iota`.
+
+    Where the extent is dynamic, it is that of dimension `dim` of the operand, which lends nothing
+    else. Pointwise kernels compute positions where they need them; nothing is stored for them.
+
+    `%p = coda.positions %x {dim = 1 : i64, start = 0 : i64, step = 1 : i64}
+        : (tensor<?x?xf32>) -> tensor<?xi64>`
+    """
+
+    name = "coda.positions"
+    like = opt_operand_def(TensorType)
+    dim = opt_prop_def(IntegerAttr)
+    start = prop_def(IntegerAttr)
+    step = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        extent: int | tuple[SSAValue, int],
+        *,
+        start: int = 0,
+        step: int = 1,
+        element_type: Attribute = i64,
+    ):
+        """`extent` is a number, or a tensor and the dimension that has the extent."""
+        like, dim = extent if isinstance(extent, tuple) else (None, None)
+        number = extent if isinstance(extent, int) else DYNAMIC_INDEX
+        super().__init__(
+            operands=[optional_operand(like)],
+            properties={
+                "dim": None if dim is None else IntegerAttr(dim, 64),
+                "start": IntegerAttr(start, 64),
+                "step": IntegerAttr(step, 64),
+            },
+            result_types=[TensorType(element_type, [number])],
+        )
+
+    @property
+    def first_and_step(self) -> tuple[int, int]:
+        return self.start.value.data, self.step.value.data
+
+    def verify_(self) -> None:
+        shape, element = shape_of(self.result), element_type_of(self.result)
+        if len(shape) != 1:
+            raise VerifyException(f"result has rank {len(shape)}, expected 1")
+        if element not in (i32, i64):
+            raise VerifyException(f"result has element type {element}, expected i32 or i64")
+        if self.step.value.data == 0:
+            raise VerifyException("property step is 0, expected another number")
+        is_dynamic = shape[0] == DYNAMIC_INDEX
+        if self.like is None or self.dim is None:
+            if is_dynamic or self.like is not None or self.dim is not None:
+                raise VerifyException(
+                    "a dynamic extent comes from an operand and property dim, expected both of "
+                    "them there and none elsewhere"
+                )
+            return
+        _verify_extent(shape, shape_of(self.like), self.dim.value.data)
+
+
+def _verify_extent(shape: Sequence[int], like: Sequence[int], dim: int) -> None:
+    if not 0 <= dim < len(like):
+        raise VerifyException(f"property dim is {dim}, expected 0 to {len(like) - 1}")
+    if (shape[0], like[dim]) != (DYNAMIC_INDEX, DYNAMIC_INDEX):
+        raise VerifyException(
+            f"the extent is known, expected a result and a dimension {dim} of the operand that are "
+            "dynamic"
+        )
+
+
+def positions_in(value: SSAValue) -> PositionsOp | None:
+    """The positions that `value` shows in row-major order, under whatever shape."""
+    owner: Operation | object = value.owner
+    while isinstance(owner, ReshapeOp):
+        owner = owner.x.owner
+    return owner if isinstance(owner, PositionsOp) else None

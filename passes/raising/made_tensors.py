@@ -1,0 +1,143 @@
+"""Tensors that calls of PyTorch make of numbers: positions, and one number everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.raising.elementwise_call import ElementwiseCall
+from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.index_values import literal
+from coda_ir.shape_rules import broadcast_dims
+from coda_ir.symbolic_shapes import Dim
+
+ARANGE = ("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
+EXPAND = "aten.expand.default"
+FULL, FULL_LIKE = "aten.full.default", "aten.full_like.default"
+
+_EXACT = 2**24
+"""Whole numbers up to here are exact in float32."""
+
+
+def raised_positions(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
+    """`coda.positions` for a vector of whole numbers, and a conversion to floats.
+
+    None where the numbers are not whole, or where no dimension of another value has the extent.
+    """
+    call, result = ElementwiseCall.of(op, arguments=()), op.outputs[0]
+    first_and_step = _first_and_step(op)
+    extent = _extent(rewriter.shapes.dims(result)[0], op, rewriter)
+    if call is None or not call.makes_tensor or first_and_step is None or extent is None:
+        return None
+    start, step = first_and_step
+    element = element_type_of(result)
+    if not is_float(element):
+        return [coda.PositionsOp(extent, start=start, step=step, element_type=element)]
+    largest = abs(start) + abs(step) * (extent if isinstance(extent, int) else 1)
+    if largest > _EXACT:
+        return None
+    numbers = coda.PositionsOp(extent, start=start, step=step, element_type=i32)
+    return [numbers, coda.CastOp(numbers, element)]
+
+
+def _first_and_step(op: CallOp) -> tuple[int, int] | None:
+    numbers = [literal(node) for node in op.template.call.args]
+    start = numbers[0] if op.callee.data != ARANGE[0] else 0
+    step = numbers[2] if len(numbers) > 2 else 1
+    if (
+        start is None
+        or step is None
+        or not (float(start).is_integer() and float(step).is_integer())
+    ):
+        return None
+    return int(start), int(step)
+
+
+def _extent(dim: Dim, op: CallOp, rewriter: FunctionRewriter) -> int | tuple[SSAValue, int] | None:
+    """A number, or a value and its dimension that has the extent."""
+    if isinstance(dim, int):
+        return dim
+    for value in _values_before(op, rewriter):
+        dims = rewriter.shapes.dims(value)
+        if dim in dims:
+            return value, dims.index(dim)
+    return None
+
+
+def read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Let elementwise operators read what a call repeats, where they broadcast it themselves."""
+    source = _repeated(op, rewriter)
+    if source is None:
+        return
+    for use in list(op.outputs[0].uses):
+        user = use.operation
+        if isinstance(user, coda.ElementwiseOp) and _broadcasts_itself(
+            user, use.index, source, rewriter
+        ):
+            user.operands[use.index] = source
+
+
+def _repeated(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """The tensor, or the number, that a call repeats along dimensions."""
+    if op.callee.data == EXPAND:
+        return op.inputs[0]
+    number = _number(op) if op.callee.data in (FULL, FULL_LIKE) else None
+    if number is None:
+        return None
+    number.location = op.location
+    rewriter.order.insert_before(number, op)
+    return number.result
+
+
+def _broadcasts_itself(
+    op: coda.ElementwiseOp, index: int, x: SSAValue, rewriter: FunctionRewriter
+) -> bool:
+    """Whether `op` keeps its shape with `x` as operand number `index`."""
+    operands = [x if number == index else value for number, value in enumerate(op.operands)]
+    dims = broadcast_dims([rewriter.shapes.dims(value) for value in operands])
+    return dims == rewriter.shapes.dims(op.result)
+
+
+def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
+    """`coda.broadcast` of a number, which other operators than elementwise ones read.
+
+    None where another tensor than the result is needed to tell its extents, and there is none.
+    """
+    number, shape = _number(op), shape_of(op.outputs[0])
+    if number is None or not shape:
+        return None if number is None else [number]
+    if DYNAMIC_INDEX not in shape:
+        return [number, coda.BroadcastOp(number, shape)]
+    like = op.inputs[0] if op.callee.data == FULL_LIKE else _tensor_like(op, rewriter)
+    return None if like is None else [number, coda.BroadcastOp(number, shape, like)]
+
+
+def _number(op: CallOp) -> coda.ConstantOp | None:
+    """The number that a call fills a tensor with."""
+    call = ElementwiseCall.of(op, arguments=op.template.call.args[1:])
+    if call is None or not call.makes_tensor:
+        return None
+    (number,) = call.arguments
+    if isinstance(number, SSAValue):
+        return None
+    type = call.element_type
+    return coda.ConstantOp(float(number) if is_float(type) else int(number), type)
+
+
+def _tensor_like(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """An argument, or else a value before `op`, with the dimensions of its result."""
+    dims = rewriter.shapes.dims(op.outputs[0])
+    return next((x for x in _values_before(op, rewriter) if rewriter.shapes.dims(x) == dims), None)
+
+
+def _values_before(op: CallOp, rewriter: FunctionRewriter) -> Iterator[SSAValue]:
+    yield from rewriter.func.args
+    for earlier in rewriter.ops:
+        if earlier is op:
+            return
+        yield from earlier.results

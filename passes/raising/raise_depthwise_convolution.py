@@ -1,0 +1,134 @@
+"""Pass `raise-depthwise-convolution`: convolutions of single channels become shifted rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.convolutions import Convolution
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norms import OpInserter
+
+TOO_WIDE = Refusal(
+    f"a window has at most {coda.MAX_TAPS} positions, one for each position of the result",
+    "its windows have more positions, or leave positions out",
+)
+OTHER_LENGTH = Refusal(
+    "as many positions of the result are read as the input has",
+    "another range of the padded positions is read",
+)
+CHANNELS_FIRST = Refusal(
+    "the channels of the input and of the result are columns for the operators around",
+    "another operator reads the result with its channels before its positions",
+)
+
+
+@dataclass(frozen=True)
+class RaiseDepthwiseConvolutionPass(FunctionPass):
+    """A window over the positions of each channel is a sum of shifted rows, times a weight.
+
+        %t = coda.transpose %x : B x C x T                  %0 = coda.shift %x {by = 1}
+        %c = torch.call "aten.conv1d"(%t, %w, %b)           %1 = coda.shift %x {by = 0}
+        %s = coda.slice %c : the first T positions     ->   %y = %0 · w[:, 0] + %1 · w[:, 1] + b
+        %y = coda.transpose %s : B x T x C
+
+    One pointwise kernel reads the rows where they are, and what follows joins it. Legal iff there
+    are as many groups as channels, the stride is 1, and the result has the positions of the input:
+    the padding fills the windows, or what reads the result takes that many. Worth it iff the
+    channels are columns around it and the window is narrow.
+    """
+
+    name: ClassVar[str] = "raise-depthwise-convolution"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            found = Convolution.of(op)
+            if found is None or not _is_depthwise(found):
+                continue
+            refusal = _raise(op, found, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
+
+
+def _is_depthwise(found: Convolution) -> bool:
+    """Whether each channel of positions is convolved by itself."""
+    is_single = found.groups == found.channels == shape_of(found.input)[1]
+    return is_single and len(found.kernel) == 1
+
+
+def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Refusal | None:
+    ((taps,), (padding,), (dilation,)) = found.kernel, found.padding, found.dilation
+    if found.stride != (1,) or taps > coda.MAX_TAPS:
+        return TOO_WIDE
+    kept = _kept(op.results[0], 2 * padding == dilation * (taps - 1), found.input, rewriter)
+    if kept is None:
+        return OTHER_LENGTH
+    readers = {value: _transposes(value) for value in kept}
+    if None in readers.values():
+        return CHANNELS_FIRST
+    rewriter.passed(op, f"raised to {taps} shifted rows")
+    insert = OpInserter(rewriter, op, op.location)
+    x = insert.insert(coda.TransposeOp(found.input, (0, 2, 1)))
+    for value, start in kept.items():
+        y = coda.shifted_convolution(
+            insert.insert, x, found.weight, found.bias, before=padding - start, dilation=dilation
+        )
+        y.name_hint = op.results[0].name_hint
+        for reader in readers[value] or ():
+            reader.result.replace_all_uses_with(y)
+    return None
+
+
+def _kept(
+    value: SSAValue, is_whole: bool, x: SSAValue, rewriter: FunctionRewriter
+) -> dict[SSAValue, int] | None:
+    """The parts of the result `value` that are read, which have the positions of x, with the first
+    of theirs; None where another part is read.
+    """
+    if is_whole:
+        return {value: 0}
+    found: dict[SSAValue, int] = {}
+    for use in value.uses:
+        part = use.operation
+        start = _start(part)
+        if (
+            start is None
+            or rewriter.shapes.dims(part.results[0])[2:] != (rewriter.shapes.dims(x)[2:])
+        ):
+            return None
+        found[part.results[0]] = start
+    return found
+
+
+def _start(op: Operation) -> int | None:
+    """The first of the neighbouring positions that `op` takes; None for another operator."""
+    match op:
+        case coda.SliceOp():
+            dim, start, _ = op.range
+            return start if dim == 2 else None
+        case CallOp() if op.callee.data == "aten.slice.Tensor":
+            symbols = dict.fromkeys(op.template.symbols, 0)
+            positional, named = op.template.evaluate(op.inputs, symbols, {})
+            given = {"dim": 0, "start": None, "step": 1}
+            names = ("self", "dim", "start", "end", "step")
+            given |= dict(zip(names, positional, strict=False)) | named
+            is_range = given["dim"] in (2, -1) and given["step"] == 1
+            return 0 if is_range and given["start"] in (None, 0) else None
+        case _:
+            return None
+
+
+def _transposes(value: SSAValue) -> list[coda.TransposeOp] | None:
+    """What reads `value` with its channels as columns; None where something else reads it."""
+    users = [use.operation for use in value.uses]
+    found = [
+        user
+        for user in users
+        if isinstance(user, coda.TransposeOp) and user.permutation == (0, 2, 1)
+    ]
+    return found if len(found) == len(users) else None

@@ -1,0 +1,66 @@
+// RUN: coda-opt %s -p raise-depthwise-convolution --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-depthwise-convolution --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// Steps, wide windows, other positions, and channels before positions.
+
+func.func @strided(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x4x8xf32> {
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [2], [0], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x3xf32>) -> tensor<2x8x4xf32>
+  %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x4xf32>) -> tensor<2x4x8xf32>
+  func.return %y : tensor<2x4x8xf32>
+}
+
+// CHECK:      func.func @strided(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x4x8xf32> {
+// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [2], [0], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x3xf32>) -> tensor<2x8x4xf32>
+// CHECK-NEXT:   %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x4xf32>) -> tensor<2x4x8xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x4x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 8 positions, one for each position of the result; costs 928 bytes
+
+// -----
+
+func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x9xf32>) -> tensor<2x9x8xf32> {
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [4], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x9xf32>) -> tensor<2x8x9xf32>
+  %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x9xf32>) -> tensor<2x9x8xf32>
+  func.return %y : tensor<2x9x8xf32>
+}
+
+// CHECK:      func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x9xf32>) -> tensor<2x9x8xf32> {
+// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [4], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x9xf32>) -> tensor<2x8x9xf32>
+// CHECK-NEXT:   %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x9xf32>) -> tensor<2x9x8xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x9x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 8 positions, one for each position of the result; costs 1440 bytes
+
+// -----
+
+func.func @shorter(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x7x8xf32> {
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x3xf32>) -> tensor<2x8x7xf32>
+  %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x7xf32>) -> tensor<2x7x8xf32>
+  func.return %y : tensor<2x7x8xf32>
+}
+
+// CHECK:      func.func @shorter(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x7x8xf32> {
+// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x3xf32>) -> tensor<2x8x7xf32>
+// CHECK-NEXT:   %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x7xf32>) -> tensor<2x7x8xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x7x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: another range of the padded positions is read; failed condition: as many positions of the result are read as the input has; costs 1120 bytes
+
+// -----
+
+func.func @channels_first(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x8x9xf32> {
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [1], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x3xf32>) -> tensor<2x8x9xf32>
+  %y = coda.silu %c : (tensor<2x8x9xf32>) -> tensor<2x8x9xf32>
+  func.return %y : tensor<2x8x9xf32>
+}
+
+// CHECK:      func.func @channels_first(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x8x9xf32> {
+// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [1], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x3xf32>) -> tensor<2x8x9xf32>
+// CHECK-NEXT:   %y = coda.silu %c : (tensor<2x8x9xf32>) -> tensor<2x8x9xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x8x9xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: another operator reads the result with its channels before its positions; failed condition: the channels of the input and of the result are columns for the operators around; costs 1248 bytes
