@@ -197,6 +197,10 @@ class TestUnalignedRows:
     def test_by_turns(self, tile: str, tmp_path: Path):
         check_against_reference(programs.unaligned(257, 72, ping_pong(tile, 3)), [150], tmp_path)
 
+    @pytest.mark.parametrize("columns", [64, 192])
+    def test_narrow_tiles(self, columns: int, tmp_path: Path):
+        check_against_reference(programs.unaligned(451, 72, schedule(columns)), [130], tmp_path)
+
     def test_pairs(self, tmp_path: Path):
         text = programs.swiglu("f16", 136, 357, schedule(stages=4))
         check_against_reference(text, [130], tmp_path)
